@@ -16,9 +16,11 @@ _LAZY = {
     "MultiTracerError": "multitracer.errors",
     "Session": "multitracer.api.session",
     "columns": "multitracer.api.columns",
+    "correlate": "multitracer.api.correlate",
     "epochs": "multitracer.api.events",
     "join_nearest": "multitracer.api.events",
     "open": "multitracer.api.session",
+    "open_campaign": "multitracer.api.campaign",
     "received_power": "multitracer.api.received_power",
 }
 """Public names and where they live; what they need is imported when the first of them is asked for."""
@@ -31,9 +33,11 @@ __all__ = [
     "Session",
     "__version__",
     "columns",
+    "correlate",
     "epochs",
     "join_nearest",
     "open",
+    "open_campaign",
     "received_power",
 ]
 

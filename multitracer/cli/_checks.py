@@ -32,6 +32,9 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("scapy", "scapy", "field", "capturing without tcpdump"),
     ("serial", "pyserial", "field", "talking to modems"),
     ("pyshark", "pyshark", "wireshark", "Wireshark's dissectors"),
+    ("duckdb", "duckdb", "campaign", "questions to campaigns"),
+    ("dask", "dask", "campaign", "campaigns on several processors"),
+    ("distributed", "distributed", "campaign", "campaigns on several processors"),
 )
 _NEEDED_EXTRAS = ("", "tables", "figures")
 _TOOLS = (  # program, what makes it say its version, purpose

@@ -87,7 +87,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
             help="With --over: link seconds that pass in a second, 1 to 50. Default: 1.",
         ),
         click.option(
-            "--over", metavar="cdpd|bluetooth|FILE.toml",
+            "--over", metavar="cdpd|bluetooth|cdma2000|FILE.toml",
             help="Run both ends here, over this modelled link; --server is not needed.",
         ),
     ):  # fmt: skip

@@ -23,7 +23,7 @@ SCENARIO = "scenario.toml"
 KEPT_TRACES = "truth/traces"
 """The traces that it names, in the folder of a run: each under its name."""
 _SUFFIX = ".toml"
-_LINKS = ("bluetooth", "cdpd")
+_LINKS = ("bluetooth", "cdma2000", "cdpd")
 _MAX_BYTES = 16 << 20
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from multitracer.channel.bluetooth.config import SLOT_NS, BluetoothConfig
 from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.blocks import block_times
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.gsm.config import LinkConfig
@@ -83,6 +84,8 @@ def realism_of(link: AnyLinkConfig) -> Realism:
         )
     if isinstance(link, SwitchedConfig):
         return _switched(link)
+    if isinstance(link, Cdma2000Config):
+        return Realism("modelled", "Ec/Io by chance; frame errors and assigned rates follow from it")
     if "replay" not in (link.up.kind, link.down.kind):
         return Realism("modelled", "errors by chance, or none")
     what = "frames" if isinstance(link, LinkConfig) else "blocks"

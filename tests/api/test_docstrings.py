@@ -13,14 +13,16 @@ import pytest
 import multitracer as mt
 from docs.programs import tables as tables_page
 from multitracer import plugins
-from multitracer.api import alignment, columns, events, figures, received_power, session, tables
+from multitracer.api import alignment, campaign, columns, events, figures, received_power, session, tables
+from multitracer.campaign.run import run
+from tests.campaign.sessions import make_session
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MODULES = (alignment, columns, events, figures, received_power, session, tables)
+MODULES = (alignment, campaign, columns, events, figures, received_power, session, tables)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -60,16 +62,27 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, mt.Session]:
     return {name: mt.open(folder / name) for name in names}
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a campaign of one small session."""
+    folder = tmp_path_factory.mktemp("campaign")
+    make_session(folder / "drive")
+    run([str(folder / "drive")], folder / "campaign")
+    return folder / "campaign"
+
+
 @pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: example.name)
 def test_the_example_runs(
     example: doctest.DocTest,
     opened: mt.Session,
     measured: dict[str, mt.Session],
+    place: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
     example.globs = {"mt": mt, "pd": pd, "session": opened, "folder": tmp_path, **measured}
+    example.globs |= {"place": place, "campaign": mt.open_campaign(place)}
     printed: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=_OPTIONS).run(example, out=printed.append)
     assert not failed, "".join(printed)

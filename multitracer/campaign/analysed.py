@@ -1,0 +1,137 @@
+"""One session, analysed: what a worker does, and the spool that it writes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multitracer.campaign import schemas
+from multitracer.campaign.discovery import DIGITS, Candidate, content_of
+from multitracer.campaign.session_tables import session_tables
+from multitracer.campaign.spool import packed, unpacked
+from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
+from multitracer.errors import InputError, MultiTracerError
+from multitracer.recording.open import read_recording
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Tables = dict[str, pa.Table]
+
+DONE, FAILED = "done", "failed"
+_LONGEST = 1_000
+"""Characters of a sentence that are kept of a failure."""
+_STATE_DIGITS = 16
+"""Of the state in a spool's name, which only tells two spools of one input apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A session to analyse."""
+
+    candidate: Candidate
+    state: str
+    """When it was listed."""
+    session: str | None = None
+    """What it held when it was read last, and is in the catalogue."""
+    bytes: int = 0
+    """Of its files, when it was listed."""
+
+    @property
+    def attempt(self) -> str:
+        """The file with the number of the process that analyses it: left behind, it names a suspect."""
+        return f"{ATTEMPTS}/{self.candidate.key}"
+
+    @property
+    def spool(self) -> str:
+        """The file that gets its rows."""
+        return f"{SPOOLS}/{self.candidate.key}-{self.state[:_STATE_DIGITS] or 'unlisted'}"
+
+
+def spool_session(store: Store, task: Task) -> str:
+    """Analyse a session, write its spool, and return how it ended: done or failed.
+
+    Raises
+    ------
+    InputError
+        If the spool cannot be written.
+    """
+    store.put(task.attempt, str(os.getpid()).encode("ascii"), lasting=False)
+    outcome, tables = _outcome(task)
+    store.put(task.spool, packed(tables), lasting=False)
+    store.remove(task.attempt)
+    return outcome
+
+
+def outcome_of(store: Store, task: Task) -> str | None:
+    """Return how a session ended by its spool; None if there is no whole one."""
+    try:
+        tables = unpacked(store.read(task.spool))
+    except FileNotFoundError:
+        return None
+    return None if tables is None else str(tables["inputs"]["outcome"][0].as_py())
+
+
+def spool_failure(store: Store, task: Task, sentence: str) -> None:
+    """Write the spool of a session that failed."""
+    store.put(task.spool, packed(_failure(task, sentence)), lasting=False)
+    store.remove(task.attempt)
+
+
+def _outcome(task: Task) -> tuple[str, Tables]:
+    try:
+        return DONE, _rows(task)
+    except MemoryError:
+        return FAILED, _failure(
+            task, f"{task.candidate.path}: out of memory; a machine with more may read it"
+        )
+    except (MultiTracerError, OSError) as error:
+        return FAILED, _failure(task, _sentence(task, error))
+    except RecursionError as error:
+        return FAILED, _failure(task, _bug(task, error))
+    except Exception as error:  # noqa: BLE001  # a bug in the reading of one session must not stop the rest
+        return FAILED, _failure(task, _bug(task, error))
+
+
+def _sentence(task: Task, error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, MultiTracerError):
+        return f"{task.candidate.path}: cannot be read: {error.strerror or error}; check its permissions"
+    return str(error)
+
+
+def _bug(task: Task, error: Exception) -> str:
+    what = f"{type(error).__name__}: {error}"
+    return f"{task.candidate.path}: this is a bug in MultiTracer ({what}); `multitracer report` shows where"
+
+
+def _rows(task: Task) -> Tables:
+    candidate = task.candidate
+    inputs = candidate.inputs()
+    if not inputs.points and not inputs.listed:
+        why = f" ({inputs.warnings[0]})" if inputs.warnings else ""
+        raise InputError(f"{candidate.path}: holds no capture and no log that can be read{why}")
+    content = content_of(inputs)
+    session = content[:DIGITS]
+    if session != task.session:
+        tables = session_tables(read_recording(inputs), session, candidate.path, content)
+    else:
+        tables = {}
+    if not task.state or candidate.state() != task.state:
+        raise InputError(f"{candidate.path}: changed while it was read; run again when it is complete")
+    return tables | {"inputs": _input(task, session, DONE)}
+
+
+def _failure(task: Task, sentence: str) -> Tables:
+    key, path = task.candidate.key, task.candidate.path
+    row = {"input": key, "path": path, "sentence": printable(sentence)[:_LONGEST]}
+    return {"inputs": _input(task, None, FAILED), "failures": schemas.of_rows("failures", [row])}
+
+
+def _input(task: Task, session: str | None, outcome: str) -> pa.Table:
+    row = {
+        "session": session, "input": task.candidate.key, "path": task.candidate.path,
+        "state": task.state, "outcome": outcome,
+    }  # fmt: skip
+    return schemas.of_rows("inputs", [row])

@@ -1,0 +1,210 @@
+"""Sessions analysed by the workers of a Dask cluster: processes of this machine, or those of an address.
+
+Rules of the file
+-----------------
+- A task is a batch of sessions; each writes its spool itself, so what a task returns may be lost. What counts
+  is the spool: a session without one is submitted again.
+- When a worker dies, Dask fails every batch that it held. A session of such a batch that left the file of its
+  attempt was being analysed: it alone is a suspect, and is analysed in a process of its own.
+- When the scheduler is lost, all that has no spool is submitted again, to new workers of this machine or to
+  the same address, for a stated time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import platform
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import dask
+import pandas as pd
+from distributed import Client, Future, LocalCluster
+
+from multitracer import __version__
+from multitracer.campaign.alone import spool_alone
+from multitracer.campaign.analysed import Task, outcome_of, spool_session
+from multitracer.campaign.store import Store
+from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BATCH = 15
+"""Sessions a task: of small ones a task then takes some seconds, against 1 ms for the task itself."""
+ALONE_BYTES = 100 << 20
+"""A session whose files are larger is a task of its own: its analysis takes some ten times that memory."""
+_AHEAD = 3
+"""Batches that wait at each worker, so that it never idles and a dead one has few. Not measured."""
+_RECONNECT_S = 120.0
+"""So long a lost scheduler is waited for: a machine that restarts is back. Not measured."""
+_POLL_S = 0.02
+"""Between two looks at the batches: a batch takes a hundred times that. Not measured."""
+_PAUSE_S = 1.0
+"""Between two attempts to reconnect."""
+_SETTINGS = {
+    "distributed.scheduler.worker-ttl": "30s",
+    "distributed.scheduler.allowed-failures": 0,  # who is to blame is decided here, by the attempts
+    "distributed.comm.timeouts.connect": "10s",
+    "distributed.comm.timeouts.tcp": "30s",
+}
+_LOST = (OSError, TimeoutError, asyncio.CancelledError)
+"""What Dask raises when it cannot talk to the scheduler any more; CommClosedError is an OSError."""
+
+
+def versions() -> dict[str, str]:
+    """Return what must be the same everywhere, so that all rows are made alike."""
+    return {"multitracer": __version__, "Python": platform.python_version(), "pandas": pd.__version__}
+
+
+def work(folder: str, tasks: list[Task]) -> list[str]:
+    """Analyse a batch: runs in a worker. Returns how each ended."""
+    store = Store(folder)
+    return [spool_session(store, task) for task in tasks]
+
+
+@dataclass
+class OnCluster:
+    """Workers of a Dask cluster; see `multitracer.campaign.run.Workers`.
+
+    Parameters
+    ----------
+    jobs : int
+        Processes of this machine, if there is no address.
+    address : str, optional
+        Of a scheduler, `tcp://HOST:PORT`; its workers must reach the inputs and the campaign by their paths.
+    """
+
+    jobs: int = 1
+    address: str | None = None
+
+    def __call__(self, store: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+        """Analyse all tasks, and yield each with how it ended as soon as its spool is written.
+
+        Raises
+        ------
+        InputError
+            If the cluster cannot be reached for two minutes, or has other versions.
+        """
+        waiting = {task.spool: task for task in tasks}
+        lost_s: float | None = None
+        while waiting:
+            try:
+                with dask.config.set(_SETTINGS), self._client() as client:
+                    self._check(client)
+                    for task, outcome in _Round(client, store, list(waiting.values())).results():
+                        lost_s = None
+                        if waiting.pop(task.spool, None) is not None:
+                            yield task, outcome
+            except _LOST as error:
+                lost_s = lost_s or time.monotonic()
+                if time.monotonic() - lost_s > _RECONNECT_S:
+                    where = self.address or "the workers of this machine"
+                    raise InputError(f"{where}: no answer for {_RECONNECT_S:g} s; start it again") from error
+                time.sleep(_PAUSE_S)
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Client]:
+        if self.address is not None:
+            with Client(self.address, set_as_default=False) as client:
+                yield client
+            return
+        with (
+            LocalCluster(
+                n_workers=self.jobs,
+                threads_per_worker=1,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            ) as cluster,
+            Client(cluster, set_as_default=False) as client,
+        ):
+            yield client
+
+    def _check(self, client: Client) -> None:
+        """Refuse a cluster whose scheduler or workers have other versions."""
+        if self.address is None:
+            return
+        own = versions()
+        try:
+            there = {"its scheduler": client.run_on_scheduler(versions), **client.run(versions)}
+        except ImportError as error:
+            raise InputError(
+                f"{self.address}: lacks MultiTracer ({error}); install {__version__} there"
+            ) from error
+        for name, theirs in there.items():
+            for package, version in theirs.items():
+                if version != own[package]:
+                    raise InputError(
+                        f"{self.address}: {name} has {package} {version}, this program {own[package]}; "
+                        "install the same versions"
+                    )
+
+
+class _Round:
+    """Tasks given to the workers of one client."""
+
+    def __init__(self, client: Client, store: Store, tasks: list[Task]) -> None:
+        self._client = client
+        self._store = store
+        self._batches = batches(tasks)
+        self._held: dict[Future, list[Task]] = {}
+
+    def results(self) -> Iterator[tuple[Task, str]]:
+        """Yield each task with how it ended; a batch that fails is cut up by what its sessions left.
+
+        Raises
+        ------
+        OSError
+            If the scheduler is lost.
+        """
+        self._submit()
+        while self._held:
+            ended = [future for future in self._held if future.status != "pending"]
+            if self._client.status != "running" or any(future.status == "lost" for future in ended):
+                raise OSError("the scheduler is lost")
+            for future in ended:
+                batch = self._held.pop(future)
+                if future.status == "finished":
+                    yield from zip(batch, future.result(), strict=True)
+                else:
+                    self._raise_own(future)
+                    yield from self._after_death(batch)
+            self._submit()
+            if not ended:
+                time.sleep(_POLL_S)
+
+    def _submit(self) -> None:
+        most = _AHEAD * max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+        while self._batches and len(self._held) < most:
+            batch = self._batches.pop(0)
+            self._held[self._client.submit(work, str(self._store.folder), batch, pure=False)] = batch
+
+    def _raise_own(self, future: Future) -> None:
+        """Raise what a worker raised of the campaign itself: its disk is full, or lies elsewhere there."""
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, InputError):
+            raise error
+
+    def _after_death(self, batch: list[Task]) -> Iterator[tuple[Task, str]]:
+        """Yield what a batch whose worker died has done; the suspect alone, the rest goes back."""
+        rest = []
+        for task in batch:
+            if (outcome := outcome_of(self._store, task)) is not None:
+                yield task, outcome
+            elif self._store.path(task.attempt).exists():
+                yield task, spool_alone(self._store, task)
+            else:
+                rest.append(task)
+        if rest:
+            self._batches.insert(0, rest)
+
+
+def batches(tasks: list[Task]) -> list[list[Task]]:
+    """Return tasks in batches of some small sessions; large ones are alone, the largest first."""
+    large = [task for task in tasks if task.bytes > ALONE_BYTES]
+    small = [task for task in tasks if task.bytes <= ALONE_BYTES]
+    large.sort(key=lambda task: -task.bytes)
+    return [[task] for task in large] + [small[i : i + BATCH] for i in range(0, len(small), BATCH)]

@@ -1,0 +1,278 @@
+"""The committer: folds spools into groups of parts and writes the snapshots; the only writer of a catalogue.
+
+Rules of the file
+-----------------
+- Parts are written and lasting before the snapshot that names them, spools are removed after it. So a crash
+  leaves spools that are folded at the next start, or parts that nothing names and that are removed.
+- A session's rows lie in one group. What is written anew of a session or an input replaces what was there:
+  the group that held it is written without it, in the same snapshot.
+- A session that two inputs hold has its rows once, and a row of `inputs` for each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import secrets
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from multitracer.campaign.catalogue import damages
+from multitracer.campaign.schemas import ARROW
+from multitracer.campaign.snapshot import Group, Part, newest, remove_dead_parts, write
+from multitracer.campaign.spool import unpacked
+from multitracer.campaign.store import PARTS, SPOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from multitracer.campaign.snapshot import Snapshot
+    from multitracer.campaign.store import Store
+
+    Tables = dict[str, pa.Table]
+
+ROW_GROUP = 100_000
+"""Rows: a group's index is worth its room, and a query for one day skips most groups."""
+FOLD_SESSIONS = 300
+"""Spools that are folded together: fewer make more files than a query likes to open. Not measured."""
+FOLD_BYTES = 64 << 20
+"""Or as many bytes of them, so that a fold needs a few hundred MB of memory."""
+
+
+class Known(NamedTuple):
+    """What the catalogue knows of an input."""
+
+    session: str | None
+    """None of one that failed."""
+    state: str
+    group: int
+
+
+class Committer:
+    """Writes a campaign; its caller holds the lock of the store.
+
+    Parameters
+    ----------
+    store : Store
+        Locked.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+        The newest one.
+    known : dict of str to Known
+        Inputs by their keys; an input whose rows are damaged is not among them.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.snapshot: Snapshot = newest(store)
+        store.remove_unfinished()
+        remove_dead_parts(store, self.snapshot)
+        self.damaged = list(damages(store, self.snapshot))
+        self._unreadable = {each.part.name for each in self.damaged}
+        self._broken = {each.group.number for each in self.damaged}
+        self.known: dict[str, Known] = {}
+        self._group_of: dict[str, int] = {}
+        self._index()
+
+    def _index(self) -> None:
+        """Read which input held which session, and in which group each session lies."""
+        self.known.clear()
+        self._group_of.clear()
+        for group in self.snapshot.groups:
+            if (sessions := self._read(group, "sessions")) is not None:
+                self._group_of.update(dict.fromkeys(sessions["session"].to_pylist(), group.number))
+            if group.number in self._broken or (inputs := self._read(group, "inputs")) is None:
+                continue
+            columns = (inputs[name].to_pylist() for name in ("input", "session", "state"))
+            for key, session, state in zip(*columns, strict=True):
+                self.known[key] = Known(session, state, group.number)
+        whole = {session for session, number in self._group_of.items() if number not in self._broken}
+        self.known = {
+            key: each for key, each in self.known.items() if each.session is None or each.session in whole
+        }
+
+    def _read(self, group: Group, table: str) -> pa.Table | None:
+        part = group.parts.get(table)
+        if part is None or part.name in self._unreadable:
+            return None
+        return pq.ParquetFile(self._store.path(part.name)).read()
+
+    # --- spools ---
+
+    def waiting(self) -> list[str]:
+        """Return the names of the spools that wait to be folded."""
+        return self._store.list(SPOOLS)
+
+    def fold(self, names: Sequence[str]) -> int:
+        """Fold spools into a new group and write the snapshot; return how many of them were damaged.
+
+        Raises
+        ------
+        InputError
+            If the disk is full, or does not allow it; the last snapshot stays valid.
+        """
+        spools: dict[str, Tables] = {}
+        cut = 0
+        for name in names:
+            tables = unpacked(self._store.read(name))
+            if tables is None:
+                cut += 1
+            else:  # of two of one input the later one counts
+                spools[tables["inputs"]["input"][0].as_py()] = tables
+        if spools:
+            self._commit(_Batch.of(spools, self._is_whole))
+        for name in names:
+            self._store.remove(name)
+        return cut
+
+    def _is_whole(self, session: str) -> bool:
+        """Return whether the rows of a session are in the catalogue, all readable."""
+        return session in self._group_of and self._group_of[session] not in self._broken
+
+    def _commit(self, batch: _Batch) -> None:
+        replaced = self._replaced(batch)
+        groups = self._without(replaced | batch.sessions, batch.inputs)
+        number = 1 + max((group.number for group in self.snapshot.groups), default=0)
+        self._finish([*groups, Group(number, self._written(batch.tables))])
+        for session in replaced:
+            self._group_of.pop(session, None)
+        self._group_of.update(dict.fromkeys(batch.sessions, number))
+        self.known.update({key: Known(*each, number) for key, each in batch.inputs.items()})
+
+    def _replaced(self, batch: _Batch) -> set[str]:
+        """Return the sessions whose rows go: written anew, or held by none but inputs that changed."""
+        renewed = {session for session in batch.sessions if session in self._group_of}
+        before = {self.known[key].session for key in batch.inputs if key in self.known}
+        gone = {each for each in before if each is not None} - {each for each, _ in batch.inputs.values()}
+        held = (
+            {each.session for key, each in self.known.items() if key not in batch.inputs} if gone else set()
+        )
+        return renewed | (gone - held)
+
+    def _finish(self, groups: Iterable[Group]) -> None:
+        kept = [group for group in groups if group.parts]
+        following = self.snapshot.followed(kept)
+        write(self._store, following)
+        for name in self.snapshot.retired.keys() - following.retired.keys():
+            self._store.remove(name)
+        self.snapshot = following
+        live = {part.name for part in following.parts()}
+        self._unreadable &= live
+        self._broken = {
+            group.number
+            for group in following.groups
+            if any(part.name in self._unreadable for part in group.parts.values())
+        }
+
+    # --- groups ---
+
+    def _without(self, sessions: Iterable[str], inputs: Iterable[str]) -> list[Group]:
+        """Return the groups without the rows of some sessions and inputs; those that hold none stay."""
+        sessions, inputs = set(sessions), set(inputs)
+        touched = {self._group_of[each] for each in sessions if each in self._group_of}
+        touched |= {self.known[key].group for key in inputs if key in self.known}
+        touched |= self._broken
+        return [
+            self._less(group, sessions, inputs) if group.number in touched else group
+            for group in self.snapshot.groups
+        ]
+
+    def _less(self, group: Group, sessions: set[str], inputs: set[str]) -> Group:
+        parts: dict[str, Part] = {}
+        for table, part in group.parts.items():
+            rows = self._read(group, table)
+            if rows is None:
+                parts[table] = part  # it stays named as damaged while a session of its group is not redone
+                continue
+            column, gone = ("input", inputs) if table in ("inputs", "failures") else ("session", sessions)
+            kept = rows.filter(pc.invert(pc.is_in(rows[column], pa.array(sorted(gone), pa.string()))))
+            if len(kept) == len(rows):
+                parts[table] = part
+            elif len(kept):
+                parts |= self._written({table: kept})
+        readable = {each.name for each in parts.values()} - self._unreadable
+        return Group(group.number, parts if readable else {})
+
+    def _written(self, tables: Tables) -> dict[str, Part]:
+        """Write tables as parts; one without a row has none."""
+        return {name: write_part(self._store, name, table) for name, table in tables.items() if len(table)}
+
+    def forget(self, sessions: Iterable[str]) -> None:
+        """Write the snapshot without sessions, and without what is known of their inputs."""
+        gone = set(sessions)
+        inputs = {key for key, each in self.known.items() if each.session in gone}
+        self._finish(self._without(gone, inputs))
+        self._index()
+
+    def compact(self) -> int:
+        """Put small groups together, neighbours first; return how many groups there are less."""
+        before = len(self.snapshot.groups)
+        groups: list[Group] = []
+        run: list[Group] = []
+        for group in self.snapshot.groups:
+            if group.number in self._broken or group.sessions >= FOLD_SESSIONS:
+                groups.append(group)
+                continue
+            if run and sum(each.sessions for each in run) + group.sessions > FOLD_SESSIONS:
+                groups.append(self._together(run))
+                run = []
+            run.append(group)
+        if run:
+            groups.append(self._together(run))
+        if len(groups) < before:
+            self._finish(sorted(groups, key=lambda group: group.number))
+            self._index()
+        return before - len(groups)
+
+    def _together(self, groups: Sequence[Group]) -> Group:
+        if len(groups) == 1:
+            return groups[0]
+        tables: Tables = {}
+        for name in ARROW:
+            pieces = [table for group in groups if (table := self._read(group, name)) is not None]
+            tables[name] = pa.concat_tables([ARROW[name].empty_table(), *pieces])
+        return Group(groups[0].number, self._written(tables))
+
+
+class _Batch(NamedTuple):
+    """What is folded together."""
+
+    inputs: dict[str, tuple[str | None, str]]
+    """Session and state of each input; the session is None of one that failed."""
+    sessions: set[str]
+    """Those whose rows are in the tables."""
+    tables: Tables
+
+    @classmethod
+    def of(cls, spools: Mapping[str, Tables], is_whole: Callable[[str], bool]) -> _Batch:
+        """Return the rows of spools, by input: of each session once, of one that is whole already none."""
+        inputs: dict[str, tuple[str | None, str]] = {}
+        sessions: set[str] = set()
+        pieces: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in ARROW.items()}
+        for key, tables in spools.items():
+            row = tables["inputs"].to_pylist()[0]
+            session = row["session"]
+            inputs[key] = (session, row["state"])
+            has_rows = bool(len(tables["sessions"]))
+            is_new = has_rows and session not in sessions and not is_whole(session)
+            if is_new:
+                sessions.add(session)
+            for name in ARROW:
+                if is_new or name in ("inputs", "failures"):
+                    pieces[name].append(tables[name])
+        return cls(inputs, sessions, {name: pa.concat_tables(each) for name, each in pieces.items()})
+
+
+def write_part(store: Store, table: str, rows: pa.Table) -> Part:
+    """Write rows of a table as a Parquet file, and return what a snapshot says of it."""
+    name = f"{PARTS}/{table}-{secrets.token_hex(8)}.parquet"
+    stream = io.BytesIO()
+    pq.write_table(rows, stream, row_group_size=ROW_GROUP, compression="zstd")
+    content = stream.getbuffer()
+    store.put(name, content)
+    return Part(name, len(rows), len(content), hashlib.sha256(content).hexdigest())

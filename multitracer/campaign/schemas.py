@@ -1,0 +1,310 @@
+"""The tables of a campaign's catalogue: their columns, and how they are Arrow and Parquet.
+
+Every table begins with `session`, the number of a session's content. A missing value is null, so is an empty
+text. The metadata of a file holds `multitracer.schema` (the table), `multitracer.catalogue` (the version) and
+`doc`; those of a column `unit` and `doc`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from multitracer.clock.model.edges import CLOCK_EDGES
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.findings import FINDINGS
+from multitracer.mobility import CELLS, JUDGED_HANDOVERS
+from multitracer.tables import Column, Schema, Table
+from multitracer.tcp import CONNECTIONS
+from multitracer.transactions import TRANSACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from multitracer.tables import Row
+
+VERSION = 1
+"""Of the catalogue: a reader refuses a higher one."""
+MAP = "map"
+"""The dtype of a column of names with values, both text."""
+
+SESSION = Column("session", "U", "the session: first 16 hexadecimal digits of `content`")
+_INPUT = Column("input", "U", "the input: first 16 hexadecimal digits of the SHA-256 of its path")
+_HOST = Column("host", "U", "capture point or host that the row is of")
+_TRANSFER = (
+    Column("connection", "int64", "number of the connection in the session, from 1"),
+    Column("reverse", "bool", "whose data: False the initiator's, True the responder's"),
+)
+
+
+def _text(*rows: tuple[str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "U", doc) for name, doc in rows)
+
+
+def _reals(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
+
+
+def _counts(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "int64", doc, unit, na=True) for name, doc, unit in rows)
+
+
+def _times(*rows: tuple[str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "int64", doc, "ns since 1970") for name, doc in rows)
+
+
+INPUTS = Schema(
+    "inputs",
+    (
+        SESSION,
+        _INPUT,
+        *_text(
+            ("path", "the folder or file, bytes that are no UTF-8 as \\xNN"),
+            ("state", "SHA-256 over names, sizes and times of change of its files"),
+            ("outcome", "done, or failed"),
+        ),
+    ),
+)
+SESSIONS = Schema(
+    "sessions",
+    (
+        SESSION,
+        *_text(
+            ("name", "as the manifest has it, else that of the folder or the first file; not unique"),
+            ("path", "where it was read first"),
+            ("content", "SHA-256 over the contents and names of its logs and its manifest"),
+            ("version", "MultiTracer that made the rows"),
+            ("title", "of the scenario or the measurement"),
+            ("link", "name of the modelled link; null of a real one"),
+            ("hosts", "names of its hosts, separated by commas"),
+        ),
+        Column("labels", MAP, "experiment variables: names and values"),
+        *_times(
+            ("begin_ns", "first packet, else first reading"), ("end_ns", "last packet, else last reading")
+        ),
+        *_counts(
+            ("bytes", "size of its logs as they are stored", "bytes"),
+            ("captures", "capture points", ""),
+            ("connections", "TCP connections, counted at each capture point", ""),
+            ("packets", "captured TCP segments", ""),
+            ("phones", "phones or modems whose radio was logged", ""),
+            ("not_explained", "connections with data without limits and findings: over the most", ""),
+            ("warnings", "sentences about what could not be used", ""),
+        ),
+        *_reals(
+            ("speed", "link seconds in a recorded second; rates and seconds of all tables are recorded", ""),
+            ("lat_deg", "median latitude of the route, WGS 84", "degrees"),
+            ("lon_deg", "median longitude of the route, WGS 84", "degrees"),
+            ("distance_m", "length of the route", "m"),
+        ),
+        *_text(
+            ("trust", "of the captures, the worst: good, caution, poor"),
+            ("headline", "what limited the work that took longest, in a sentence"),
+            ("warning", "the first of the warnings"),
+        ),
+    ),
+)
+LIMIT_COLUMNS = {each: f"{each.label.replace('-', '_')}_s" for each in Limit}
+"""The column of `transfers` that holds the time of a limit."""
+TRANSFERS = Schema(
+    "transfers",
+    (
+        SESSION,
+        _HOST,
+        *_TRANSFER,
+        *_text(("sender", "sender of the data, HOST:PORT"), ("receiver", "its receiver, HOST:PORT")),
+        *_times(("begin_ns", "first segment of the direction"), ("end_ns", "last segment")),
+        *_counts(
+            ("unique_bytes", "payload, each byte once", "bytes"),
+            ("retransmitted_bytes", "payload that was sent again", "bytes"),
+            ("data_segments", "segments with payload, every copy", ""),
+            ("rtt_count", "RTT samples", ""),
+        ),
+        *_reals(
+            ("goodput_bps", "new payload between the first and the last delivery", "bit/s"),
+            ("rtt_min_ns", "smallest RTT sample", "ns"),
+            ("rtt_p50_ns", "median", "ns"),
+            ("rtt_p95_ns", "95th percentile", "ns"),
+        ),
+        *_text(
+            ("limited_by", "what limited it longest (docs/limits.md); null if it was not explained"),
+            ("view", "what it was seen from: link-log, both-ends, sender-state, sender, receiver, nowhere"),
+        ),
+        *_reals(
+            ("limits_total_s", "time that the limits partition, in link time", "s"),
+            *(
+                (name, f"time limited by {each.label}, in link time", "s")
+                for each, name in LIMIT_COLUMNS.items()
+            ),
+            ("lost_time_s", "what its findings cost together, in link time; they may overlap", "s"),
+        ),
+    ),
+)
+SECONDS = Schema(
+    "seconds",
+    (
+        SESSION,
+        *_times(("time_ns", "begin of the second, a whole one of UTC")),
+        *_reals(
+            ("throughput_bps", "TCP payload of all connections both ways, or what the phone logged", "bit/s"),
+            ("rtt_ns", "median of the RTT samples that ended in it, of the explained transfer", "ns"),
+        ),
+        *_counts(
+            ("rtt_samples", "their number; null where none were looked for", ""),
+            ("sent", "segments of the explained transfer sent in it; null if their loss is not known", ""),
+            ("lost", "those of them that were lost", ""),
+        ),
+        *_text(
+            ("limited_by", "what limited longest (docs/limits.md); null if nothing is known"),
+            ("part", "of the limit"),
+        ),
+        *_text(("rat", "technology: LTE, NR, ..."), ("plmn", "network, MCC and MNC")),
+        *_counts(
+            ("cell_id", "cell identity of the serving cell", ""),
+            ("physical_cell_id", "PCI, primary scrambling code, or BSIC", ""),
+            ("channel", "ARFCN, UARFCN, EARFCN or NR-ARFCN", ""),
+        ),
+        *_reals(
+            ("rsrp_dbm", "mean of the readings, else the last one for 5 s", "dBm"),
+            ("rsrq_db", "as rsrp_dbm", "dB"),
+            ("sinr_db", "as rsrp_dbm", "dB"),
+            ("rscp_dbm", "as rsrp_dbm", "dBm"),
+            ("rssi_dbm", "as rsrp_dbm", "dBm"),
+            ("lat_deg", "latitude of its middle, WGS 84", "degrees"),
+            ("lon_deg", "longitude of its middle, WGS 84", "degrees"),
+            ("heading_deg", "course over ground; null while it stands", "degrees"),
+            ("distance_m", "along the route", "m"),
+        ),
+        Column("handover", "bool", "near a change of the cell: a second before, or three after"),
+    ),
+)
+FAILURES = Schema(
+    "failures",
+    (
+        SESSION,
+        _INPUT,
+        *_text(("path", "the folder or file"), ("sentence", "why it is not in the campaign, and what to do")),
+    ),
+)
+
+
+def _of_session(schema: Schema, *first: Column, without: Sequence[str] = ()) -> Schema:
+    """Return the columns of a table of one session, behind `session` and what else tells its rows apart."""
+    kept = (each for each in schema if each.name not in {*without, *(each.name for each in first)})
+    return Schema(schema.name, (SESSION, *first, *kept))
+
+
+CONNECTIONS_OF = _of_session(
+    CONNECTIONS,
+    _HOST,
+    Column("connection", "int64", "number of the connection in the session, from 1"),
+    *_text(("initiator", "who began it, HOST:PORT"), ("responder", "the other end, HOST:PORT")),
+    without=("file", "forward_flow"),
+)
+HANDOVERS_OF = Schema("handovers", _of_session(JUDGED_HANDOVERS, _HOST).columns)
+
+DOCS = {
+    INPUTS: "A path that was read, and which session it held; what a run skips rests on it.",
+    SESSIONS: "A recording, one row each.",
+    CONNECTIONS_OF: "A TCP connection at one capture point.",
+    TRANSFERS: "A direction of a connection with data, at the capture nearest to its sender, and its limits.",
+    _of_session(FINDINGS, *_TRANSFER): "A diagnosis of one transfer, one row per occurrence.",
+    SECONDS: "A second of a session: what came through, what limited it, the radio, the place.",
+    HANDOVERS_OF: "A change of the serving cell.",
+    _of_session(CELLS, _HOST): "A cell that served in a session.",
+    _of_session(TRANSACTIONS, _HOST): "A transaction of `measure run`.",
+    _of_session(CLOCK_EDGES): "How two clocks of a session relate, between two steps.",
+    FAILURES: "An input that could not be read.",
+}
+"""What one row of each table is."""
+TABLES = {schema.name: schema for schema in DOCS}
+"""The tables by name, `inputs` first: a spool file holds them in this order."""
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema of a table, with version, units and meanings in its metadata."""
+    fields = [
+        pa.field(c.name, _type(c), metadata={"unit": "" if c.is_time else c.unit, "doc": c.doc})
+        for c in schema
+    ]
+    facts = {"multitracer.schema": schema.name, "multitracer.catalogue": str(VERSION), "doc": DOCS[schema]}
+    return pa.schema(fields, metadata=facts)
+
+
+def _type(column: Column) -> pa.DataType:
+    if column.dtype == MAP:
+        return pa.map_(pa.string(), pa.string())
+    if np.dtype(column.dtype).kind == "U":
+        return pa.string()
+    return pa.timestamp("ns", tz="UTC") if column.is_time else pa.from_numpy_dtype(np.dtype(column.dtype))
+
+
+ARROW = {name: arrow_schema(schema) for name, schema in TABLES.items()}
+"""The Arrow schema of each table."""
+
+
+def of_rows(name: str, rows: Sequence[Row]) -> pa.Table:
+    """Return rows as a table of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    rows : sequence of dict
+        A column that a row lacks is null there; texts may hold anything.
+    """
+    columns = [
+        pa.array([_cell(row.get(column.name)) for row in rows], _type(column)) for column in TABLES[name]
+    ]
+    return pa.Table.from_arrays(columns, schema=ARROW[name])
+
+
+def of_columns(name: str, columns: Mapping[str, object], rows: int) -> pa.Table:
+    """Return columns as a table of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    columns : mapping of str to ndarray, list, or a value of all rows
+        What is missing is NA of its column, NaN, NOT_A_TIME, None, or an empty text.
+    rows : int
+        Their number.
+    """
+    cells = [_array(column, columns[column.name], rows) for column in TABLES[name]]
+    return pa.Table.from_arrays(cells, schema=ARROW[name])
+
+
+def of_tables(name: str, tables: Iterable[tuple[Table, Mapping[str, object]]]) -> pa.Table:
+    """Return tables of one session as a table of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        Of the table.
+    tables : iterable of (Table, mapping of str to object)
+        Each with the columns that it lacks, such as `session` and `host`, as `of_columns` takes them.
+    """
+    pieces = [of_columns(name, {**table.columns, **added}, len(table)) for table, added in tables]
+    return pa.concat_tables([ARROW[name].empty_table(), *pieces]).combine_chunks()
+
+
+def _array(column: Column, values: object, rows: int) -> pa.Array:
+    if not isinstance(values, np.ndarray):
+        cells = values if isinstance(values, list) else [values] * rows
+        return pa.array([_cell(each) for each in cells], _type(column))
+    if values.dtype.kind == "U":
+        return pa.array([_cell(each) for each in values.tolist()], pa.string())
+    table = Table(Schema("column", (column,)), {column.name: values})
+    return pa.array(table[column.name], mask=table.missing(column.name)).cast(_type(column))
+
+
+def _cell(value: object) -> object:
+    """Return a value as Arrow takes it: null for an empty text, and no half of a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8") or None
+    if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
+        return None
+    return value.item() if isinstance(value, np.generic) else value

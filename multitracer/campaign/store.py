@@ -1,0 +1,174 @@
+"""Where a campaign lies: the one place that writes, reads and lists its files; a folder of this machine.
+
+Names are ours, with slashes, relative to the campaign. A file appears whole under its name or not at all.
+A store on a bucket keeps these methods: `put` is a plain put there, `put_new` a conditional one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError
+from multitracer.words import portable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS = "snapshots", "parts", "spool", "attempts"
+_LOCK = "lock"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_URL = "://"
+
+
+class Store:
+    """The files of one campaign.
+
+    Parameters
+    ----------
+    place : str or path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        If it is a URL: campaigns on remote stores are not supported.
+    """
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        name = os.fspath(place)
+        if _URL in name:
+            raise InputError(f"{portable(name)}: a campaign lies in a folder of this machine; name a folder")
+        self.folder = Path(os.path.realpath(name))
+        self.name = portable(name)
+
+    def make(self) -> None:
+        """Make the campaign's folders.
+
+        Raises
+        ------
+        InputError
+            If they cannot be made, or the folder holds other things and no campaign.
+        """
+        if not self.is_campaign and self.folder.exists():
+            if not self.folder.is_dir():
+                raise InputError(f"{self.name}: is a file; name a folder for the campaign")
+            if any(self.folder.iterdir()):
+                raise InputError(f"{self.name}: holds files, but no campaign; name a new or an empty folder")
+        with self._named():
+            for each in (PARTS, SPOOLS, ATTEMPTS, SNAPSHOTS):  # the last one makes it a campaign
+                (self.folder / each).mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_campaign(self) -> bool:
+        """Whether there is a campaign."""
+        return (self.folder / SNAPSHOTS).is_dir()
+
+    def path(self, name: str) -> Path:
+        """Return where a file of the campaign lies."""
+        return self.folder / name
+
+    def list(self, folder: str) -> list[str]:
+        """Return the names of the whole files in a folder of the campaign, sorted."""
+        try:
+            names = os.listdir(self.folder / folder)  # noqa: PTH208  # a million names
+        except FileNotFoundError:
+            return []
+        return [f"{folder}/{name}" for name in sorted(names) if not name.startswith(".")]
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file."""
+        return self.path(name).read_bytes()
+
+    def put(self, name: str, content: bytes | memoryview, *, lasting: bool = True) -> None:
+        """Write a file; `lasting` waits until it would survive the loss of power.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written: the disk is full, or the folder does not allow it.
+        """
+        self._write(name, content, lasting=lasting, new=False)
+
+    def put_new(self, name: str, content: bytes) -> None:
+        """Write a file whose name is not taken, and wait until it would survive the loss of power.
+
+        Raises
+        ------
+        InputError
+            If the name is taken: another program writes to the campaign. Also as `put` does.
+        """
+        self._write(name, content, lasting=True, new=True)
+
+    def _write(self, name: str, content: bytes | memoryview, *, lasting: bool, new: bool) -> None:
+        final = self.path(name)
+        if new and final.exists():  # the lock keeps a second writer of this machine away
+            raise InputError(f"{self.name}: another program wrote to this campaign; start again")
+        temporary = final.with_name(f".{final.name}.{os.getpid()}")
+        try:
+            with self._named():
+                with temporary.open("wb") as stream:
+                    stream.write(content)
+                    if lasting:
+                        stream.flush()
+                        os.fsync(stream.fileno())
+                temporary.replace(final)
+                if lasting:
+                    _keep(final.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        self.path(name).unlink(missing_ok=True)
+
+    def remove_unfinished(self) -> None:
+        """Remove what writers left that were killed: only who holds the lock may, while no worker runs."""
+        for folder in (SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS):
+            for path in (self.folder / folder).glob(".*"):
+                path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other writers out; the lock goes with this process, however that ends.
+
+        Raises
+        ------
+        InputError
+            If another process writes to the campaign.
+        """
+        with self._named():
+            stream = (self.folder / _LOCK).open("ab")
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise InputError(
+                    f"{self.name}: another program writes to it; wait until that ends"
+                ) from error
+            yield
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Turn a failure to write into a sentence that names the campaign."""
+        try:
+            yield
+        except OSError as error:
+            reason = error.strerror or str(error)
+            advice = "make room there; all that a snapshot names is kept" if error.errno in _FULL else (
+                "check its permissions, or choose another place")  # fmt: skip
+            raise InputError(f"{self.name}: cannot be written: {reason}; {advice}") from error
+
+
+def _keep(folder: Path) -> None:
+    """Wait until the names in a folder would survive the loss of power."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,164 @@
+"""The upkeep of a campaign: how it stands, whether it is whole, how to forget sessions and to compact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from multitracer.campaign.catalogue import Catalogue, damages
+from multitracer.campaign.committer import Committer
+from multitracer.campaign.query import query
+from multitracer.campaign.schemas import TABLES
+from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
+from multitracer.errors import InputError
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    import os
+
+    from multitracer.tables import Row
+
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a campaign stands.
+
+    Attributes
+    ----------
+    snapshot : int
+        Number of the newest one.
+    rows : dict of str to int
+        Of each table.
+    stored_bytes, parts : int
+        Of the live parts.
+    waiting : int
+        Spools that are not folded yet: sessions that a run is at, or that one left which was killed.
+    attempts : int
+        Sessions that are being analysed, or were when a run was killed.
+    """
+
+    snapshot: int
+    rows: dict[str, int]
+    stored_bytes: int
+    parts: int
+    waiting: int
+    attempts: int
+
+
+def status(place: str | os.PathLike[str]) -> Status:
+    """Return how a campaign stands; see `Catalogue` for what it raises."""
+    catalogue = Catalogue(place)
+    parts = list(catalogue.snapshot.parts())
+    return Status(
+        catalogue.snapshot.number,
+        {name: catalogue.snapshot.rows(name) for name in TABLES},
+        sum(part.bytes for part in parts),
+        len(parts),
+        len(catalogue.store.list(SPOOLS)),
+        len(catalogue.store.list(ATTEMPTS)),
+    )
+
+
+def faults(place: str | os.PathLike[str]) -> list[str]:
+    """Return what is wrong with a campaign, a sentence each, after reading every byte of it.
+
+    Raises
+    ------
+    InputError
+        As `Catalogue` does.
+    """
+    catalogue = Catalogue(place)
+    name = catalogue.store.name
+    bad = [
+        f"{name}/{each.part.name}: {each.sentence}; `campaign run` analyses its sessions again"
+        for each in damages(catalogue.store, catalogue.snapshot)
+    ]
+    return bad or [f"{name}: {sentence}" for sentence in _contradictions(catalogue)]
+
+
+def _contradictions(catalogue: Catalogue) -> list[str]:
+    """Return where the tables contradict each other; of damaged parts it cannot be asked."""
+    wrong = []
+    twice = query(catalogue, "SELECT session FROM sessions GROUP BY session HAVING count(*) > 1")
+    wrong += [
+        f"session {each} is there more than once" for each in twice["session"].to_pylist()[:_MOST_SHOWN]
+    ]
+    for table in TABLES:
+        if table not in ("sessions", "failures"):
+            lost = query(
+                catalogue,
+                f"SELECT count(*) AS n FROM {table} WHERE session IS NOT NULL "  # noqa: S608  # our own names
+                "AND session NOT IN (SELECT session FROM sessions)",
+            )["n"][0].as_py()
+            wrong += [f"{table} holds {lost:,} rows of sessions that are not in `sessions`"] if lost else []
+    return wrong
+
+
+def forget(place: str | os.PathLike[str], names: tuple[str, ...]) -> list[str]:
+    """Take sessions out of a campaign, and return their numbers; a later run may read them again.
+
+    Parameters
+    ----------
+    place : str or path
+        The campaign.
+    names : tuple of str
+        Numbers of sessions or their beginnings, names, or paths.
+
+    Raises
+    ------
+    InputError
+        If a name is that of no session, or of several; another program writes to the campaign.
+    """
+    store = Store(place)
+    catalogue = Catalogue(store)
+    chosen = [_session(catalogue, name) for name in names]
+    with store.locked():
+        Committer(store).forget(chosen)
+    return chosen
+
+
+_SESSIONS = "SELECT session, name, path FROM sessions ORDER BY session"
+
+
+def _session(catalogue: Catalogue, name: str) -> str:
+    rows = query(catalogue, _SESSIONS).to_pylist()
+    fitting = [row for row in rows if name in (row["session"], row["name"], row["path"])]
+    fitting = fitting or [row for row in rows if name and row["session"].startswith(name)]
+    if len(fitting) != 1:
+        raise InputError(f"{catalogue.store.name}: {_which(name, fitting)}")
+    return str(fitting[0]["session"])
+
+
+def _which(name: str, fitting: list[Row]) -> str:
+    if not fitting:
+        return f"has no session {printable(name)!r}; `campaign query` lists them from the table sessions"
+    shown = ", ".join(f"{row['session']} ({row['path']})" for row in fitting[:_MOST_SHOWN])
+    more = f" and {len(fitting) - _MOST_SHOWN:,} more" if len(fitting) > _MOST_SHOWN else ""
+    return f"{len(fitting):,} sessions are called {printable(name)!r}: {shown}{more}; give one by its number"
+
+
+def compact(place: str | os.PathLike[str]) -> tuple[int, int]:
+    """Put small parts together; return how many parts there were and are.
+
+    Raises
+    ------
+    InputError
+        If there is no campaign, or another program writes to it.
+    """
+    store = Store(place)
+    Catalogue(store)
+    with store.locked():
+        committer = Committer(store)
+        before = len(list(committer.snapshot.parts()))
+        committer.compact()
+        return before, len(list(committer.snapshot.parts()))
+
+
+def failures(place: str | os.PathLike[str], most: int = _MOST_SHOWN) -> list[str]:
+    """Return the sentences of the first failures, by path."""
+    table = query(Catalogue(place), f"SELECT sentence FROM failures ORDER BY path LIMIT {int(most)}")  # noqa: S608
+    return [str(each) for each in table["sentence"].to_pylist()] if isinstance(table, pa.Table) else []

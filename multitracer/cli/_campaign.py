@@ -1,0 +1,177 @@
+"""What `campaign` shows: its progress, and the answers of queries as text, CSV, JSON and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TextIO
+
+import click
+
+from multitracer.cli._output import replacing
+from multitracer.cli._page import page, text_output
+from multitracer.words import duration, no_formula
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from multitracer.campaign.run import Progress
+
+_EVERY_S = 10.0
+"""A line of progress in a log of a batch job; a terminal gets one that is replaced each half second."""
+_TERMINAL_S = 0.5
+_MOST_ROWS = 1_000
+"""Rows that are printed as text; the others are counted."""
+_BATCH = 10_000
+
+
+class Line:
+    """The progress of a run on standard error: on a terminal one line, elsewhere one each ten seconds."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._due_s = time.monotonic() + (_TERMINAL_S if self._is_terminal else _EVERY_S)
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_open:
+            click.echo("", err=True)
+
+    def __call__(self, progress: Progress) -> None:
+        """Show how far the run is, if that is due."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return
+        self._due_s = now_s + (_TERMINAL_S if self._is_terminal else _EVERY_S)
+        text = progress_words(progress)
+        self._is_open = self._is_terminal
+        click.echo(f"\r\x1b[K{text}" if self._is_terminal else text, err=True, nl=not self._is_terminal)
+
+
+def progress_words(progress: Progress) -> str:
+    """Return how far a run is: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed."""
+    words = [f"{progress.done:,} of {progress.sessions:,} sessions"]
+    if progress.remaining_s is not None:
+        words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} left"]
+    words += [f"{progress.failed:,} failed"] if progress.failed else []
+    return ", ".join(words)
+
+
+# --- answers ---
+
+
+def write_answer(table: pa.Table, form: str | None, output: str | None) -> None:
+    """Write the answer of a query.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    form : "csv", "json" or None
+        By default that of the file's ending, else text.
+    output : str or None
+        A file; None or "-" is standard output.
+    """
+    ending = Path(output).suffix.lower().removeprefix(".") if output else ""
+    form = form or (ending if ending in ("csv", "json", "parquet") else "text")
+    if form == "parquet":
+        import pyarrow.parquet as pq
+
+        with replacing(output) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+        return
+    with text_output(output) as stream:
+        {"csv": _write_csv, "json": _write_json, "text": _write_text}[form](table, stream)
+
+
+def _write_text(table: pa.Table, stream: TextIO) -> None:
+    sheet = page(stream)
+    if not table.num_columns:
+        return
+    shown = table.slice(0, _MOST_ROWS)
+    right = [
+        number
+        for number, kind in enumerate(table.schema.types)
+        if str(kind).startswith(("int", "uint", "double"))
+    ]
+    sheet.table(table.column_names, ([_text(cell) for cell in row] for row in _rows(shown)), right=right)
+    if len(table) > _MOST_ROWS:
+        sheet.line(f"and {len(table) - _MOST_ROWS:,} more rows; --csv or -o FILE writes them all")
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, float):
+        return f"{cell:.6g}"
+    return _plain_text(cell)
+
+
+def _plain_text(cell: object) -> str:
+    plain = _plain(cell)
+    if isinstance(plain, str):
+        return plain
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, list | dict) else str(plain)
+
+
+def _write_csv(table: pa.Table, stream: TextIO) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow([no_formula(name) for name in table.column_names])
+    for row in _rows(table):
+        writer.writerow([_csv(cell) for cell in row])
+
+
+def _csv(cell: object) -> object:
+    """Return a cell as CSV has it: nothing for a missing value, an apostrophe before a formula."""
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    return cell if isinstance(cell, int | float) else no_formula(_plain_text(cell))
+
+
+def _write_json(table: pa.Table, stream: TextIO) -> None:
+    stream.write("[")
+    separator = "\n"
+    for row in _rows(table):
+        record = dict(zip(table.column_names, map(_plain, row), strict=True))
+        stream.write(separator + json.dumps(record, allow_nan=False))
+        separator = ",\n"
+    stream.write("\n]\n")
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[object, ...]]:
+    for batch in table.to_batches(_BATCH):
+        yield from zip(*(_cells(column) for column in batch.columns), strict=True)
+
+
+def _cells(column: pa.Array) -> list[object]:
+    """Return the cells of a column as Python values; times as text with their nanoseconds."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.string())
+    cells: list[object] = column.to_pylist()
+    return cells
+
+
+def _plain(cell: object) -> object:
+    """Return a cell as JSON has it: null for NaN, a map as an object, text for what JSON does not know."""
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else None
+    if cell is None or isinstance(cell, bool | int | str):
+        return cell
+    if isinstance(cell, list):
+        if cell and all(isinstance(each, tuple) and len(each) == 2 for each in cell):
+            return {str(name): _plain(value) for name, value in cell}
+        return [_plain(each) for each in cell]
+    if isinstance(cell, dict):
+        return {str(name): _plain(value) for name, value in cell.items()}
+    return cell.isoformat() if isinstance(cell, datetime) else str(cell)

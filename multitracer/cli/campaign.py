@@ -1,0 +1,190 @@
+"""`multitracer campaign`: thousands of sessions as one folder of tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._options import debug_option, examples, named, target
+from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from multitracer.campaign.run import Progress, Workers
+
+_campaign = click.argument("campaign", metavar="CAMPAIGN", type=named)
+
+
+@click.group(
+    "campaign",
+    epilog=examples(
+        "multitracer campaign run drives/ -o campaign",
+        'multitracer campaign query campaign "SELECT name, headline FROM sessions"',
+    ),
+)
+@debug_option
+def command() -> None:
+    """Turn thousands of sessions into one folder of Parquet tables, and ask it questions.
+
+    docs/campaigns.md explains the folder and its tables. Needs the extra `campaign`.
+    """
+
+
+@command.command(
+    "run",
+    epilog=examples(
+        "multitracer campaign run drives/ -o campaign",
+        "multitracer campaign run drives/ /mnt/car2 capture.pcap -o campaign --jobs 4",
+        "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
+    ),
+)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=named)
+@click.option(
+    "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
+    help="The folder of the campaign; made if it is missing.",
+)  # fmt: skip
+@click.option(
+    "-j", "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
+    help="Processes of this machine that analyse sessions.",
+)  # fmt: skip
+@click.option(
+    "--cluster", metavar="ADDRESS",
+    help="The scheduler of a Dask cluster, tcp://HOST:PORT; its workers read the same paths.",
+)  # fmt: skip
+@click.option("--retry", is_flag=True, help="Try inputs again that failed and have not changed since.")
+@debug_option
+def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool) -> None:
+    """Add every session below the INPUTs to a campaign.
+
+    An INPUT is a folder, which is searched for sessions, or a capture. What is in the campaign already and
+    has not changed is passed over, so the same command continues a run that was ended, however that was.
+    A session that cannot be read is a row of the table failures.
+    """
+    from multitracer.campaign.run import in_process
+    from multitracer.campaign.run import run as run_campaign
+    from multitracer.cli._campaign import Line
+    from multitracer.cli._output import warn
+
+    workers: Workers = in_process
+    if cluster is not None or jobs > 1:
+        from multitracer.campaign.cluster import OnCluster
+
+        workers = OnCluster(jobs, cluster)
+    with Line() as line:
+        progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
+    for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged)):
+        warn(sentence)
+    click.echo(_outcome(progress, campaign))
+
+
+def _outcome(progress: Progress, campaign: str) -> str:
+    from multitracer.words import count, duration, portable, printable
+
+    words = [f"{count(progress.done, 'session')} analysed in {duration(progress.took_s * 1e9)}"]
+    words += [f"{progress.failed:,} of them failed (table failures)"] if progress.failed else []
+    words += [f"{progress.unchanged:,} unchanged"] if progress.unchanged else []
+    return f"{printable(portable(campaign))}: {', '.join(words)}"
+
+
+@command.command(
+    "query",
+    epilog=examples(
+        'multitracer campaign query campaign "SELECT name, headline FROM sessions"',
+        'multitracer campaign query campaign "FROM seconds" -o seconds.parquet',
+    ),
+)
+@_campaign
+@click.argument("sql", metavar="SQL")
+@click.option("--csv", "form", flag_value="csv", help="Write CSV.")
+@click.option("--json", "form", flag_value="json", help="Write JSON: an array of objects, a line each.")
+@click.option(
+    "-o", "--output", type=target, metavar="FILE",
+    help="Write to this file; one that ends in .csv, .json or .parquet is of that form.",
+)  # fmt: skip
+@debug_option
+def query(campaign: str, sql: str, form: str | None, output: str | None) -> None:
+    """Answer a question in SQL about a campaign.
+
+    SQL is one statement for DuckDB over the tables that docs/campaigns.md lists. It can read these tables and
+    nothing else: no file, no network. Without --csv, --json or -o it prints a table.
+    """
+    from multitracer.campaign.catalogue import Catalogue
+    from multitracer.campaign.query import query as answer_of
+    from multitracer.cli._campaign import write_answer
+
+    write_answer(answer_of(Catalogue(campaign), sql), form, output)
+
+
+@command.command("status", epilog=examples("multitracer campaign status campaign"))
+@_campaign
+@debug_option
+def status(campaign: str) -> None:
+    """Show what a campaign holds, and its first failures. It may be written meanwhile."""
+    from multitracer.campaign.upkeep import failures
+    from multitracer.campaign.upkeep import status as status_of
+    from multitracer.cli._page import page
+    from multitracer.words import count, size
+
+    state = status_of(campaign)
+    sheet = page()
+    sheet.facts(
+        [
+            *((name, f"{rows:,}") for name, rows in state.rows.items()),
+            ("snapshot", str(state.snapshot)),
+            ("stored", f"{size(state.stored_bytes)} in {count(state.parts, 'part')}"),
+            ("not folded yet", count(state.waiting, "session")),
+            ("in analysis", count(state.attempts, "session")),
+        ]
+    )
+    for sentence in failures(campaign):
+        sheet.line(f"failed: {sentence}")
+
+
+@command.command("verify", epilog=examples("multitracer campaign verify campaign"))
+@_campaign
+@debug_option
+def verify(campaign: str) -> None:
+    """Read every byte of a campaign, and name the parts that are damaged.
+
+    The next `campaign run` over the same inputs repairs them: it analyses their sessions again.
+    """
+    from multitracer.campaign.upkeep import faults
+    from multitracer.campaign.upkeep import status as status_of
+    from multitracer.words import count, printable
+
+    wrong = faults(campaign)
+    for sentence in wrong:
+        click.echo(printable(sentence))
+    if wrong:
+        raise InputError(f"{printable(campaign)}: {count(len(wrong), 'fault')}; they are listed above")
+    state = status_of(campaign)
+    rows = count(sum(state.rows.values()), "row")
+    click.echo(f"{printable(campaign)}: whole, {count(state.parts, 'part')} with {rows}")
+
+
+@command.command("forget", epilog=examples("multitracer campaign forget campaign 5b88ccdeda3fd137"))
+@_campaign
+@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
+@debug_option
+def forget(campaign: str, sessions: tuple[str, ...]) -> None:
+    """Take sessions out of a campaign.
+
+    SESSION is its number in the table sessions or the beginning of that, its name, or its path. A run over
+    the same inputs reads it again.
+    """
+    from multitracer.campaign.upkeep import forget as forget_sessions
+
+    for session in forget_sessions(campaign, sessions):
+        click.echo(session)
+
+
+@command.command("compact", epilog=examples("multitracer campaign compact campaign"))
+@_campaign
+@debug_option
+def compact(campaign: str) -> None:
+    """Put the small parts of a campaign together, which many short runs leave."""
+    from multitracer.campaign.upkeep import compact as compact_parts
+    from multitracer.words import count
+
+    before, after = compact_parts(campaign)
+    click.echo(f"{count(before, 'part')} before, {after:,} now")

@@ -1,0 +1,112 @@
+"""Sessions analysed by processes of a Dask cluster: the same rows, whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from distributed import LocalCluster
+
+from multitracer.campaign import cluster as clusters
+from multitracer.campaign.analysed import Task
+from multitracer.campaign.cluster import ALONE_BYTES, BATCH, OnCluster, batches
+from multitracer.campaign.discovery import Candidate
+from multitracer.campaign.run import run
+from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
+from multitracer.errors import InputError
+from tests.campaign.sessions import make_sessions, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SESSIONS = 8
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sessions(tmp_path_factory.mktemp("drives"), SESSIONS)
+
+
+@pytest.fixture(scope="module")
+def expected(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    place = tmp_path_factory.mktemp("expected") / "campaign"
+    run([str(drives)], place)
+    return rows_of(place)
+
+
+def test_large_sessions_are_alone_and_small_ones_together() -> None:
+    sizes = [10] * (BATCH + 1) + [ALONE_BYTES + 1, ALONE_BYTES + 2]
+    tasks = [Task(Candidate((str(number),)), "", bytes=size) for number, size in enumerate(sizes)]
+    made = batches(tasks)
+    assert [[task.bytes for task in batch] for batch in made] == [
+        [ALONE_BYTES + 2], [ALONE_BYTES + 1], [10] * BATCH, [10],
+    ]  # fmt: skip
+
+
+@pytest.mark.realtime
+@pytest.mark.timeout(600)
+def test_two_processes_make_the_same_rows_though_a_worker_dies(
+    drives: Path, expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "BATCH", 2)
+    place = tmp_path / "campaign"
+    killed: list[int] = []
+    with _killing(place, killed):
+        progress = run([str(drives)], place, workers=OnCluster(2))
+    assert killed, "no worker was killed while it analysed a session"
+    assert (progress.done, progress.failed) == (SESSIONS, 0)
+    assert rows_of(place) == expected
+
+
+@contextlib.contextmanager
+def _killing(place: Path, killed: list[int]) -> Iterator[None]:
+    """Kill the first worker that analyses a session: the file of the attempt holds its number."""
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.is_set() and not killed:
+            for path in (place / ATTEMPTS).glob("[!.]*"):
+                with contextlib.suppress(FileNotFoundError):
+                    killed.append(int(path.read_text("ascii")))
+                    os.kill(killed[0], signal.SIGKILL)
+                    return
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_an_address_where_nobody_answers_is_an_error_of_one_sentence(
+    drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clusters, "_RECONNECT_S", 0.1)
+    monkeypatch.setitem(clusters._SETTINGS, "distributed.comm.timeouts.connect", "1s")
+    with pytest.raises(InputError, match=r"tcp://127\.0\.0\.1:9: no answer for"):
+        run([str(drives)], tmp_path / "campaign", workers=OnCluster(address="tcp://127.0.0.1:9"))
+
+
+@pytest.mark.realtime
+@pytest.mark.timeout(600)
+def test_a_cluster_of_another_version_is_refused(
+    drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"n_workers": 1, "dashboard_address": None, "silence_logs": 50}
+    with LocalCluster(**options) as cluster:
+        workers = OnCluster(address=cluster.scheduler_address)
+        monkeypatch.setattr(
+            clusters, "__version__", "0.0.1"
+        )  # of this process, which is the scheduler's, too
+        with pytest.raises(InputError, match=r"has multitracer .*, this program 0\.0\.1; install the same"):
+            run([str(drives)], tmp_path / "campaign", workers=workers)
+    assert not Store(tmp_path / "campaign").list(SPOOLS)

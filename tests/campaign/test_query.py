@@ -1,0 +1,214 @@
+"""A question in SQL reads the tables, and nothing else; what it may not do, the engine refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.query import query
+from multitracer.campaign.run import run
+from multitracer.campaign.schemas import TABLES
+from multitracer.errors import InputError
+from tests.campaign.sessions import make_session, make_sessions
+from tests.cli.program import call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("campaign")
+    run([str(make_sessions(folder / "drives", 3))], folder / "campaign")
+    return folder / "campaign"
+
+
+REFUSED = (
+    "COPY (SELECT 1) TO '{file}'",
+    "WITH x AS (COPY (SELECT 1) TO '{file}') SELECT * FROM x",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{file}'",
+    "PREPARE p AS COPY (SELECT 1) TO '{file}'; EXECUTE p",
+    "SELECT 1; COPY sessions TO '{file}'",
+    "COPY sessions TO '{part}'",
+    "EXPORT DATABASE '{file}'",
+    "IMPORT DATABASE '{file}'",
+    "ATTACH '{file}'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET memory_limit = '99GB'",
+    "SET GLOBAL threads = 64",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "PRAGMA enable_profiling",
+    "SET profiling_output = '{file}'",
+    "SET log_query_path = '{file}'",
+    "CREATE SECRET (TYPE s3)",
+    "SELECT * FROM '{secret}'",
+    "SELECT * FROM read_csv('{secret}')",
+    "SELECT * FROM read_text('{secret}')",
+    "SELECT * FROM read_blob('{secret}')",
+    "SELECT * FROM read_parquet('{part}')",
+    "SELECT * FROM glob('/*')",
+    "SELECT * FROM 'https://example.org/x.csv'",
+    "SELECT getenv('HOME')",
+    "SELECT * FROM catalogue",
+    "SELECT * FROM frame",
+)
+
+
+@pytest.mark.parametrize("sql", REFUSED)
+def test_what_is_no_question_is_refused_by_the_engine(sql: str, place: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a,b\n1,2\n", "utf-8")
+    catalogue = Catalogue(place)
+    frame = [1]  # what a search for variables would find
+    part = place / next(catalogue.snapshot.parts("sessions")).name
+    before = part.read_bytes()
+    with pytest.raises(InputError, match="query: "):
+        query(catalogue, sql.format(file=tmp_path / "written", secret=secret, part=part))
+    assert frame
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+    assert part.read_bytes() == before
+
+
+def test_a_wrong_question_is_one_line_with_the_engines_words(place: Path) -> None:
+    done = call("campaign", "query", place, "SELEC 1", status=1)
+    assert "syntax error" in done.stderr
+
+
+def test_a_table_without_a_row_can_be_asked(place: Path) -> None:
+    assert query(Catalogue(place), "SELECT count(*) AS n FROM handovers").to_pylist() == [{"n": 0}]
+    assert [query(Catalogue(place), f"FROM {name} LIMIT 0").column_names for name in TABLES] == [
+        list(schema.names) for schema in TABLES.values()
+    ]
+
+
+def test_an_answer_as_text(place: Path) -> None:
+    lines = call("campaign", "query", place, "SELECT name, labels, begin_ns FROM sessions ORDER BY 1").stdout
+    first = lines.splitlines()[1]
+    assert first.startswith('drive 0  {"operator": "a"}  2023-11-14 22:13:20')
+
+
+def test_an_answer_as_csv_runs_no_formula(place: Path) -> None:
+    sql = "SELECT '=1+1' AS formula, 2.5 AS number, NULL AS nothing, TIMESTAMP '2026-01-02 03:04:05' AS at"
+    rows = list(csv.DictReader(call("campaign", "query", "--csv", place, sql).stdout.splitlines()))
+    assert rows == [{"formula": "'=1+1", "number": "2.5", "nothing": "", "at": "2026-01-02 03:04:05.000000"}]
+
+
+def test_an_answer_as_json(place: Path) -> None:
+    sql = "SELECT name, labels, 'nan'::DOUBLE AS none, [1, 2] AS list FROM sessions ORDER BY name LIMIT 1"
+    assert json.loads(call("campaign", "query", "--json", place, sql).stdout) == [
+        {"name": "drive 0", "labels": {"operator": "a"}, "none": None, "list": [1, 2]}
+    ]
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet"])
+def test_a_file_has_the_form_of_its_ending(form: str, place: Path, tmp_path: Path) -> None:
+    target = tmp_path / f"answer.{form}"
+    call("campaign", "query", place, "SELECT session FROM sessions ORDER BY 1", "-o", target)
+    sessions = Catalogue(place).dataset("sessions").to_table()["session"].to_pylist()
+    if form == "parquet":
+        assert pq.read_table(target)["session"].to_pylist() == sorted(sessions)
+    else:
+        text = target.read_text("utf-8")
+        read = json.loads(text) if form == "json" else list(csv.DictReader(text.splitlines()))
+        assert [row["session"] for row in read] == sorted(sessions)
+
+
+# --- the other commands ---
+
+
+def test_status_counts_the_rows(place: Path) -> None:
+    lines = call("campaign", "status", place).stdout.splitlines()
+    assert ["sessions", "3"] in [line.split() for line in lines]
+    assert ["failures", "0"] in [line.split() for line in lines]
+
+
+def test_verify_says_that_all_is_whole(place: Path) -> None:
+    assert "whole" in call("campaign", "verify", place).stdout
+
+
+def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
+    place = tmp_path / "campaign"
+    run([str(make_sessions(tmp_path / "drives", 1))], place)
+    name = next(Catalogue(place).snapshot.parts("transfers")).name
+    (place / name).write_bytes(b"PAR1")
+    assert name in call("campaign", "verify", place, status=1).stdout
+    with pytest.raises(InputError, match="query: "):
+        query(Catalogue(place), "SELECT sum(unique_bytes) FROM transfers")
+
+
+def test_forget_takes_a_session_out_and_a_run_reads_it_again(tmp_path: Path) -> None:
+    drives, place = make_sessions(tmp_path / "drives", 3), tmp_path / "campaign"
+    run([str(drives)], place)
+    done = call("campaign", "forget", place, "drive 1")
+    session = done.stdout.strip()
+    for table in TABLES:
+        held = query(Catalogue(place), f"SELECT session FROM {table}")["session"].to_pylist()
+        assert session not in held
+    assert run([str(drives)], place).done == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("nobody", "has no session"), ("drive", "2 sessions are called")]
+)
+def test_forget_refuses_what_names_no_session_or_several(name: str, reason: str, tmp_path: Path) -> None:
+    for number in (0, 1):
+        make_session(tmp_path / "drives" / str(number), number)
+    run([str(tmp_path / "drives")], tmp_path / "campaign")
+    assert reason in call("campaign", "forget", tmp_path / "campaign", name, status=1).stderr
+
+
+def test_compact_puts_the_parts_of_short_runs_together(tmp_path: Path) -> None:
+    drives, place = make_sessions(tmp_path / "drives", 3), tmp_path / "campaign"
+    for session in sorted(drives.glob("*/*")):
+        run([str(session)], place)
+    before = Catalogue(place).dataset("sessions").to_table().to_pylist()
+    assert len(Catalogue(place).snapshot.groups) == 3
+    call("campaign", "compact", place)
+    assert len(Catalogue(place).snapshot.groups) == 1
+    assert Catalogue(place).dataset("sessions").to_table().to_pylist() == before
+    assert run([str(drives)], place).unchanged == 3
+
+
+# --- what is no campaign of ours ---
+
+
+def test_a_catalogue_of_a_newer_version_is_refused(place: Path, tmp_path: Path) -> None:
+    newer = tmp_path / "campaign"
+    shutil.copytree(place, newer)
+    (last,) = sorted((newer / "snapshots").iterdir())[-1:]
+    document = json.loads(last.read_text("utf-8"))
+    last.write_text(
+        json.dumps(document | {"schema": "multitracer.campaign/2", "multitracer": "9.9"}), "utf-8"
+    )
+    for command in (("query", newer, "SELECT 1"), ("status", newer), ("run", tmp_path, "-o", newer)):
+        assert "a newer MultiTracer (9.9)" in call("campaign", *command, status=1).stderr
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "multitracer.campaign/1"}', '{"schema": 3}'])
+def test_a_damaged_snapshot_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "snapshots").mkdir()
+    (tmp_path / "snapshots" / "000000000001.json").write_text(text, "utf-8")
+    assert "is no snapshot" in call("campaign", "status", tmp_path, status=1).stderr
+
+
+def test_a_snapshot_leads_to_no_file_outside(tmp_path: Path) -> None:
+    part = {"name": "parts/../../secret", "rows": 1, "bytes": 1, "sha256": ""}
+    document = {
+        "schema": "multitracer.campaign/1", "number": 1, "retired": {},
+        "groups": [{"number": 1, "parts": {"sessions": part}}],
+    }  # fmt: skip
+    (tmp_path / "snapshots").mkdir()
+    (tmp_path / "snapshots" / "000000000001.json").write_text(json.dumps(document), "utf-8")
+    assert "is no snapshot" in call("campaign", "status", tmp_path, status=1).stderr
+
+
+def test_a_folder_without_a_campaign_is_refused(tmp_path: Path) -> None:
+    assert "holds no campaign" in call("campaign", "query", tmp_path, "SELECT 1", status=1).stderr

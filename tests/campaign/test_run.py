@@ -1,0 +1,204 @@
+"""A run adds every session once, passes over what is done, and is stopped by none that fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.campaign.analysed import spool_session
+from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.query import query
+from multitracer.campaign.run import run
+from multitracer.campaign.schemas import TABLES
+from multitracer.errors import InputError
+from tests.campaign.sessions import count, make_session, make_sessions, rows_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.campaign.analysed import Task
+    from multitracer.campaign.store import Store
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "campaign"
+
+
+@pytest.fixture
+def drives(tmp_path: Path) -> Path:
+    return make_sessions(tmp_path / "drives", 4)
+
+
+def _answer(place: Path, sql: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = query(Catalogue(place), sql).to_pylist()
+    return rows
+
+
+def test_sessions_below_a_folder_become_rows_of_every_table(place: Path, drives: Path) -> None:
+    progress = run([str(drives)], place)
+    assert (progress.done, progress.failed, progress.unchanged) == (4, 0, 0)
+    assert {count(place, name) for name in ("inputs", "sessions", "connections", "transfers")} == {4}
+    assert count(place, "seconds") >= 4
+    first = _answer(place, "FROM sessions ORDER BY begin_ns")[0]
+    assert first["name"] == "drive 0"
+    assert dict(first["labels"]) == {"operator": "a"}  # type: ignore[call-overload]
+    assert (first["captures"], first["connections"], first["packets"]) == (1, 1, 16)
+
+
+def test_the_seconds_hold_what_was_sent(place: Path, drives: Path) -> None:
+    run([str(drives)], place)
+    rows = _answer(
+        place,
+        "SELECT sum(throughput_bps) / 8 AS bytes, any_value(labels['operator']) AS operator "
+        "FROM seconds JOIN sessions USING (session) GROUP BY session ORDER BY min(time_ns)",
+    )
+    repeated = [number % 3 for number in range(4)]
+    assert [round(float(str(row["bytes"]))) for row in rows] == [5000 + 1000 * each for each in repeated]
+    assert [row["operator"] for row in rows] == ["a", "b", "a", "b"]
+
+
+def test_limits_partition_the_time_of_a_transfer(place: Path, drives: Path) -> None:
+    run([str(drives)], place)
+    for row in _answer(place, "FROM transfers"):
+        parts = [value for name, value in row.items() if name.endswith("_s") and name not in _OTHER_TIMES]
+        assert sum(map(float, map(str, parts))) == pytest.approx(float(str(row["limits_total_s"])))
+        assert row["limited_by"]
+
+
+_OTHER_TIMES = ("limits_total_s", "lost_time_s")
+
+
+def test_what_is_done_is_passed_over(place: Path, drives: Path) -> None:
+    run([str(drives)], place)
+    before = rows_of(place)
+    snapshot = Catalogue(place).snapshot.number
+    progress = run([str(drives)], place)
+    assert (progress.done, progress.unchanged) == (0, 4)
+    assert Catalogue(place).snapshot.number == snapshot
+    assert rows_of(place) == before
+
+
+def test_a_touched_session_is_hashed_and_its_rows_stay(place: Path, drives: Path) -> None:
+    run([str(drives)], place)
+    before = _without(rows_of(place), "inputs")
+    os.utime(drives / "car0" / "day000" / "phone" / "capture.pcap", (1, 1))
+    assert run([str(drives)], place).done == 1
+    assert _without(rows_of(place), "inputs") == before
+    assert run([str(drives)], place).done == 0
+
+
+def _without(rows: dict[str, list[str]], table: str) -> dict[str, list[str]]:
+    return {name: each for name, each in rows.items() if name != table}
+
+
+def test_a_changed_session_replaces_its_rows(place: Path, drives: Path) -> None:
+    run([str(drives)], place)
+    shutil.rmtree(drives / "car1" / "day001")
+    make_session(drives / "car1" / "day001", 1, segments=9)
+    assert run([str(drives)], place).done == 1
+    assert [count(place, name) for name in ("inputs", "sessions", "transfers")] == [4, 4, 4]
+    assert _answer(place, "SELECT max(unique_bytes) AS most FROM transfers") == [{"most": 9000}]
+
+
+def test_a_failing_session_is_a_row_with_its_sentence_and_stops_no_other(place: Path, drives: Path) -> None:
+    bad = drives / "car0" / "bad"
+    make_session(bad, 9)
+    (bad / "phone" / "capture.pcap").write_text("not a capture", "utf-8")
+    progress = run([str(drives)], place)
+    assert (progress.done, progress.failed) == (5, 1)
+    (row,) = _answer(place, "FROM failures")
+    assert str(bad) in str(row["path"])
+    assert "capture.pcap" in str(row["sentence"])
+    assert count(place) == 4
+    assert run([str(drives)], place).done == 0, "it did not change, so it is not tried again"
+    assert run([str(drives)], place, retry=True).failed == 1
+    assert count(place, "failures") == 1
+
+
+def test_a_session_that_is_mended_is_no_failure_any_more(place: Path, drives: Path) -> None:
+    bad = drives / "bad"
+    bad.mkdir()
+    (bad / "manifest.json").write_text("{}", "utf-8")
+    assert run([str(drives)], place).failed == 1
+    shutil.rmtree(bad)
+    make_session(bad, 9)
+    assert run([str(drives)], place).failed == 0
+    assert [count(place, name) for name in ("failures", "sessions", "inputs")] == [0, 5, 5]
+
+
+def test_two_sessions_of_one_name_are_both_kept(place: Path, tmp_path: Path) -> None:
+    make_session(tmp_path / "a" / "drive", 1)
+    make_session(tmp_path / "b" / "drive", 2)
+    run([str(tmp_path / "a"), str(tmp_path / "b")], place)
+    rows = _answer(place, "SELECT session, name FROM sessions")
+    assert [row["name"] for row in rows] == ["drive", "drive"]
+    assert len({row["session"] for row in rows}) == 2
+
+
+def test_a_session_that_two_paths_hold_has_its_rows_once(place: Path, drives: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(drives)
+    shutil.copytree(drives / "car0" / "day000", tmp_path / "copy")
+    progress = run([str(drives), str(tmp_path / "link"), str(drives / "car0"), str(tmp_path / "copy")], place)
+    assert progress.done == 5, "the link is the same path, the copy is not"
+    assert [count(place, name) for name in ("sessions", "transfers", "inputs")] == [4, 4, 5]
+    assert run([str(tmp_path / "copy")], place).unchanged == 1
+
+
+def test_a_session_that_changes_while_it_is_read_is_read_again_later(
+    place: Path, drives: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = drives / "car0" / "day000" / "phone" / "capture.pcap"
+
+    def growing(store: Store, task: Task) -> str:
+        with log.open("ab") as stream:
+            stream.write(b"\0" * 16)
+        return spool_session(store, task)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("multitracer.campaign.run.spool_session", growing)
+        assert run([str(log.parents[1])], place).failed == 1
+    assert "changed while it was read" in str(_answer(place, "FROM failures"))
+    assert run([str(log.parents[1])], place).failed == 0
+    assert [count(place, name) for name in ("sessions", "failures")] == [1, 0]
+
+
+def test_a_loose_capture_is_a_session(place: Path, drives: Path) -> None:
+    captures = sorted(drives.rglob("*.pcap"))
+    assert run(list(map(str, captures)), place).done == 4
+    assert count(place) == 4
+
+
+def test_a_campaign_among_its_inputs_is_passed_over(drives: Path) -> None:
+    place = drives / "campaign"
+    run([str(drives)], place)
+    assert run([str(drives)], place).unchanged == 4
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "url"])
+def test_what_can_be_no_campaign_is_refused(tmp_path: Path, drives: Path, kind: str) -> None:
+    place = {"file": str(tmp_path / "file"), "folder": str(drives), "url": "s3://bucket/campaign"}[kind]
+    (tmp_path / "file").write_text("mine", "utf-8")
+    with pytest.raises(InputError, match="name a"):
+        run([str(drives)], place)
+    assert not (drives / "parts").exists()
+
+
+def test_an_input_that_is_missing_is_refused(place: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        run([str(place / "nothing")], place)
+
+
+def test_every_file_says_what_its_columns_mean(place: Path, drives: Path) -> None:
+    import pyarrow.parquet as pq
+
+    run([str(drives)], place)
+    for path in sorted((place / "parts").iterdir()):
+        schema = pq.read_schema(path)
+        name = schema.metadata[b"multitracer.schema"].decode()
+        assert name in TABLES
+        assert schema.metadata[b"multitracer.catalogue"] == b"1"
+        assert all(field.metadata[b"doc"] for field in schema)
