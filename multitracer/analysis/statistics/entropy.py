@@ -32,7 +32,8 @@ class Entropies:
     @property
     def information(self) -> Array:
         """Mutual information, nats; never below 0."""
-        return np.maximum(self.x + self.y - self.joint, 0.0)
+        shared: Array = np.maximum(self.x + self.y - self.joint, 0.0)
+        return shared
 
 
 def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
