@@ -15,6 +15,7 @@ from multitracer.manifest import CollectorRun
 from multitracer.scenario.meters import TcpCounts
 from multitracer.scenario.session_folder import (
     make_folders,
+    LINK_NS,
     new_manifest,
     snap_bytes,
     write_radio,
@@ -219,6 +220,7 @@ class RealTraffic(Workload):
         variables.ended = ended
         if lateness is not None:
             variables.more |= {
+        variables.more[LINK_NS] = self._world.ended_ns
                 "real_time_priority": lateness.real_time_priority,
                 "latest_slot_ms": lateness.latest_ms,
             }
