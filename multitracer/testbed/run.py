@@ -13,9 +13,10 @@ from multitracer.channel.shared.hosts import FAR, SIDES, side_of
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun
 from multitracer.scenario.meters import TcpCounts
+from multitracer.scenario.radio import check_up
 from multitracer.scenario.session_folder import (
-    make_folders,
     LINK_NS,
+    make_folders,
     new_manifest,
     snap_bytes,
     write_radio,
@@ -90,6 +91,7 @@ def run_real(
     scenario.check_traffic()
     used = scenario.seed if seed is None else seed
     check_link(scenario, used)
+    check_up(scenario, seed=used)
     _check_transports(scenario)
     privileges = required()
     for side in SIDES:
@@ -218,9 +220,9 @@ class RealTraffic(Workload):
         """Put into the variables why the run ended, and how late a slot was at most."""
         variables = self._world.manifest.variables
         variables.ended = ended
+        variables.more[LINK_NS] = self._world.ended_ns
         if lateness is not None:
             variables.more |= {
-        variables.more[LINK_NS] = self._world.ended_ns
                 "real_time_priority": lateness.real_time_priority,
                 "latest_slot_ms": lateness.latest_ms,
             }

@@ -93,6 +93,15 @@ def test_a_trace_that_cannot_be_a_radio_is_one_sentence(name: str, says: str) ->
     assert not Path("out").exists()
 
 
+def test_a_link_that_is_up_after_the_run_only_is_said() -> None:
+    Path("late.csv").write_text("time_s,power_dbm\n0,-90\n70,-60\n")
+    says = "the link is not up before 70 s, and the run ends after 60 s; let it last longer, or choose"
+    assert says in call("testbed", "compare", "late.csv", "--transports", "reno", status=1).stderr
+    Path("mine.toml").write_text(f'limit_s = 60\n{RAYS}power = "late.csv"\n{TRAFFIC}')
+    assert says in call("testbed", "run", "mine.toml", "--virtual", "-o", "out", status=1).stderr
+    assert not Path("out").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
