@@ -23,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay clean debian
+.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay cross-layer clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -84,6 +84,11 @@ replay: debian $(VENV)/.developer  ## make docs/replay.md: eight transports over
 
 ray: $(VENV)/.developer  ## make Table I of paper 002 and its remedies: TCP over a ray-traced radio in virtual time (some minutes)
 	$(IN_VENV) docs.programs.ray
+
+cross-layer: debian $(VENV)/.developer  ## make the sweeps of paper 003 that docs/cross_layer lacks, over cdma2000 in virtual time (ten minutes); pictures, tables
+	$(IN_VENV) docs.programs.cross_layer run
+	$(IN_VENV) docs.programs.cross_layer nmi
+	$(IN_VENV) docs.programs.cross_layer draw
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

@@ -1,4 +1,4 @@
-"""What a diagnosis hands over: findings, and the account of a transfer's time, as tables."""
+"""What a diagnosis and a comparison of series hand over: findings, where time went, dependence, as tables."""
 
 from __future__ import annotations
 
@@ -103,3 +103,47 @@ PIECES = Schema(
     ),
 )
 """Which transmission of which RLP frame carried how much of which packet; in order of the frames."""
+
+NMI = Schema(
+    "nmi",
+    (
+        Column("x", "U64", "name of the first series"),
+        Column("y", "U64", "name of the second series"),
+        Column("lag_s", "float64", "time from a point of x to its partner of y; above 0: y follows x", "s"),
+        Column("nmi", "float64", "normalised mutual information of the two at this lag, 0 to 1"),
+        Column("p95_permuted", "float64", "what chance alone exceeds at this lag in 5 % of the surrogates"),
+        Column("p_value", "float64", "share of the surrogates that reach the value at this lag"),
+        Column("p_corrected", "float64", "the same, corrected for the search over the lags"),
+        Column(
+            "q_value", "float64", "false discovery rate over the pairs of the table; at a pair's peak alone"
+        ),
+        Column("is_peak", "bool", "whether this lag is the pair's peak"),
+        Column("bins", "int64", "bins of x", na=True),
+        Column("bins_y", "int64", "bins of y", na=True),
+        Column("n", "int64", "points that both series have at this lag"),
+        Column("spearman", "float64", "rank correlation at this lag, -1 to 1"),
+        Column("distance_correlation", "float64", "distance correlation at this lag, 0 to 1"),
+        Column("conditional_nmi", "float64", "the same as nmi with the third series given; NA without one"),
+        Column("given", "U64", "name of the third series; empty without one"),
+        Column("estimator", "U24", "equal-count, freedman-diaconis, miller-madow, ksg"),
+        Column("normaliser", "U8", "min, max, mean, sqrt, joint; linfoot with ksg"),
+        Column("baseline", "U8", "how surrogates are made: shift, block, plain"),
+        Column("permutations", "int64", "surrogates behind p95_permuted and the p values"),
+        Column("is_differenced", "bool", "whether both series were differenced first"),
+        Column("reason", "U128", "why the cells are NA; empty where they are not"),
+    ),
+)
+"""One row for each pair and lag."""
+
+SESSIONS_NMI = Schema(
+    "nmi",
+    (
+        *(column for column in NMI if column.name != "reason"),
+        Column("lag_low_s", "float64", "least lag it may be: half a bin and the clocks' error below", "s"),
+        Column("lag_high_s", "float64", "largest lag it may be", "s"),
+        Column("step_s", "float64", "width of the bins of time", "s"),
+        Column("sessions", "int64", "sessions that were pooled"),
+        Column("reason", "U400", "why the cells are NA; empty where they are not"),
+    ),
+)
+"""How much one quantity tells of another: one row for each pair and lag; a pair that cannot be is one row."""

@@ -82,6 +82,8 @@ LINK_EVENTS = Schema(
             ("blocks", "burst_sent: blocks in it", ""),
             ("waited_us", "access_wait_ended: since access_wait_started", "us"),
             ("deferrals", "access_wait_ended: how often the channel was found busy", ""),
+            ("rate_bps", "rate_assigned: rate of the channel from now on", "bit/s"),
+            ("queue_bytes", "rate_assigned: octets that waited for it", "bytes"),
         ),
     ),
 )

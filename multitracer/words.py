@@ -42,6 +42,11 @@ def share(part: float, whole: float) -> str:
     return f"{_three(percent)} %"
 
 
+def ends(low: str, high: str) -> str:
+    """Return the two ends of a range: 1.2 to 1.4; one of them if they are written alike."""
+    return low if low == high else f"{low} to {high}"
+
+
 def duration(ns: float | None) -> str:
     """Return a length of time: 31 s, 120 ms, 2 h 5 min; "unknown" for NA."""
     if ns is None or ns == NOT_A_TIME or isnan(ns):

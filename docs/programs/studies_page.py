@@ -149,10 +149,11 @@ def draw(*, pictures: bool) -> None:
     with tempfile.TemporaryDirectory() as folder, Browser(Path(folder) / "profile") as browser:
         browser.prefer("light")
         for name, made in figures(runs_of).items():
-            _picture(browser, Path(folder) / f"{name}.html", name, made())
+            picture(browser, Path(folder) / f"{name}.html", name, made())
 
 
-def _picture(browser: Browser, page: Path, name: str, figure: go.Figure) -> None:
+def picture(browser: Browser, page: Path, name: str, figure: go.Figure) -> None:
+    """Write a figure as a picture."""
     page.write_text(plot_page(figure, title=name, theme="light"), "utf-8")
     browser.resize(_WIDTH_PX, figure.layout.height)
     browser.open(page)

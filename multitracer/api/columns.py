@@ -20,8 +20,9 @@ from multitracer import (
     wtcp,
 )
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
+from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.errors import InputError
-from multitracer.findings import FINDINGS, LIMITS, LINK_USE
+from multitracer.findings import FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI
 
 if TYPE_CHECKING:
     from multitracer.tables import Schema
@@ -64,6 +65,9 @@ _SCHEMAS = (
     FINDINGS,
     LIMITS,
     LINK_USE,
+    SESSIONS_NMI,
+    FAIRNESS,
+    SHARES,
 )
 
 

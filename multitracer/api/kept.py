@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose, explain
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.quantities import Quantities
 from multitracer.recording.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class Kept:
         diagnosis = self._diagnosis(None, None)
         point = diagnosis.transfer.layers.view.sender.host
         return Road(Surroundings(self._recording, point, self._bounds_ns), diagnosis)
+
+    def _quantities(self, connection: int | None = None) -> Quantities:
+        """Return what the recording holds over time, by its names."""
+        return Quantities(self._recording, connection, bounds_ns=self._bounds_ns)
 
     def _read_transfer(self, connection: int | None, reverse: bool | None) -> Transfer:
         return Transfer.of(self._recording, connection, reverse=reverse)

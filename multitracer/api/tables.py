@@ -12,8 +12,10 @@ from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
 from multitracer.api.logged import LoggedTables
+from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.recording.deliveries import wtcp_flows, wtcp_table
+from multitracer.recording.fair_shares import fair_shares
 from multitracer.tables import SEGMENTS, Column, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
 from multitracer.wtcp import WTCP_FLOWS
@@ -151,6 +153,46 @@ class SessionTables(LoggedTables):
         ]
         frame = pd.DataFrame(reasons, columns=[column.name for column in _TRUST])
         return described(frame, "trust", {c.name: c for c in _TRUST}, source="the captures")
+
+    def fairness(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
+        """Return how evenly the TCP flows share the link: gap and Jain's index; `mt.columns("fairness")`.
+
+        Parameters
+        ----------
+        step_s : float, optional
+            Length of the intervals, s; by default one interval: the time in which all flows run.
+        reverse : bool, optional
+            Whose data: False what initiators sent, True what responders did; by default the way with more.
+
+        Returns
+        -------
+        DataFrame
+            Gap and index are NA where they would say nothing; the column `reason` says why. What was left out
+            is in `attrs["notes"]`.
+
+        Examples
+        --------
+        >>> session.fairness()["reason"].tolist()
+        ['there is no time in which all flows ran']
+        """
+        fair = fair_shares(self._recording, step_s=step_s, reverse=reverse)
+        return self._of_flows(FAIRNESS, fair.fairness, fair.notes)
+
+    def shares(self, *, step_s: float | None = None, reverse: bool | None = None) -> pd.DataFrame:
+        """Return what each TCP flow had of the link, by intervals; parameters as `fairness`.
+
+        Examples
+        --------
+        >>> set(session.shares(step_s=10)["share"])
+        {1.0}
+        """
+        fair = fair_shares(self._recording, step_s=step_s, reverse=reverse)
+        return self._of_flows(SHARES, fair.shares, fair.notes)
+
+    def _of_flows(self, schema: Schema, table: Table, notes: list[str]) -> pd.DataFrame:
+        frame = framed(schema, [Piece(self._recording.name, table, "the captures")])
+        frame.attrs["notes"] = notes
+        return frame
 
     def verdicts(self) -> pd.DataFrame:
         """Return every retransmission of every capture with the verdict on it (docs/verdicts.md).

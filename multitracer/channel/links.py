@@ -8,6 +8,8 @@ from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.bluetooth.link import BluetoothLink
 from multitracer.channel.capacity.config import CapacityConfig
 from multitracer.channel.capacity.link import CapacityLink
+from multitracer.channel.cdma2000.config import Cdma2000Config
+from multitracer.channel.cdma2000.link import Cdma2000Link
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
@@ -22,13 +24,14 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import PacketLink
     from multitracer.channel.shared.script import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig | Cdma2000Config
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,
     "bluetooth": BluetoothConfig,
     "capacity": CapacityConfig,
     "switched": SwitchedConfig,
+    "cdma2000": Cdma2000Config,
 }
 """Configurations by the `kind` that a scenario's [link] gives."""
 
@@ -44,7 +47,7 @@ def link_of(
 
     Parameters
     ----------
-    config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig or SwitchedConfig
+    config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig, SwitchedConfig or Cdma2000Config
         Its type tells the kind of link.
     seed : int
         The same seed gives the same radio, whatever is sent over it.
@@ -61,4 +64,6 @@ def link_of(
         return CapacityLink(config, seed=seed, script=script)
     if isinstance(config, SwitchedConfig):
         return SwitchedLink(config, seed=seed, script=script)
+    if isinstance(config, Cdma2000Config):
+        return Cdma2000Link(config, seed=seed, script=script)
     return GsmLink(config, seed=seed, script=script, on_air=on_air)

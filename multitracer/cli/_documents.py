@@ -19,7 +19,7 @@ from multitracer.cli._records import (
 from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from multitracer.analysis.trust.trust import Note
     from multitracer.cli._reading import Chosen
@@ -28,16 +28,24 @@ if TYPE_CHECKING:
     from multitracer.tables import Document
 
 SCHEMA = "multitracer.analyze/1"
+_NOTHING: Mapping[str, Document] = {}
 _NO_CAPTURE = "no packets were captured, so there is no number to trust"
 
 
-def write_json(stream: TextIO, recording: Recording, chosen: Chosen) -> None:
-    """Write the document that docs/analyze.schema.json describes, a line for each connection."""
+def write_json(
+    stream: TextIO, recording: Recording, chosen: Chosen, further: Mapping[str, Document] = _NOTHING
+) -> None:
+    """Write the document that docs/analyze.schema.json describes, a line for each connection.
+
+    `further` are members that the user asked for, before the connections.
+    """
     files = [file_record(file) for part in recording.parts for file in part.capture.files]
     stream.write(
         f'{{"schema": {_json(SCHEMA)},\n"files": {_json(files)},\n"trust": {_json(_trust(recording))},\n'
     )
-    stream.write(f'"wtcp": {_json(_wtcp(recording))},\n"connections": [')
+    stream.write(f'"wtcp": {_json(_wtcp(recording))},\n')
+    stream.writelines(f"{_json(name)}: {_json(value)},\n" for name, value in further.items())
+    stream.write('"connections": [')
     separator = "\n"
     for record in _connections(chosen):
         stream.write(separator + _json(record))

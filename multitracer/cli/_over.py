@@ -87,7 +87,7 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
             help="With --over: link seconds that pass in a second, 1 to 50. Default: 1.",
         ),
         click.option(
-            "--over", metavar="cdpd|bluetooth|FILE.toml",
+            "--over", metavar="cdpd|bluetooth|cdma2000|FILE.toml",
             help="Run both ends here, over this modelled link; --server is not needed.",
         ),
     ):  # fmt: skip
@@ -97,15 +97,19 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
 
 def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progress: Progress) -> Journal:
     """Do the remaining transactions of a plan over a modelled link."""
+    from multitracer.channel.links import link_of
     from multitracer.rig.profiles import with_tcp_profile
     from multitracer.scenario import load_scenario, read_error_trace
-    from multitracer.scenario.radio import under_errors
+    from multitracer.scenario.radio import realism_of, under_errors
 
     assert chosen.over is not None
     scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
     if chosen.trace is not None:
         trace, at_end = read_error_trace(chosen.trace), chosen.at_end or "clear"
         scenario, radio = under_errors(scenario, trace, path=str(chosen.trace), at_end=at_end)
+        click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
+    elif (radio := realism_of(scenario.link)).lasts_ns:
+        link_of(scenario.link, seed=scenario.seed)  # a link that is never up is refused without more words
         click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
     settings: Document = {
         "seed": chosen.seed,

@@ -28,11 +28,23 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, to a fixed and documented schema.")
 @click.option("--csv", "as_csv", is_flag=True, help="As CSV, a line for each connection.")
 @click.option("--parquet", "as_parquet", is_flag=True, help="As Parquet files in the folder that -o names.")
+@click.option(
+    "--fairness",
+    is_flag=True,
+    help="Also how evenly the TCP flows share the link in the time in which all run; not as CSV or Parquet.",
+)
 @click.option("-o", "--output", type=target, metavar="PATH", help="Write here instead of to standard output.")
 @pool_option
 @reads_captures
-def command(
-    reading: Reading, *, as_json: bool, as_csv: bool, as_parquet: bool, output: str | None, pool: bool
+def command(  # noqa: PLR0913  # each is an option
+    reading: Reading,
+    *,
+    as_json: bool,
+    as_csv: bool,
+    as_parquet: bool,
+    fairness: bool,
+    output: str | None,
+    pool: bool,
 ) -> None:
     """Analyse every TCP connection of INPUT.
 
@@ -40,6 +52,7 @@ def command(
     --connection names. With --from or --to, only the packets in between are analysed, as if nothing else had
     been captured.
     """
+    from multitracer.cli._fairness import show_fairness
     from multitracer.cli._page import page, text_output
     from multitracer.cli._reading import load, named_connections
     from multitracer.cli._summary import show_summary
@@ -48,6 +61,8 @@ def command(
         raise click.UsageError("--json, --csv and --parquet: choose one of them")
     if as_parquet and output in (None, "-"):
         raise click.UsageError("--parquet writes several files: name a folder for them with -o")
+    if fairness and (as_csv or as_parquet):
+        raise click.UsageError("--fairness is of the whole session; leave --csv and --parquet out")
     form = "json" if as_json else "csv" if as_csv else "summary"
     if reading.of_folders and not as_parquet and _wrote_transactions(reading, output, form, pool=pool):
         return
@@ -59,8 +74,10 @@ def command(
         if form == "summary":
             choice = reading.connection
             show_summary(page(stream), recording, named_connections(recording, choice) if choice else [])
+            if fairness:
+                show_fairness(page(stream), recording)
         else:
-            _write(stream, recording, reading, form)
+            _write(stream, recording, reading, form, fairness=fairness)
 
 
 def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool: bool) -> bool:
@@ -95,9 +112,14 @@ def _write_parquet(output: str, recording: Recording, reading: Reading) -> None:
         write_tables(folder, connections)
 
 
-def _write(stream: TextIO, recording: Recording, reading: Reading, form: str) -> None:
+def _write(stream: TextIO, recording: Recording, reading: Reading, form: str, *, fairness: bool) -> None:
     from multitracer.cli import _documents
+    from multitracer.cli._fairness import fairness_document
     from multitracer.cli._reading import chosen
 
-    write = _documents.write_json if form == "json" else _documents.write_csv
-    write(stream, recording, chosen(recording, reading.connection))
+    connections = chosen(recording, reading.connection)
+    if form == "csv":
+        _documents.write_csv(stream, recording, connections)
+    else:
+        further = {"fairness": fairness_document(recording)} if fairness else {}
+        _documents.write_json(stream, recording, connections, further)

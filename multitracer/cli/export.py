@@ -129,6 +129,8 @@ def errors(session: str, output: str | None) -> None:
     check_output(output, recording.inputs.paths)
     radio = Path(session) / RADIO
     if radio.is_file():
+        if radio.with_stem(f"{radio.stem}-1").is_file():
+            warn(f"{session}: was gone on with; these are the errors of its first run alone")
         with text_output(output) as stream:
             stream.write(read_error_trace(radio).text())
         return

@@ -217,7 +217,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     sheet = page()
     sheet.line(f"{chosen.name}: {chosen.title}")
     sheet.facts(_facts(summary))
-    if radio.kind != "modelled":
+    if radio.kind != "modelled" or radio.lasts_ns:
         sheet.line(f"radio {radio.kind}: {radio.sentence}")
         sheet.line(radio.end(run_ns(folder)))
     sheet.line(f"written to {folder}")
@@ -229,6 +229,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
         "multitracer testbed compare fig5-typical --transports reno,cubic,vegas",
         "multitracer testbed compare drive/ --runs 10 -o drive.html",
         "multitracer testbed compare drive.down --transports reno,cubic --seconds 120 --csv runs.csv",
+        "multitracer testbed compare power.csv --threshold=-70 --transports tahoe,vegas",
     ),
 )
 @click.argument("radio", metavar="RADIO")
@@ -262,6 +263,13 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     show_default=True,
     help="Of the data, where no scenario says it: from the mobile or to it.",
 )
+@click.option(
+    "--threshold",
+    type=FiniteRange(-300, 300),
+    metavar="DBM",
+    help="Power below which the link is down, of a power trace or a ray-traced radio. "
+    "Default: the scenario's, of a trace -75.",
+)
 @click.option("-o", "--output", metavar="FILE", help="Draw a figure: FILE.html, or .json for plotly.")
 @click.option("--csv", "table", metavar="FILE", help="Write the numbers of each run.")
 @debug_option
@@ -271,14 +279,15 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     runs: int,
     seconds: float,
     direction: Literal["up", "down"],
+    threshold: float | None,
     output: str | None,
     table: str | None,
 ) -> None:
     """Compare transports over one radio, in virtual time.
 
     RADIO is an error trace (`export errors`), a capacity trace (`export capacity`, or one of Mahimahi), a
-    session folder, a scenario or a bundled link. All transports meet the same radio. What it rests on is
-    said: it is recorded, derived or modelled.
+    power trace (`testbed channel`), a session folder, a scenario or a bundled link. All transports meet the
+    same radio. What it rests on is said: it is recorded, derived or modelled.
     """
     from multitracer.cli._comparison import counted, show, write_csv
     from multitracer.cli._output import check_output, replacing
@@ -291,7 +300,7 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
         raise click.BadParameter("names no transport", param_hint="'--transports'")
     for target in (output, table):
         check_output(target, [radio])
-    chosen = radio_of(radio, direction=direction, seconds=seconds)
+    chosen = radio_of(radio, direction=direction, seconds=seconds, threshold_dbm=threshold)
     plan = list(runs_of(chosen.scenario, runs, lasts_s=chosen.trace_s))
     compared = compare(plan, names, progress=counted(len(names) * len(plan)))
     show(page(), chosen, compared)

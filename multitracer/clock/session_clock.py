@@ -136,7 +136,7 @@ def clocks_of(
     InputError
         If the reference is none of the session's clocks.
     """
-    hosts = {point.name: _host(source, point) for point, _ in captures}
+    hosts = {point.name: host_of(source, point) for point, _ in captures}
     graph = ClockGraph()
     graph.relations += _of_readings(source, [point for point, _ in captures], hosts, probes=thorough)
     graph.relations += relations_of_transactions(source, graph.refused)
@@ -157,7 +157,7 @@ def clocks_of(
     return Clocks(graph, chosen, tuple(complaints), hosts, tuple(warnings))
 
 
-def _host(source: LogSource, point: Point) -> str:
+def host_of(source: LogSource, point: Point) -> str:
     """Return the host of a capture point; several captures of one host share its clock."""
     if source.folder is None:
         return point.name

@@ -10,7 +10,7 @@ from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.units import NS_PER_S
-from multitracer.words import count
+from multitracer.words import count, ends
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import Group
@@ -152,7 +152,8 @@ def _at_rate(limited: Limited) -> str:
     rate = limited.shown.link.rate if limited.shown is not None else None
     if rate is None:
         return ""
-    return f", at {_rate(rate.median)} ({_rate(rate.low)} to {_rate(rate.high)})"
+    middle, around = _rate(rate.median), ends(_rate(rate.low), _rate(rate.high))
+    return f", at {middle}" if around == middle else f", at {middle} ({around})"
 
 
 def _rate(bytes_per_s: float) -> str:

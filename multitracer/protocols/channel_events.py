@@ -69,6 +69,43 @@ class BurstSent(NamedTuple):
     """Why it ended: done, full, collision, undecoded, outage."""
 
 
+class RateAssigned(NamedTuple):
+    """A mobile's channel has this rate from now on, in the direction of this side's data (cdma2000)."""
+
+    time_ns: int
+    tick: int
+    rate_bps: int
+    """Of the channel; 9600 is the fundamental one alone."""
+    queue_bytes: int
+    """What waited for it."""
+    offset_bytes: int
+    """Where the stream of that mobile begins: in the log of the fixed side it tells whose channel it is."""
+
+
+class NakSent(NamedTuple):
+    """A NAK asks the other side for octets that are missing (RLP type 3, C.S0017)."""
+
+    time_ns: int
+    tick: int
+    attempts: int
+    """Which round it is, from 1."""
+    wire_bytes: int
+    """Octets that are missing."""
+    offset_bytes: int
+    """Position of the first of them in the other side's stream."""
+
+
+class NakGivenUp(NamedTuple):
+    """The last round of NAKs was in vain: what is behind the missing octets is delivered without them."""
+
+    time_ns: int
+    tick: int
+    attempts: int
+    """Rounds."""
+    wire_bytes: int
+    offset_bytes: int
+
+
 class AccessWaitStarted(NamedTuple):
     """Data at this side wait for a contended channel; none of them is being transmitted."""
 

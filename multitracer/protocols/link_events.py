@@ -1,7 +1,8 @@
 """The events of the data link's layers, under the names of rlpdump's log.
 
 Each class is one kind of event. The first two fields are always when (`time_ns`, as the driver passed it,
-and `tick`, the number of the slot: 20 ms of GSM, 3.125 ms of CDPD, 0.625 ms of Bluetooth). The log calls an
+and `tick`, the number of the slot: 20 ms of GSM, 3.125 ms of CDPD, 0.625 ms of Bluetooth, 20 ms
+of cdma2000). The log calls an
 event by its class name in snake case and its fields by theirs, so a field added here is logged and read
 without further ado.
 """
@@ -15,11 +16,14 @@ from multitracer.protocols.channel_events import (
     AccessWaitEnded,
     AccessWaitStarted,
     BurstSent,
+    NakGivenUp,
+    NakSent,
     OutageEnded,
     OutageStarted,
     PieceLost,
     PieceReceived,
     PieceSent,
+    RateAssigned,
 )
 
 
@@ -300,6 +304,9 @@ LinkEvent = (
     | AccessWaitEnded
     | OutageStarted
     | OutageEnded
+    | RateAssigned
+    | NakSent
+    | NakGivenUp
 )
 
 
@@ -316,3 +323,5 @@ def event_name(kind: type) -> str:
 
 LINK_EVENTS: dict[str, type] = {event_name(kind): kind for kind in LinkEvent.__args__}
 """Every event class by the name that the log gives it."""
+EVENT_NAMES: dict[type, str] = {kind: name for name, kind in LINK_EVENTS.items()}
+"""The name of every event class, for each line of a log."""

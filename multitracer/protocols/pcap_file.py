@@ -36,6 +36,10 @@ class BlockType(IntEnum):
     """The same in either byte order."""
 
 
+_ENHANCED_PACKET = BlockType.ENHANCED_PACKET.value  # plain: packed for every packet
+_PACKET_BLOCK, _LENGTH, _PCAP_RECORD = struct.Struct("<7I"), struct.Struct("<I"), struct.Struct("<4I")
+
+
 class OptionCode(IntEnum):
     """Options that every pcapng block may have (draft-ietf-opsawg-pcapng, section 3.5)."""
 
@@ -65,7 +69,7 @@ def pcap_record(
         raise LocalProtocolError(f"pcap: time {time_ns} ns does not fit 32 bits of seconds")
     kept = packet[:snap_bytes]
     length = len(packet) if original_bytes is None else original_bytes
-    return struct.pack("<IIII", seconds, rest, len(kept), length) + kept
+    return _PCAP_RECORD.pack(seconds, rest, len(kept), length) + kept
 
 
 def section_header(
@@ -114,12 +118,14 @@ def packet_block(
         Length on the wire, if less was captured.
     """
     length = len(packet) if original_bytes is None else original_bytes
-    fixed = struct.pack(
-        "<IIIII", interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF, len(packet), length
-    )
-    padded = packet + bytes(-len(packet) % 4)
+    padding = bytes(-len(packet) % 4)
     options = _options([(OptionCode.COMMENT, comment.encode())]) if comment else b""
-    return _block(BlockType.ENHANCED_PACKET, fixed + padded + options)
+    block_bytes = _PACKET_BLOCK.size + len(packet) + len(padding) + len(options) + 4
+    fixed = _PACKET_BLOCK.pack(
+        *(_ENHANCED_PACKET, block_bytes, interface, time_ns >> 32 & 0xFFFFFFFF, time_ns & 0xFFFFFFFF),
+        *(len(packet), length),
+    )
+    return b"".join((fixed, packet, padding, options, _LENGTH.pack(block_bytes)))
 
 
 def statistics_block(*, time_ns: int, interface: int = 0, received: int, dropped: int) -> bytes:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.gsmtap import GsmtapType, encode, log_line
-from multitracer.protocols.link_events import FrameLost, FrameReceived, FrameSent, event_name
+from multitracer.protocols.link_events import EVENT_NAMES, FrameLost, FrameReceived, FrameSent
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
 from multitracer.protocols.rlp.frame import is_information
 
@@ -49,9 +49,10 @@ def words(facts: Mapping[str, Fact | None]) -> str:
         If a value holds a space or a control character.
     """
     parts = [f"{key}={value}" for key, value in facts.items() if value is not None and value != ""]
-    if any(not part.isprintable() or " " in part for part in parts):
+    text = " ".join(parts)
+    if not text.isprintable() or text.count(" ") != max(0, len(parts) - 1):
         raise LocalProtocolError(f"rlpdump: {parts} hold spaces or control characters; leave them out")
-    return " ".join(parts)
+    return text
 
 
 class RlpdumpWriter:
@@ -91,20 +92,19 @@ class RlpdumpWriter:
         """Return the records of `events`, to append to the file."""
         return b"".join(map(self.record, events))
 
-    def record(self, event: LinkEvent) -> bytes:
-        """Return the record of one event, a frame or a line."""
+    def record(self, event: LinkEvent, *, time_ns: int | None = None) -> bytes:
+        """Return the record of one event, a frame or a line; `time_ns` instead of its own time."""
+        time_ns = event.time_ns if time_ns is None else time_ns
         if isinstance(event, FrameSent):
             tries = event.attempt if event.attempt > 1 else None
             comment = words({"off": event.offset_bytes, "try": tries, "cause": event.cause})
-            return self._frame(event.time_ns, event.tick, event.octets, comment, uplink=self._sends_up)
+            return self._frame(time_ns, event.tick, event.octets, comment, uplink=self._sends_up)
         if isinstance(event, FrameReceived):
             comment = words({"fate": event.fate if event.fate != _DELIVERED else ""})
-            return self._frame(event.time_ns, event.tick, event.octets, comment, uplink=not self._sends_up)
+            return self._frame(time_ns, event.tick, event.octets, comment, uplink=not self._sends_up)
         if isinstance(event, FrameLost) and event.octets:
-            return self._frame(
-                event.time_ns, event.tick, event.octets, "fate=lost", uplink=not self._sends_up
-            )
-        return self._line(event)
+            return self._frame(time_ns, event.tick, event.octets, "fate=lost", uplink=not self._sends_up)
+        return self._line(event, time_ns)
 
     def _frame(self, time_ns: int, tick: int, octets: bytes, comment: str, *, uplink: bool) -> bytes:
         packet = encode(GsmtapType.GSM_RLP, octets, uplink=uplink, frame_number=tick)
@@ -113,10 +113,10 @@ class RlpdumpWriter:
             return packet_block(packet, time_ns=time_ns, comment=comment)
         return packet_block(packet[:-cut], time_ns=time_ns, comment=comment, original_bytes=len(packet))
 
-    def _line(self, event: LinkEvent) -> bytes:
+    def _line(self, event: LinkEvent, time_ns: int) -> bytes:
         named = zip(event._fields[2:], event[2:], strict=True)
         facts = {name: value for name, value in named if not isinstance(value, bytes)}
-        text = f"{event_name(type(event))} {words(facts)}".rstrip()
-        line = log_line(text, time_ns=event.time_ns, process="rlpdump", subsystem=self._side)
+        text = f"{EVENT_NAMES[type(event)]} {words(facts)}".rstrip()
+        line = log_line(text, time_ns=time_ns, process="rlpdump", subsystem=self._side)
         packet = encode(GsmtapType.LOG, line, uplink=self._sends_up, frame_number=event.tick)
-        return packet_block(packet, time_ns=event.time_ns)
+        return packet_block(packet, time_ns=time_ns)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.switched.config import SwitchedConfig
 
@@ -14,7 +15,13 @@ if TYPE_CHECKING:
     from multitracer.channel.shared.packet_link import RadioReading
 
 _REGISTERED = ("registered", "connected")
-_RAT: dict[type, str] = {BluetoothConfig: "BT", CdpdConfig: "CDPD", CapacityConfig: "", SwitchedConfig: ""}
+_RAT: dict[type, str] = {
+    BluetoothConfig: "BT",
+    CdpdConfig: "CDPD",
+    Cdma2000Config: "CDMA",
+    CapacityConfig: "",
+    SwitchedConfig: "",
+}
 """A capacity trace and a switched link do not tell of which technology they are."""
 
 

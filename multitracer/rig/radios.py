@@ -1,12 +1,13 @@
 """From what a user names as a radio to a scenario that runs over it, and how real that is.
 
-A radio is an error trace, a capacity trace, a session folder, a scenario or a bundled link. A file is told by
-its first line, and a list of integers is read as a capacity trace because the user names it as a radio.
+A radio is an error trace, a capacity trace, a power trace, a session folder, a scenario or a bundled link. A
+file is told by its first line, and a list of integers is read as a capacity trace because the user names it
+as a radio.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,12 @@ from multitracer.channel.capacity.config import CapacityConfig, TracedConfig
 from multitracer.channel.cdpd.blocks import block_times
 from multitracer.channel.cdpd.config import CdpdConfig, OutageConfig, SignalConfig
 from multitracer.channel.gsm.config import LinkConfig
-from multitracer.errors import FormatError, InputError
+from multitracer.channel.ray.config import RayConfig
+from multitracer.channel.shared.queue import QueueConfig
+from multitracer.channel.switched.config import SwitchedConfig
+from multitracer.channel.switched.trace import POWER_HEADER, PowerTrace
+from multitracer.errors import FormatError, InputError, LocalProtocolError
+from multitracer.manifest import read_manifest
 from multitracer.protocols.tcp import MODERN, TcpProfile
 from multitracer.recording.capacity import recorded_capacity
 from multitracer.recording.inputs import find_inputs
@@ -29,7 +35,9 @@ from multitracer.scenario import (
     load_scenario,
     read_capacity_trace,
     read_error_trace,
+    read_power_trace,
 )
+from multitracer.scenario.library import SCENARIO
 from multitracer.scenario.radio import Realism, realism_of, under_errors
 from multitracer.scenario.session_folder import RADIO
 from multitracer.units import NS_PER_S
@@ -44,7 +52,9 @@ if TYPE_CHECKING:
     Direction = Literal["up", "down"]
 
 _HEAD_BYTES = 4096
-_ERROR_TITLE, _POWER_TITLE = b"# multitracer error-trace", b"time_s,power_dbm"
+_ERROR_TITLE = b"# multitracer error-trace"
+_QUEUE_PACKETS = 100
+"""Of a link under a power trace: as in the scenarios of paper 002, where its windows fit into it."""
 _BUFFER_BYTES = 1_000_000
 """Of both sockets: four times what 20 Mbit/s and 100 ms need (ours), so that the link is the limit."""
 _SLOW_BUFFER_BYTES = 65_535
@@ -73,7 +83,7 @@ class Radio:
     trace_s: float = 0.0
 
 
-def radio_of(name: str, *, direction: Direction, seconds: float) -> Radio:
+def radio_of(name: str, *, direction: Direction, seconds: float, threshold_dbm: float | None = None) -> Radio:
     """Return the radio that a user names.
 
     Parameters
@@ -84,6 +94,8 @@ def radio_of(name: str, *, direction: Direction, seconds: float) -> Radio:
         Of the data, and of a capacity trace, where no scenario says it.
     seconds : float
         How long data are sent, where no scenario says it.
+    threshold_dbm : float, optional
+        Another one than the scenario's, or the -75 dBm of a link under a power trace.
 
     Raises
     ------
@@ -92,7 +104,11 @@ def radio_of(name: str, *, direction: Direction, seconds: float) -> Radio:
     FormatError
         If its file is damaged.
     """
-    traffic = Traffic(bytes=_WHOLE, direction=direction)
+    radio = _radio_of(name, Traffic(bytes=_WHOLE, direction=direction), seconds)
+    return radio if threshold_dbm is None else _with_threshold(radio, threshold_dbm)
+
+
+def _radio_of(name: str, traffic: Traffic, seconds: float) -> Radio:
     path = Path(name)
     if path.is_dir():
         return _of_session(path, traffic, seconds)
@@ -101,8 +117,8 @@ def radio_of(name: str, *, direction: Direction, seconds: float) -> Radio:
     head = _head(path)
     if head.startswith(_ERROR_TITLE):
         return _of_errors(path.name, read_error_trace(path), traffic, seconds)
-    if head.startswith(_POWER_TITLE):
-        raise InputError(f"{name}: a power trace, which a link of kind switched replays; name its scenario")
+    if head.startswith(POWER_HEADER.encode()):
+        return _of_power(path.name, read_power_trace(path), traffic, seconds)
     return _of_capacity(path.name, read_capacity_trace(path), traffic, seconds)
 
 
@@ -139,6 +155,27 @@ def _of_capacity(name: str, trace: CapacityTrace, traffic: Traffic, seconds: flo
     return _of_scenario(_scenario(name, link, tcp, traffic, seconds), traffic, seconds)
 
 
+def _of_power(name: str, trace: PowerTrace, traffic: Traffic, seconds: float) -> Radio:
+    try:
+        link = SwitchedConfig(power=trace, queue=QueueConfig(limit_packets=_QUEUE_PACKETS))
+    except LocalProtocolError as error:
+        raise InputError(f"{name}: {error}") from error
+    tcp = replace(MODERN, send_buffer_bytes=_BUFFER_BYTES, receive_buffer_bytes=_BUFFER_BYTES)
+    return _of_scenario(_scenario(name, link, tcp, traffic, seconds), traffic, seconds)
+
+
+def _with_threshold(radio: Radio, threshold_dbm: float) -> Radio:
+    """Return a radio whose link is up above another power."""
+    link = radio.scenario.link
+    if not isinstance(link, SwitchedConfig):
+        raise InputError(
+            f"{radio.scenario.name}: its link has no threshold; leave --threshold out, "
+            "or name a power trace or a scenario of kind switched"
+        )
+    link = replace(link, threshold_dbm=threshold_dbm)
+    return replace(radio, scenario=replace(radio.scenario, link=link), realism=realism_of(link))
+
+
 def _of_errors(
     name: str, trace: ErrorTrace, traffic: Traffic, seconds: float, base: Scenario | None = None
 ) -> Radio:
@@ -167,9 +204,15 @@ def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpPr
 
 
 def _of_session(folder: Path, traffic: Traffic, seconds: float) -> Radio:
-    """Return the radio of a session: its errors, else the capacity that its receiver saw."""
-    recording = read_recording(find_inputs(str(folder)))
+    """Return the radio of a session: its link if nothing befalls that but by a trace or by the power of its
+    radio; its errors; else the capacity that its receiver saw.
+    """  # noqa: D205  # one sentence that needs two lines
     base = _scenario_of(folder)
+    if base is not None and isinstance(base.link, SwitchedConfig | CapacityConfig):
+        return _of_scenario(base, traffic, seconds)
+    recording = read_recording(find_inputs(str(folder)))
+    if base is not None and not base.traffic:
+        base = None
     if (folder / RADIO).is_file():
         trace = read_error_trace(folder / RADIO)
         return _of_errors(folder.name, trace, traffic, seconds, base)
@@ -184,11 +227,26 @@ def _of_session(folder: Path, traffic: Traffic, seconds: float) -> Radio:
 
 def _scenario_of(folder: Path) -> Scenario | None:
     """Return the scenario that a session was made with; None if there is none, or its files are elsewhere."""
-    path = folder / "scenario.toml"
+    path = folder / SCENARIO
     if not path.is_file():
         return None
     try:
         scenario = load_scenario(str(path))
     except (FormatError, InputError):
         return None
-    return replace(scenario, name=folder.name) if scenario.traffic else None
+    if isinstance(scenario.link, SwitchedConfig) and scenario.link.power is None:
+        scenario = replace(scenario, link=_with_its_power(scenario.link, _seed(folder, scenario)))
+    return replace(scenario, name=folder.name)
+
+
+def _seed(folder: Path, scenario: Scenario) -> int:
+    """Return the seed that a session was made with."""
+    manifest = read_manifest(folder)
+    seed = None if manifest is None else manifest.variables.seed
+    return scenario.seed if seed is None else seed
+
+
+def _with_its_power(link: SwitchedConfig, seed: int) -> SwitchedConfig:
+    """Return a link under the power that a seed gave it, so that every run meets that one."""
+    geometry = {each.name: getattr(SwitchedConfig(), each.name) for each in fields(RayConfig)}
+    return replace(link, **geometry, power=PowerTrace(link.channel(seed=seed)))

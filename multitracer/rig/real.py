@@ -24,7 +24,7 @@ from multitracer.rig.radio_join import join_radio
 from multitracer.rig.real_course import Course
 from multitracer.rig.real_host import Task
 from multitracer.rig.real_radio import RadioFeed
-from multitracer.scenario.session_folder import SERVER_PORT, make_folders, rlp_facts
+from multitracer.scenario.session_folder import SERVER_PORT, make_folders, rlp_facts, write_radio
 from multitracer.testbed.interruption import Interruption
 from multitracer.testbed.link_logs import LinkLogs
 from multitracer.testbed.privileges import required
@@ -97,12 +97,11 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     InterruptedRunError
         If a signal ended the run; what was finished is in the folder.
     """
-    check_link(scenario)
+    used = scenario.seed if seed is None else seed
+    check_link(scenario, used)
     check_carried(plan.protocol, scenario)
     options = replace(options or Options(), speed=speed)
-    about = _about(
-        folder.resolve().name, scenario, seed=scenario.seed if seed is None else seed, options=options
-    )
+    about = _about(folder.resolve().name, scenario, seed=used, options=options)
     privileges = required()
     with Interruption() as interruption, _alone(folder):
         manifest = opened(plan, folder, about)
@@ -215,6 +214,11 @@ class RealMeasurement(Workload):
         """Tell the modem what the link says, once a second; return why the run is over."""
         self._radio.each_second(self._link, now_ns)
         return self._course.reason(now_ns)
+
+    def conclude(self, link: PacketLink) -> None:
+        """Write what the radio destroyed."""
+        world = self._world
+        write_radio(world.folder, link, now_ns=world.ended_ns, number=world.number)
 
     def note_end(self, ended: str, lateness: Lateness | None) -> None:
         """Put it into the facts of this run of the plan."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer import __version__
+from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import FIXED
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
@@ -29,7 +30,7 @@ from multitracer.rig.virtual_tcp import VirtualTcp
 from multitracer.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
 from multitracer.rig.virtual_wtcp import VirtualWtcp
 from multitracer.rig.watchers import Recorder
-from multitracer.scenario.session_folder import log_files, write_radio
+from multitracer.scenario.session_folder import keep_scenario, log_files, write_radio
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.world import VirtualWorld
 from multitracer.units import NS_PER_S
@@ -96,6 +97,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     check_carried(plan.protocol, scenario)
     make_client = of_transport(_CLIENTS, plan.protocol)
     seed = scenario.seed if seed is None else seed
+    link_of(scenario.link, seed=seed, script=scenario.events)  # refuses what cannot be, before any folder
     options = options or Options()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
     if not nodelay:
@@ -104,6 +106,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     with ExitStack() as files:
 
         def connect(_: int) -> Client:
+            keep_scenario(folder, scenario)
             recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
             world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)

@@ -72,8 +72,9 @@ class Recorder(Observer):
 
     # --- what it observes ---
 
-    def reading(self, reading: RadioReading, *, now_ns: int) -> None:
+    def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
         """Write what the modem says."""
+        del host
         self._now_ns = now_ns
         self._modem.reading(reading, now_ns=now_ns)
 

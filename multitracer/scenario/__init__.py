@@ -6,7 +6,8 @@ are refused by name (`toml.py`). The bundled scenarios are the files in `bundled
 segment and frame.
 
 What must hold: the simulator (virtual time) and the testbed (real kernels) run the same scenarios and write
-the same files. A scenario holds everything that a run depends on, and the folder of a run holds its scenario.
+the same files. A scenario holds everything that a run depends on, and the folder of a run holds its scenario,
+with the traces that it names.
 The truth is for judging an analysis; no analysis reads it.
 """
 
@@ -18,6 +19,7 @@ from multitracer.scenario.library import (
     load_scenario,
     read_capacity_trace,
     read_error_trace,
+    read_power_trace,
 )
 from multitracer.scenario.model import HostClock, Scenario, Traffic
 
@@ -30,4 +32,5 @@ __all__ = [
     "load_scenario",
     "read_capacity_trace",
     "read_error_trace",
+    "read_power_trace",
 ]

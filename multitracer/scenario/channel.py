@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from multitracer.channel.ray.channel import Channel, channel_of
-from multitracer.channel.ray.config import MOST_STEPS
 from multitracer.channel.switched.config import SwitchedConfig
-from multitracer.errors import FormatError, InputError, LocalProtocolError
-from multitracer.scenario.library import load_scenario
+from multitracer.channel.switched.trace import POWER_HEADER
+from multitracer.errors import InputError, LocalProtocolError
+from multitracer.scenario.library import load_scenario, read_power_trace
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.channel.ray.channel import Channel
     from multitracer.channel.ray.fades import Fades
-
-HEADER = "time_s,power_dbm\n"
-_MOST_BYTES = 40 * MOST_STEPS
-"""Of such a file: two numbers a line."""
 
 
 class ReceivedPower(NamedTuple):
@@ -43,7 +36,7 @@ class ReceivedPower(NamedTuple):
         """Return it as CSV: time_s and power_dbm, a line for each step, ten digits of each."""
         step_s = self.channel.step_ns / NS_PER_S
         lines = (f"{at * step_s:.10g},{dbm:.10g}\n" for at, dbm in enumerate(self.channel.power_dbm.tolist()))
-        return HEADER + "".join(lines)
+        return f"{POWER_HEADER}\n" + "".join(lines)
 
 
 def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None = None) -> ReceivedPower:
@@ -74,7 +67,7 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
     try:
         if threshold_dbm is not None:
             link = replace(link, threshold_dbm=threshold_dbm)
-        channel = channel_of(link.ray, seed=used)
+        channel = link.channel(seed=used)
     except LocalProtocolError as error:
         raise InputError(f"{scenario.name}: {error}") from error
     return ReceivedPower(scenario.name, channel, link.threshold_dbm, used)
@@ -90,31 +83,4 @@ def read_power(path: Path) -> ReceivedPower:
     FormatError
         If it is no such file, or its steps are not even.
     """
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{path}: longer than {_MOST_BYTES:,} bytes; this is another kind of file")
-        lines = path.read_text("utf-8").splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not text") from error
-    if not lines or lines[0].strip() != HEADER.strip():
-        raise FormatError(
-            path, f"begins with no line {HEADER.strip()}; `testbed channel` writes such files", line=1
-        )
-    cells = np.array([_numbers(line, path, at) for at, line in enumerate(lines[1:], 2)]).reshape(-1, 2)
-    steps_ns = np.rint(np.diff(cells[:, 0]) * NS_PER_S)
-    if len(cells) < 2 or steps_ns[0] < 1 or (np.abs(steps_ns - steps_ns[0]) > 1).any():
-        raise FormatError(path, "its times are not evenly spaced, or fewer than two")
-    return ReceivedPower(path.stem, Channel(int(steps_ns[0]), cells[:, 1]))
-
-
-def _numbers(line: str, path: Path, at: int) -> tuple[float, float]:
-    cells = line.split(",")
-    try:
-        time_s, power_dbm = map(float, cells)
-    except ValueError:
-        time_s = power_dbm = float("nan")
-    if not (isfinite(time_s) and isfinite(power_dbm)):
-        raise FormatError(path, "not two numbers", line=at, excerpt=line.encode())
-    return time_s, power_dbm
+    return ReceivedPower(path.stem, read_power_trace(path).channel)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Never
 
 from multitracer.channel.capacity.trace import CapacityTrace, parse_capacity_trace
 from multitracer.channel.shared.error_trace import ErrorTrace, parse_error_trace
+from multitracer.channel.switched.trace import MOST_POWER_BYTES, PowerTrace, parse_power_trace
 from multitracer.errors import InputError
 from multitracer.manifest import inside
 from multitracer.scenario.toml import parse_scenario
@@ -15,8 +18,12 @@ from multitracer.scenario.toml import parse_scenario
 if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
 
+SCENARIO = "scenario.toml"
+"""The scenario in the folder of a run."""
+KEPT_TRACES = "truth/traces"
+"""The traces that it names, in the folder of a run: each under its name."""
 _SUFFIX = ".toml"
-_LINKS = ("bluetooth", "cdpd")
+_LINKS = ("bluetooth", "cdma2000", "cdpd")
 _MAX_BYTES = 16 << 20
 
 
@@ -49,19 +56,46 @@ def load_scenario(name: str) -> Scenario:
     if name in bundled_names() or name in _LINKS:
         entry = files("multitracer.scenario") / "bundled" / f"{name}{_SUFFIX}"
         return parse_scenario(
-            entry.read_text("utf-8"), name=name, path=name, read_trace=_no_trace, read_capacity=_no_trace
+            entry.read_text("utf-8"),
+            name=name,
+            path=name,
+            read_trace=_no_trace,
+            read_capacity=_no_trace,
+            read_power=_no_trace,
         )
     if not _is_scenario(name):
         known = ", ".join((*bundled_names(), *_LINKS))
         raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
     path = Path(name)
-    return parse_scenario(
+    named = _TraceFiles(path)
+    scenario = parse_scenario(
         small_text(path),
         name=path.stem,
         path=name,
-        read_trace=lambda relative: read_error_trace(inside(path.parent, relative)),
-        read_capacity=lambda relative: read_capacity_trace(inside(path.parent, relative)),
+        read_trace=lambda relative: parse_error_trace(**named.text(relative)),
+        read_capacity=lambda relative: parse_capacity_trace(**named.text(relative)),
+        read_power=lambda relative: parse_power_trace(**named.text(relative, MOST_POWER_BYTES)),
     )
+    return replace(scenario, traces=tuple(named.texts.items()))
+
+
+class _TraceFiles:
+    """The trace files that a scenario names; in the folder of a run they are those that it kept."""
+
+    def __init__(self, scenario: Path) -> None:
+        self._folder = scenario.parent
+        self._is_kept = scenario.name == SCENARIO
+        self.texts: dict[str, str] = {}
+
+    def text(self, relative: str, most_bytes: int = _MAX_BYTES) -> dict[str, str]:
+        """Return text and path of the file that a name stands for; raises as `inside` and `small_text` do."""
+        path = inside(self._folder, relative)
+        if self._is_kept:
+            kept = inside(self._folder / KEPT_TRACES, relative)
+            with suppress(OSError):  # a name that is too long
+                path = kept if kept.is_file() else path
+        self.texts[relative] = small_text(path, most_bytes=most_bytes)
+        return {"text": self.texts[relative], "path": str(path)}
 
 
 def _no_trace(name: str) -> Never:
@@ -94,8 +128,27 @@ def read_capacity_trace(path: Path) -> CapacityTrace:
     return parse_capacity_trace(small_text(path), path=str(path))
 
 
-def small_text(path: Path) -> str:
-    """Return the text of a file that has no more than 16 MiB, a device or a pipe included.
+def read_power_trace(path: Path) -> PowerTrace:
+    """Return the power trace in a file as `testbed channel` writes it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no power trace.
+    """
+    return parse_power_trace(small_text(path, most_bytes=MOST_POWER_BYTES), path=str(path))
+
+
+def small_text(path: Path, *, most_bytes: int = _MAX_BYTES) -> str:
+    """Return the text of a file that is not too long, a device or a pipe included.
+
+    Parameters
+    ----------
+    path : Path
+    most_bytes : int
+        By default 16 MiB.
 
     Raises
     ------
@@ -104,9 +157,9 @@ def small_text(path: Path) -> str:
     """
     try:
         with path.open("rb") as stream:
-            octets = stream.read(_MAX_BYTES + 1)  # a device has no size
-        if len(octets) > _MAX_BYTES:
-            raise InputError(f"{path}: longer than {_MAX_BYTES >> 20} MiB; this is another kind of file")
+            octets = stream.read(most_bytes + 1)  # a device has no size
+        if len(octets) > most_bytes:
+            raise InputError(f"{path}: longer than {most_bytes >> 20} MiB; this is another kind of file")
         return octets.decode("utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error

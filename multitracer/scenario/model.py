@@ -96,6 +96,8 @@ class Scenario:
     """Used unless another one is given."""
     source: str = ""
     """The TOML text that it was read from."""
+    traces: tuple[tuple[str, str], ...] = ()
+    """Name and text of each trace file that the TOML names; the folder of a run holds them."""
 
     @property
     def hosts(self) -> tuple[HostName, ...]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from multitracer.channel.bluetooth.config import SLOT_NS, BluetoothConfig
 from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.blocks import block_times
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.gsm.config import LinkConfig
@@ -82,11 +83,25 @@ def realism_of(link: AnyLinkConfig) -> Realism:
             "derived", "slots of packets that were lost; of slots in which nothing was sent nothing is known"
         )
     if isinstance(link, SwitchedConfig):
-        return Realism("modelled", "up and down by the power that walls and movement leave")
+        return _switched(link)
+    if isinstance(link, Cdma2000Config):
+        return Realism("modelled", "Ec/Io by chance; frame errors and assigned rates follow from it")
     if "replay" not in (link.up.kind, link.down.kind):
         return Realism("modelled", "errors by chance, or none")
     what = "frames" if isinstance(link, LinkConfig) else "blocks"
     return Realism("recorded", f"which {what} the radio destroyed is a recording, whatever is sent over it")
+
+
+def _switched(link: SwitchedConfig) -> Realism:
+    if link.power is None:
+        return Realism("modelled", "up and down by the power that walls and movement leave")
+    return Realism(
+        "modelled",
+        f"up while the power of a trace is at least {link.threshold_dbm:g} dBm; whether that was measured or "
+        "computed its file cannot tell",
+        link.power.lasts_ns,
+        link.at_end,
+    )
 
 
 def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
@@ -159,20 +174,23 @@ def under_errors(
 
 
 def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
-    """Return the scenario with another end of its capacity traces.
+    """Return the scenario with another end of its capacity traces or of its power trace.
 
     Raises
     ------
     InputError
-        If its link follows no capacity trace, or a link cannot go on without one.
+        If its link follows no such trace, or a link cannot go on without one.
     """
-    if not isinstance(scenario.link, CapacityConfig):
+    link = scenario.link
+    if isinstance(link, CapacityConfig):
+        what = "capacity"
+    elif isinstance(link, SwitchedConfig) and link.power is not None:
+        what = "power"
+    else:
         raise InputError(f"{scenario.name}: its link follows no trace; give --errors, or leave --at-end out")
     if at_end == "clear":
-        raise InputError(
-            f"{scenario.name}: after a capacity trace comes its repetition or the end; choose one"
-        )
-    return replace(scenario, link=replace(scenario.link, at_end=at_end))
+        raise InputError(f"{scenario.name}: after a {what} trace comes its repetition or the end; choose one")
+    return replace(scenario, link=replace(link, at_end=at_end))
 
 
 def _slots(slots: FrameSlots) -> str:

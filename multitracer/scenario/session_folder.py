@@ -4,6 +4,7 @@ DIR/manifest.json  scenario.toml  clocks.jsonl  summary.json
 DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …   (of several mobiles mobile-1/, mobile-2/, …)
 DIR/fixed/         the same
 DIR/truth/         frames.csv  segments.csv  (of CDPD and Bluetooth: radio.txt, an error trace)
+DIR/truth/traces/  the traces that scenario.toml names
 """
 
 from __future__ import annotations
@@ -17,8 +18,20 @@ from multitracer.channel.capacity.trace import CapacityTrace
 from multitracer.channel.cdpd.link import CdpdLink
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.shared.hosts import SIDES
+from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import InputError
-from multitracer.manifest import MANIFEST, Host, LogFile, Manifest, Role, Variables, checksum, read_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    Host,
+    LogFile,
+    Manifest,
+    Role,
+    Variables,
+    checksum,
+    inside,
+    read_manifest,
+)
+from multitracer.scenario.library import KEPT_TRACES, SCENARIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +64,7 @@ def snap_bytes(scenario: Scenario) -> int:
 
 
 def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:
-    """Make the folder and those of the hosts and of the truth, and put the scenario's TOML into it.
+    """Make the folder and those of the hosts and of the truth, and put the scenario into it.
 
     Parameters
     ----------
@@ -63,7 +76,7 @@ def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> No
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made.
+        If the folder has something in it or cannot be made, or a trace in it is another one.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,10 +84,29 @@ def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> No
             raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
         for name in (*scenario.hosts, "truth"):
             (folder / name).mkdir(exist_ok=True)
-        if scenario.source:
-            (folder / "scenario.toml").write_text(scenario.source, encoding="utf-8")
+        keep_scenario(folder, scenario)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
+
+
+def keep_scenario(folder: Path, scenario: Scenario) -> None:
+    """Put the scenario's TOML and the traces that it names into the folder of a run, which exists.
+
+    Raises
+    ------
+    InputError
+        If the name of a trace leads out of the folder, or the folder has another trace of that name.
+    OSError
+        If a file cannot be written.
+    """
+    if scenario.source:
+        (folder / SCENARIO).write_text(scenario.source, encoding="utf-8")
+    for name, text in scenario.traces:
+        path, octets = inside(folder / KEPT_TRACES, name), text.encode()
+        if path.exists() and path.read_bytes() != octets:
+            raise InputError(f"{path}: is not the trace that {scenario.name} names now; name another folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(octets)
 
 
 def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
@@ -96,7 +128,9 @@ def _role(scenario: Scenario, host: HostName) -> Role | None:
 
 def _variables(scenario: Scenario, seed: int) -> Variables:
     parameters = asdict(scenario)
-    del parameters["source"]
+    del parameters["source"], parameters["traces"]
+    if isinstance(scenario.link, SwitchedConfig) and scenario.link.power is not None:
+        parameters["link"]["power"] = scenario.link.power.facts()
     for direction in ("up", "down"):
         way = parameters["link"].get(direction)  # of Bluetooth a packet's name
         if isinstance(way, dict) and "replayed" in way:
@@ -131,13 +165,25 @@ def write_summary(folder: Path, summary: Summary) -> None:
     (folder / "summary.json").write_text(text, encoding="utf-8")
 
 
-def write_radio(folder: Path, link: PacketLink, *, now_ns: int) -> None:
-    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that."""
+def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0) -> None:
+    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that.
+
+    Parameters
+    ----------
+    folder : Path
+    link : PacketLink
+    now_ns : int
+        Its time.
+    number : int
+        Of the run in its folder, from 0; later ones of a measurement have it in the file's name.
+    """
     if isinstance(link, CdpdLink | BluetoothLink):
         trace = link.radio(now_ns)
         if trace is not None:
             (folder / "truth").mkdir(exist_ok=True)
-            (folder / RADIO).write_text(trace.text(), encoding="utf-8")
+            path = folder / RADIO
+            path = path.with_stem(f"{path.stem}-{number}") if number else path
+            path.write_text(trace.text(), encoding="utf-8")
 
 
 def run_ns(folder: Path) -> int:

@@ -5,6 +5,7 @@ A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hos
 not, and has a table for each part of that link's configuration; of walls several, `[[link.wall]]`.
 `[[event]]` is the script. The error trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file
 beside the scenario, named by `trace`; so is the capacity trace of these tables in a link of kind "capacity".
+`[link] power` of kind "switched" names a power trace.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from multitracer.channel.capacity.config import CapacityConfig, TracedConfig
 from multitracer.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.shared.script import ScriptEvent
+from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import FormatError, LocalProtocolError
 from multitracer.protocols.tcp import TcpProfile, tcp_profile
 from multitracer.scenario.model import HostClock, Scenario, Traffic
@@ -28,10 +30,12 @@ if TYPE_CHECKING:
 
     from multitracer.channel.capacity.trace import CapacityTrace
     from multitracer.channel.shared.error_trace import ErrorTrace
+    from multitracer.channel.switched.trace import PowerTrace
     from multitracer.tables import Document
 
     ReadTrace = Callable[[str], ErrorTrace]
     ReadCapacity = Callable[[str], CapacityTrace]
+    ReadPower = Callable[[str], PowerTrace]
 
 T = TypeVar("T")
 _UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
@@ -42,7 +46,13 @@ _PLAIN = {"title", "figure", "limit_s", "seed"}
 
 
 def parse_scenario(
-    text: str, *, name: str, path: str, read_trace: ReadTrace, read_capacity: ReadCapacity | None = None
+    text: str,
+    *,
+    name: str,
+    path: str,
+    read_trace: ReadTrace,
+    read_capacity: ReadCapacity | None = None,
+    read_power: ReadPower | None = None,
 ) -> Scenario:
     """Return the scenario that `text` holds.
 
@@ -58,6 +68,8 @@ def parse_scenario(
         Returns the error trace of a name in `trace`.
     read_capacity : callable, optional
         Returns the capacity trace of a name in `trace`; without it there are none.
+    read_power : callable, optional
+        Returns the power trace of a name in `power`; without it there are none.
 
     Raises
     ------
@@ -68,16 +80,23 @@ def parse_scenario(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise FormatError(path, f"not TOML: {error}") from error
-    return _Reader(path, read_trace, read_capacity).scenario(document, name, text)
+    return _Reader(path, read_trace, read_capacity, read_power).scenario(document, name, text)
 
 
 class _Reader:
     """Builds the parts of one scenario; keeps the path for messages."""
 
-    def __init__(self, path: str, read_trace: ReadTrace, read_capacity: ReadCapacity | None) -> None:
+    def __init__(
+        self,
+        path: str,
+        read_trace: ReadTrace,
+        read_capacity: ReadCapacity | None,
+        read_power: ReadPower | None,
+    ) -> None:
         self._path = path
         self._read_trace = read_trace
         self._read_capacity = read_capacity
+        self._read_power = read_power
 
     def scenario(self, document: Document, name: str, text: str) -> Scenario:
         known = _PLAIN | {"tcp", "link", "traffic", "event", "clock"}
@@ -118,6 +137,8 @@ class _Reader:
             name: self._part(type(default), table, name) for name, default in parts.items() if name in table
         }
         built |= {name: self._list(each, table, name) for name, each in lists.items()}
+        if config is SwitchedConfig and "power" in plain:
+            built["power"] = self._power(plain.pop("power"))
         link = self._build(config, plain, "[link]", **built)
         if isinstance(link, CapacityConfig) and not link.traces:
             raise FormatError(
@@ -133,6 +154,11 @@ class _Reader:
         if kind is BitErrorConfig:
             return self._bit_errors(link, name)
         return self._build(kind, self._table(link, name), f"[link.{name}]")
+
+    def _power(self, name: object) -> PowerTrace:
+        if not isinstance(name, str) or self._read_power is None:
+            raise FormatError(self._path, f"[link] power is {name!r}; name a power trace beside this file")
+        return self._read_power(name)
 
     def _traced(self, link: Document, direction: str) -> TracedConfig:
         table = self._table(link, direction)

@@ -133,6 +133,8 @@ def _key(packet: Packet | None, data: bytes) -> bytes:
 
 def _place(pending: deque[_Pending], ip_id: int, key: bytes) -> int | None:
     """Return which pending packet has arrived: the one with that id, or after damage the first alike."""
+    if pending and pending[0].ip_id == ip_id and pending[0].key == key:
+        return 0
     alike = [place for place, entry in enumerate(pending) if entry.key == key]
     same = [place for place in alike if pending[place].ip_id == ip_id]
     return next(iter(same or alike), None)

@@ -60,35 +60,38 @@ class Stream(Protocol):
 class TcpStream:
     """TCP as a `Stream`."""
 
-    __slots__ = ("_connection", "close", "read", "write")
+    __slots__ = ("close", "connection", "read", "write")
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self.close, self.read, self.write = connection.close, connection.read, connection.write
 
     @property
     def is_established(self) -> bool:
         """Whether the state is ESTABLISHED."""
-        return self._connection.state is State.ESTABLISHED
+        return self.connection.state is State.ESTABLISHED
 
     @property
     def free_bytes(self) -> int:
         """How much of the send buffer is free."""
-        return self._connection.sender.stream.free_bytes
+        return self.connection.sender.stream.free_bytes
 
     @property
     def readable_bytes(self) -> int:
         """How many bytes wait in order."""
-        return self._connection.receiver.readable_bytes
+        return self.connection.receiver.readable_bytes
 
     @property
     def at_end(self) -> bool:
         """Whether the peer's FIN and all before it was read."""
-        return self._connection.at_end
+        return self.connection.at_end
 
 
 class StreamApplication(Application):
     """An application that any transport can carry."""
+
+    _tcp: TcpStream | None = None
+    """The stream over the connection that was used last."""
 
     @abstractmethod
     def use(self, stream: Stream, now_ns: int) -> None:
@@ -96,7 +99,9 @@ class StreamApplication(Application):
 
     def advance(self, connection: Connection, now_ns: int) -> None:
         """Do so over TCP."""
-        self.use(TcpStream(connection), now_ns)
+        if self._tcp is None or self._tcp.connection is not connection:
+            self._tcp = TcpStream(connection)
+        self.use(self._tcp, now_ns)
 
 
 class BulkSender(StreamApplication):
@@ -168,6 +173,8 @@ class Reader(StreamApplication):
             stream.close()
 
     def _take(self, data: bytes) -> None:
+        if not data:
+            return
         if data != payload(self.read_bytes, self.read_bytes + len(data)):
             raise LocalProtocolError(f"other bytes were delivered than were sent, after {self.read_bytes}")
         self.read_bytes += len(data)

@@ -30,7 +30,7 @@ class HostClock:
     skew_ppm: float = 0.0
 
     def _elapsed_ns(self, now_ns: int) -> int:
-        return now_ns + round(now_ns * self.skew_ppm / 1e6)
+        return now_ns + round(now_ns * self.skew_ppm / 1e6) if self.skew_ppm else now_ns
 
     def monotonic_ns(self, now_ns: int) -> int:
         """Return CLOCK_MONOTONIC at a time of the run."""

@@ -73,7 +73,7 @@ class HostLogs:
     def link_event(self, event: LinkEvent) -> None:
         """Write an event of the host's end of the link."""
         file = self._rlp_file or self.open_link_log()
-        file.write(self._rlp.record(event._replace(time_ns=self.clock.realtime_ns(event.time_ns))))
+        file.write(self._rlp.record(event, time_ns=self.clock.realtime_ns(event.time_ns)))
 
     def end(self, now_ns: int) -> None:
         """Write the last lines."""

@@ -30,5 +30,5 @@ class Observer:
     def on_air(self, frame: OnAir) -> None:
         """Note whether a frame was lost."""
 
-    def reading(self, reading: RadioReading, *, now_ns: int) -> None:
-        """Note what the first mobile's modem says, each second of a measurement."""
+    def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
+        """Note what a mobile's modem says, each second of a measurement or of a run that asks for it."""

@@ -10,6 +10,8 @@ from multitracer import __version__
 from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import host_address
 from multitracer.manifest import CollectorRun, write_manifest
+from multitracer.protocols.link_events import PacketDropped
+from multitracer.scenario.pilot_log import PILOT_HEADER, PILOT_LOG, has_pilot, pilot_line
 from multitracer.scenario.session_folder import (
     CAPTURE,
     RLPDUMP,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from multitracer.channel.gsm.link import OnAir
     from multitracer.channel.shared.hosts import HostName
-    from multitracer.channel.shared.packet_link import PacketLink
+    from multitracer.channel.shared.packet_link import PacketLink, RadioReading
     from multitracer.manifest import Manifest
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.protocols.tcp import Packet
@@ -76,9 +78,13 @@ class SessionRecorder(Observer):
         with ExitStack() as opening:
             self._hosts = {host: self._logs_of(host, scenario, opening) for host in scenario.hosts}
             self._clocks = self._text("clocks.jsonl", opening)
+            mobiles = scenario.hosts[:-1] if has_pilot(scenario) else ()
+            self._pilots = {host: self._text(f"{host}/{PILOT_LOG}", opening) for host in mobiles}
             self._frames = self._text("truth/frames.csv", opening)
             self._segments = self._text("truth/segments.csv", opening)
             self._files = opening.pop_all()
+        for pilot in self._pilots.values():
+            pilot.write(PILOT_HEADER)
         self._frames.write(FRAMES_HEADER)
         self._segments.write(SEGMENTS_HEADER)
 
@@ -112,10 +118,15 @@ class SessionRecorder(Observer):
         """Write a socket's variables into the host's log."""
         self._hosts[host].state(socket, now_ns)
 
+    def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
+        """Write what a mobile's modem says of its pilot."""
+        self._pilots[host].write(pilot_line(reading, time_ns=self._hosts[host].clock.realtime_ns(now_ns)))
+
     def link_event(self, host: HostName, event: LinkEvent) -> None:
         """Write an event into the log of the host's end of the link."""
         self._hosts[host].link_event(event)
-        self._segments.writelines(self._truth.noted(host, event))
+        if isinstance(event, PacketDropped):
+            self._segments.writelines(self._truth.noted(host, event))
 
     def on_air(self, frame: OnAir) -> None:
         """Write whether a frame was lost."""

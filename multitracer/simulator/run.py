@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.channel.gsm.link import GsmLink
 from multitracer.scenario.meters import Meters, TcpCounts
+from multitracer.scenario.pilot_log import has_pilot
 from multitracer.scenario.transports import TCP_TRANSPORTS, WTCP
 from multitracer.simulator.observer import Observer
 from multitracer.simulator.tcp_flow import TcpFlow
@@ -70,6 +71,8 @@ class VirtualRun:
 
     def run(self) -> Summary:
         """Run to the end; return the summary."""
+        if has_pilot(self.scenario):
+            self.world.read_radio_each_second(len(self.scenario.hosts) - 1)
         self.world.run(until_ns=int(self.scenario.limit_s * NS_PER_S), stop=self._is_over)
         if isinstance(self.world.link, GsmLink):
             self.world.link.count_idle()
@@ -89,8 +92,9 @@ class VirtualRun:
     def _is_over(self) -> bool:
         if self._dropped_ns is not None:
             return self.world.now_ns > self._dropped_ns + _PATIENCE_NS
-        if not all(flow.is_done for flow in self._flows):
-            return False
+        for flow in self._flows:  # asked before every event: no generator
+            if not flow.is_done:
+                return False
         sockets = (socket for host in self.world.hosts.values() for socket in host.sockets)
         return all(socket.is_done for socket in sockets) and self.world.link.is_quiet
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import json
 import struct
+from functools import lru_cache
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _PACKED = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _UNKNOWN = {"I": 0, "B": 0, "H": 0, "Q": (1 << 64) - 1}
+_UNKNOWN_FIELDS = {name: _UNKNOWN[code] for name, code in LAYOUT}
 _NO_MIN_RTT = 0xFFFFFFFF
 _CA_STATES = {state: number for number, state in enumerate(CaState)}
 _STATES = {
@@ -79,7 +81,7 @@ def tcp_info_fields(connection: Connection) -> dict[str, int]:
 
 def pack_tcp_info(fields: dict[str, int]) -> bytes:
     """Return `struct tcp_info`, little-endian; a field that is not given is marked as unknown."""
-    return _PACKED.pack(*(fields.get(name, _UNKNOWN[code]) for name, code in LAYOUT))
+    return _PACKED.pack(*(_UNKNOWN_FIELDS | fields).values())  # in the order of the struct
 
 
 class TcpStateLog:
@@ -151,9 +153,9 @@ class TcpStateLog:
             "read": self._reads,
             "read_before_ns": read_ns,
             "read_after_ns": read_ns,
-            "local": str(IPv4Address(connection.local.address)),
+            "local": _dotted(connection.local.address),
             "local_port": connection.local.port,
-            "remote": str(IPv4Address(connection.remote.address)),
+            "remote": _dotted(connection.remote.address),
             "remote_port": connection.remote.port,
             "cookie": socket.number,
             "inode": 0,
@@ -168,6 +170,11 @@ class TcpStateLog:
         }
 
 
+@lru_cache(maxsize=64)  # of the hosts of a run
+def _dotted(address: bytes) -> str:
+    return str(IPv4Address(address))
+
+
 def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     sender = connection.sender
     for number, due_ns in (
@@ -179,5 +186,8 @@ def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     return 0, 0
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each line
+
+
 def _line(record: dict[str, object]) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    return _encode(record).encode() + b"\n"

@@ -118,13 +118,14 @@ class VirtualWorld:
             self._loop.run(until_ns=due_ns, stop=_never)
         return True
 
-    def read_radio_each_second(self) -> None:
-        """Tell the observers each second, from now, what the first mobile's modem answers."""
+    def read_radio_each_second(self, mobiles: int = 1) -> None:
+        """Tell the observers each second, from now, what the modems of the first mobiles answer."""
         self.advance()
-        reading = self.link.reading(self.now_ns)
-        for observer in self._observers:
-            observer.reading(reading, now_ns=self.now_ns)
-        self._loop.at(self.now_ns + NS_PER_S, self.read_radio_each_second)
+        for host in self.link.hosts[:mobiles]:
+            reading = self.link.reading(self.now_ns, host=host)
+            for observer in self._observers:
+                observer.reading(host, reading, now_ns=self.now_ns)
+        self._loop.at(self.now_ns + NS_PER_S, lambda: self.read_radio_each_second(mobiles))
 
     # --- the hosts' world ---
 
@@ -144,13 +145,15 @@ class VirtualWorld:
 
     def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
         """Report a packet at a host's interface to the observers."""
+        now_ns = self._loop.now_ns
         for observer in self._observers:
-            observer.packet(host.name, packet, data, now_ns=self.now_ns, outgoing=outgoing)
+            observer.packet(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
 
     def saw_state(self, host: Host, socket: Socket) -> None:
         """Report to the observers that a socket may have changed."""
+        now_ns = self._loop.now_ns
         for observer in self._observers:
-            observer.state(host.name, socket, now_ns=self.now_ns)
+            observer.state(host.name, socket, now_ns=now_ns)
 
     # --- the link ---
 

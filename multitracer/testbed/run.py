@@ -87,7 +87,8 @@ def run_real(
         If a signal ended the run; the folder is complete up to then.
     """
     scenario.check_traffic()
-    check_link(scenario)
+    used = scenario.seed if seed is None else seed
+    check_link(scenario, used)
     _check_transports(scenario)
     privileges = required()
     for side in SIDES:
@@ -95,8 +96,7 @@ def run_real(
     with Interruption() as interruption:
         remove_stale()
         make_folders(folder, scenario)
-        used, now_ns = scenario.seed if seed is None else seed, time.time_ns()
-        manifest = new_manifest(scenario, seed=used, created_ns=now_ns, virtual=False, speed=speed)
+        manifest = new_manifest(scenario, seed=used, created_ns=time.time_ns(), virtual=False, speed=speed)
         manifest.variables.more |= {
             "ended": None,  # until it does
             "tier": privileges.tier,

@@ -229,14 +229,17 @@ class RealWorld:
         self._write_manifest(workload, time.time_ns())
 
 
-def check_link(scenario: Scenario) -> None:
-    """Refuse a link that real time does not have.
+def check_link(scenario: Scenario, seed: int) -> None:
+    """Refuse a link that real time does not have, and one that cannot be.
 
     Raises
     ------
     InputError
         If it has several mobiles, or is no data call and its hosts are to learn of drops.
+    LocalProtocolError
+        If nodes cannot be where they are, or it is never up.
     """
+    link_of(scenario.link, seed=seed, script=scenario.events)
     if len(scenario.hosts) > len(SIDES):
         raise InputError(
             f"{scenario.name}: a real run has one mobile, not {len(scenario.hosts) - 1}; use --virtual"

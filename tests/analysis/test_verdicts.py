@@ -170,6 +170,16 @@ def test_the_receiver_s_trace_decides() -> None:
     assert proof(numbered, receiver=lost) & Evidence.RECEIVER
 
 
+def test_of_copies_that_look_alike_at_the_receiver_the_first_was_lost() -> None:
+    """IPv6 without timestamps: the one that arrived is too late to be the first copy."""
+    alike = without_stamps(without_sack(lost_ack()))
+    assert not any(s.ip_id for s in alike)
+    assert said(alike, receiver=analyse(capture(alike)).tcp_segments(1))[0][1] is Necessity.ACK_LOST
+    first_copy = next(i for i, s in enumerate(alike) if s.payload and s.seq == C + MSS)
+    lost = analyse(capture([s for i, s in enumerate(alike) if i != first_copy])).tcp_segments(1)
+    assert said(alike, receiver=lost)[0][1] is Necessity.NECESSARY
+
+
 @pytest.mark.parametrize(("fate", "necessity"), [(1, Necessity.ACK_LOST), (0, Necessity.NECESSARY)])
 def test_the_link_s_log_decides(fate: int, necessity: Necessity) -> None:
     plain = without_stamps(without_sack(lost_ack()))

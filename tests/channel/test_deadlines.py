@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.channel.cdma2000.config import Cdma2000Config, ErrorMapConfig, RadioConfig
 from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
 from multitracer.channel.cdpd.mdlp import Frame, MdlpEntity
 from multitracer.channel.gsm.config import LinkConfig
@@ -165,6 +166,10 @@ ROUGH: list[AnyLinkConfig] = [
         errors=BitErrorConfig(good_s=1, bad_s=1, good_ber=1e-4, bad_ber=2e-2),
         rfcomm=RfcommConfig(credits=2, grant_at=1),
         supervision_ns=2 * NS_PER_S,
+    ),
+    Cdma2000Config(
+        radio=RadioConfig(ecio_db=-12, deviation_db=6, speed_m_per_s=20),
+        errors=ErrorMapConfig(fundamental_error_rate=0.3, supplemental_error_rate=0.5),
     ),
     replace(LinkConfig(), up=ErrorConfig(kind="independent", rate=0.2), down=ErrorConfig(rate=0.1)),
 ]

@@ -6,6 +6,7 @@ import pytest
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
 from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import AnyLinkConfig, link_of
@@ -42,7 +43,9 @@ def test_other_names_have_no_address(name: str) -> None:
         host_address(name)
 
 
-@pytest.mark.parametrize("config", [LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig()])
+@pytest.mark.parametrize(
+    "config", [LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig(), Cdma2000Config()]
+)
 def test_a_link_of_two_ends_knows_the_mobile_and_the_fixed_host_only(config: AnyLinkConfig) -> None:
     link = link_of(config, seed=1)
     assert link.hosts == ("mobile", "fixed")

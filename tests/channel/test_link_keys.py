@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.config import CdpdConfig, LossConfig
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.errors import FormatError
@@ -75,6 +76,59 @@ def test_a_wrong_value_is_one_sentence_with_file_key_and_range(text: str, says: 
     assert message.startswith("x.toml")
     assert says in message
     assert "\n" not in message
+
+
+def test_the_keys_of_a_sector() -> None:
+    config = read(
+        'mobiles = 4\nrate = "mean"\nmean_bits_per_s = 100_000\nbuffer_bytes = 35_000\n[link.radio]\n'
+        "ecio_db = -9\nspeed_m_per_s = 20\n[link.forward]\nmost_bits_per_s = 38_400\ndelay_ms = 300\n"
+        "[link.rlp]\nthird_naks = 0",
+        "cdma2000",
+    )
+    assert (config.mobiles, config.rate, config.mean_bits_per_s, config.buffer_bytes) == (
+        4,
+        "mean",
+        100_000,
+        35_000,
+    )
+    assert (config.radio.ecio_db, config.radio.speed_m_per_s) == (-9.0, 20.0)
+    assert (config.forward.most_bits_per_s, config.forward.delay_ns) == (38_400, 300_000_000)
+    assert config.rlp.rounds == (1, 2)
+    assert read("", "cdma2000") == Cdma2000Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mobiles = 31", "[link]: mobiles is 31; choose 1 to 30"),
+        ("buffer_bytes = 0", "[link]: buffer_bytes is 0; choose 1500 to 10,000,000"),
+        ("buffer_bytes = -30_000", "buffer_bytes is -30000; choose 1500 to 10,000,000"),
+        ('rate = "fast"', "[link] rate is 'fast'; choose one of ('scheduled', 'mean', 'mean-rlp')"),
+        ('rate = "mean"', "mean_bits_per_s is 0; choose 1000 to 10,000,000"),
+        ("mean_bits_per_s = 9_600", 'a mean rate is for rate = "mean" or "mean-rlp"'),
+        ("[link.radio]\necio_db = 1", "[link.radio]: ecio_db is 1; choose -40 to 0"),
+        ("[link.radio]\necio_db = nan", "[link.radio] ecio_db is nan; choose a number"),
+        ("[link.radio]\nspeed_m_per_s = -1", "[link.radio]: speed_m_per_s is -1; choose 0 to 150"),
+        ("[link.radio]\nspeed_mph = 60", "[link.radio] has no key speed_mph"),
+        ("[link.radio]\nstill_s = 0", "still is at least 1 s"),
+        (
+            "[link.forward]\nmost_bits_per_s = 50_000",
+            "[link.forward]: most_bits_per_s is 50000; choose one of 9600, 19200, 38400, 76800, 153600",
+        ),
+        ("[link.reverse]\nburst_frames = 10", "[link.reverse]: burst_frames is 10; choose one of 1, 2, 3, 4"),
+        ("[link.forward]\ndelay_s = 11", "[link.forward]: delay is 0 to 10 s"),
+        ("[link.errors]\nsupplemental_error_rate = 1", "supplemental_error_rate is 1; choose 0 to 0.9"),
+        ("[link.rlp]\nfirst_naks = 8", "first_naks is 8; choose 0 to 7"),
+        ("[link.rlp]\ntimer_ms = 0", "timer is 20 ms to 10 s"),
+        ("[link.wired]\nfixed_s = -1", "fixed is 0 to 10 s"),
+        ("report_s = 0", "report is 0.001 to 3,600 s"),
+    ],
+)
+def test_a_wrong_value_of_a_sector_is_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        read(text, "cdma2000")
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_the_keys_of_a_data_call() -> None:

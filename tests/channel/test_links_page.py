@@ -6,6 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.config import CdpdConfig
 from tests.channel.link_table import PAGE, tables, written
 
@@ -32,7 +33,6 @@ def _keys(config: object) -> Iterator[str]:
 
 def test_every_parameter_is_told() -> None:
     page = PAGE.read_text("utf-8")
-    missing = [
-        key for config in (CdpdConfig(), BluetoothConfig()) for key in _keys(config) if f"`{key}" not in page
-    ]
+    configs = CdpdConfig(), BluetoothConfig(), Cdma2000Config()
+    missing = [key for config in configs for key in _keys(config) if f"`{key}" not in page]
     assert not missing

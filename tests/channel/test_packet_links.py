@@ -12,6 +12,13 @@ from hypothesis import strategies as st
 
 from multitracer.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
 from multitracer.channel.capacity.config import CapacityConfig
+from multitracer.channel.cdma2000.config import (
+    AssignmentConfig,
+    Cdma2000Config,
+    ErrorMapConfig,
+    RadioConfig,
+    RlpConfig,
+)
 from multitracer.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, NetworkConfig, OutageConfig
 from multitracer.channel.gsm.config import LinkConfig
 from multitracer.channel.links import link_of
@@ -53,7 +60,23 @@ ROUGH_SWITCHED = SwitchedConfig(
     threshold_dbm=-52,
     mobile=NodeConfig(radius_m=5, x_m=10, slowest_m_per_s=2, fastest_m_per_s=4),
 )
-CONFIGS = (LinkConfig(), CdpdConfig(), BluetoothConfig(), CapacityConfig(), SwitchedConfig())
+ROUGH_CDMA2000 = Cdma2000Config(
+    queue=QueueConfig(limit_packets=8),
+    buffer_bytes=4_000,
+    radio=RadioConfig(ecio_db=-10, deviation_db=6, speed_m_per_s=20),
+    errors=ErrorMapConfig(fundamental_error_rate=0.2, supplemental_error_rate=0.3),
+    forward=AssignmentConfig(burst_frames=8),
+    rlp=RlpConfig(first_naks=1, second_naks=1, third_naks=0),
+)
+ROUGH = [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED, ROUGH_CDMA2000]
+CONFIGS = (
+    LinkConfig(),
+    CdpdConfig(),
+    BluetoothConfig(),
+    CapacityConfig(),
+    SwitchedConfig(),
+    Cdma2000Config(),
+)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -69,11 +92,11 @@ def test_a_configuration_gives_its_link(config: AnyLinkConfig) -> None:
 def test_the_bundled_parameters_are_the_defaults_and_complete(name: str) -> None:
     config = load_scenario(name).link
     assert config == type(config)()
-    assert load_scenario(name).profile("mobile").mtu_bytes == 576
+    assert load_scenario(name).profile("mobile").mtu_bytes == (1500 if name == "cdma2000" else 576)
 
 
 @given(
-    config=st.sampled_from([ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED]),
+    config=st.sampled_from(ROUGH),
     seed=st.integers(0, 1 << 16),
     plan=st.lists(
         st.tuples(st.sampled_from(SIDES), st.integers(28, 1500), st.floats(0, 3)), min_size=1, max_size=40
@@ -121,7 +144,7 @@ def _run(config: AnyLinkConfig, *, seed: int, step_ns: int | None) -> tuple[list
     return out, sorted(events, key=lambda event: event.time_ns)
 
 
-@pytest.mark.parametrize("config", [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED])
+@pytest.mark.parametrize("config", ROUGH)
 def test_the_same_seed_gives_the_same_run_however_often_the_driver_calls(config: AnyLinkConfig) -> None:
     once = _run(config, seed=3, step_ns=None)
     assert once == _run(config, seed=3, step_ns=None)
@@ -130,7 +153,7 @@ def test_the_same_seed_gives_the_same_run_however_often_the_driver_calls(config:
     assert len(once[0]) > 10
 
 
-@pytest.mark.parametrize("config", [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED])
+@pytest.mark.parametrize("config", ROUGH)
 def test_the_log_holds_every_event_and_is_read_again(config: AnyLinkConfig) -> None:
     _, events = _run(config, seed=3, step_ns=None)
     writer = RlpdumpWriter(side="mobile", facts={"speed": 1.0})
@@ -146,15 +169,17 @@ def test_the_log_holds_every_event_and_is_read_again(config: AnyLinkConfig) -> N
 
 def test_what_befalls_one_kind_of_link_is_refused_by_another() -> None:
     hop = ScriptEvent(kind="hop", at_s=1, duration_s=2)
-    for config in (LinkConfig(), BluetoothConfig(), CapacityConfig()):
+    for config in (LinkConfig(), BluetoothConfig(), CapacityConfig(), Cdma2000Config()):
         with pytest.raises(LocalProtocolError, match="hop"):
             link_of(config, seed=1, script=[hop])
     with pytest.raises(LocalProtocolError, match="xoff"):
         link_of(CdpdConfig(), seed=1, script=[replace(hop, kind="xoff")])
 
 
-@pytest.mark.parametrize("config", [CdpdConfig(), BluetoothConfig()])
-def test_a_full_queue_drops_at_the_modem_and_says_so(config: CdpdConfig | BluetoothConfig) -> None:
+@pytest.mark.parametrize("config", [CdpdConfig(), BluetoothConfig(), Cdma2000Config()])
+def test_a_full_queue_drops_at_the_modem_and_says_so(
+    config: CdpdConfig | BluetoothConfig | Cdma2000Config,
+) -> None:
     link = link_of(replace(config, queue=QueueConfig(limit_packets=4)), seed=1)
     taken = [link.send("mobile", packet(number), now_ns=0) for number in range(30)]
     assert not all(taken)

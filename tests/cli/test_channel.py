@@ -105,9 +105,9 @@ def test_a_folder_without_such_a_run_is_refused() -> None:
         ("a,b\n1,2\n", "power.csv:1: begins with no line time_s,power_dbm"),
         ("time_s,power_dbm\n0,-3\n0.001,x\n", "power.csv:3: not two numbers: b'0.001,x'"),
         ("time_s,power_dbm\n0,-3\n0.001,inf\n", "power.csv:3: not two numbers"),
-        ("time_s,power_dbm\n0,-3,4\n", "power.csv:2: not two numbers"),
-        ("time_s,power_dbm\n0,-3\n", "its times are not evenly spaced, or fewer than two"),
-        ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "its times are not evenly spaced"),
+        ("time_s,power_dbm\n0,-3,4\n1,-3\n", "power.csv:2: not two numbers"),
+        ("time_s,power_dbm\n0,-3\n", "1 lines of numbers; a power trace has 2 to"),
+        ("time_s,power_dbm\n0,-3\n2,-3\n1,-3\n", "power.csv:4: goes back from 2 to 1 s"),
         ("time_s,power_dbm\n0,-3\n0,-3\n", "its times are not evenly spaced"),
     ],
 )

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from multitracer.simulator.record import record_virtual
-from tests.cli.program import analyze, call
+from tests.cli.program import ROOT, analyze, call
 from tests.cli.test_analyze import SCHEMA, closed
 from tests.rig.virtual import link
 from tests.simulator.test_flows import traffic
@@ -95,3 +95,19 @@ def test_options_that_have_no_meaning_are_refused(
     session: Path, options: tuple[str, ...], words: str
 ) -> None:
     assert words in call("plot", *options, session, status=2).stderr
+
+
+def test_analyze_tells_how_evenly_flows_share_the_link() -> None:
+    folder = ROOT / "sample_traces" / "second-connection"
+    text = call("analyze", "--fairness", folder).stdout
+    assert "Fairness of 2 flows: Jain's index 0.569, gap 13.48" in text
+    document = json.loads(call("analyze", "--fairness", "--json", folder).stdout)["fairness"]
+    assert document["gap"] == pytest.approx(13.48, abs=0.01)
+    assert [round(each["share"], 3) for each in document["shares"]] == [0.935, 0.065]
+    assert "fairness" not in json.loads(call("analyze", "--json", folder).stdout)
+    call("analyze", "--fairness", "--csv", folder, status=2)
+
+
+def test_analyze_says_why_a_session_has_no_fairness() -> None:
+    text = call("analyze", "--fairness", ROOT / "sample_traces" / "cellular_upload").stdout
+    assert "Fairness of 3 flows: no gap: there is no time in which all flows ran" in text

@@ -55,6 +55,8 @@ class MarredTransfer(Transfer):
     others_from_ns: int = 0
     others_until_ns: int = 0
     """What others send through the same queue meanwhile."""
+    vanish: frozenset[int] = frozenset()
+    """Which packets of the data's sender do, counted from its SYN, which is 1."""
     _tokens: float = field(default=15_000, init=False)
     _seen_ns: int = field(default=0, init=False)
     _count: int = field(default=0, init=False)
@@ -74,6 +76,8 @@ class MarredTransfer(Transfer):
             self.path = replace(self.path, rate_bps=self.slower_bps)
         self._queue_others()
         self._count += 1
+        if self._count in self.vanish:
+            return True
         if self.every and self._count % self.every == 0:
             self.at(self.now_ns + self.late_ns, lambda: self._late(host, data))
             return True
@@ -106,7 +110,7 @@ def diagnosed(
     size: int = 2_000_000,
     both: bool = True,
     host: str = "mobile",
-    **does: int,
+    **does: int | frozenset[int],
 ) -> Diagnosis:
     """Return the diagnosis of an upload over a path, from both ends' captures or one host's alone."""
     profile = replace(MODERN, congestion="reno")

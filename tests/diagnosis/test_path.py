@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ FAULTS = {
     "path-mtu-black-hole",
 }
 """What nobody may be told of a path that is well."""
+_EQUAL_ENDS = re.compile(r"\b([\d.]+)( \w?bit/s)? to \1\b")
 views = pytest.mark.parametrize("both", [True, False], ids=["both", "sender"])
 
 
@@ -49,6 +51,14 @@ def test_chance_loses_packets_that_did_not_wait(tmp_path: Path, both: bool) -> N
         lost = of(found, "random-loss")
         assert 0.02 < lost.numbers["lost_share"] < 0.05
         assert "no queue was full" in lost.sentence
+
+
+@pytest.mark.parametrize("second", [range(94, 97), range(0)], ids=["two rows", "one row"])
+def test_two_rows_of_losses_with_nothing_ahead_are_chance(tmp_path: Path, second: range) -> None:
+    """The queue was seen to hold a dozen; of one row nobody knows whether the path was down for a moment."""
+    road = replace(ROAD, rate_bps=20_000_000, delay_ns=60 * NS_PER_MS, queue_packets=1000)
+    found = diagnosed(tmp_path, road, size=600_000, vanish=frozenset([*range(86, 91), *second]))
+    assert ("random-loss" in kinds(found)) == bool(second)
 
 
 def test_chance_is_told_beside_a_queue_that_overflows(tmp_path: Path) -> None:
@@ -121,6 +131,14 @@ def test_a_path_that_dies_for_good_is_told_by_what_was_never_answered(tmp_path: 
     found = diagnosed(tmp_path, road, size=4_000_000, dead_from_ns=36 * NS_PER_S // 10)
     (dead,) = [each for each in found.findings if each.kind in {"outage", "blackout"}]
     assert "never came back" in dead.sentence
+    assert not _EQUAL_ENDS.search(dead.sentence), "all of it is certain"
+
+
+def test_a_rate_that_never_changes_is_one_value(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=200), size=8_000_000)
+    for sentence in (found.headline.sentence, of(found, "link-limited").sentence):
+        assert "at 3.86 Mbit/s" in sentence
+        assert not _EQUAL_ENDS.search(sentence)
 
 
 def test_a_path_that_is_never_full_has_no_faults(tmp_path: Path) -> None:

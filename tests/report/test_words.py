@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multitracer.tables import NOT_A_TIME
-from multitracer.words import count, duration, moment, rate, share, size
+from multitracer.words import count, duration, ends, moment, rate, share, size
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,11 @@ from multitracer.words import count, duration, moment, rate, share, size
 )
 def test_sizes(number: int, said: str) -> None:
     assert size(number) == said
+
+
+def test_a_range_whose_ends_are_written_alike_is_one_value() -> None:
+    assert ends("1.9", "2.1") == "1.9 to 2.1"
+    assert ends("1.95 Mbit/s", "1.95 Mbit/s") == "1.95 Mbit/s"
 
 
 def test_rates() -> None:

@@ -12,7 +12,8 @@ import pytest
 import parsers
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.open import open_recording
-from tests.cli.program import analyze
+from multitracer.scenario import read_error_trace
+from tests.cli.program import analyze, run
 from tests.narrowed import known, tables_of
 from tests.rig.real import measuring, numbers, spans_ns, told, transactions
 from tests.testbed.running import document, finished, left_behind
@@ -79,6 +80,15 @@ def test_the_recorded_radio_is_what_the_link_said(cdpd: Path) -> None:
             possible = [float(row[name]) for row in (*before, *after) if row[name]]
             assert any(abs(value - each) <= 0.51 for each in possible), (column, value, possible)
     assert len({row["rssi_dbm"] for row in truth}) > 5
+
+
+def test_what_the_radio_destroyed_is_written_and_exported(cdpd: Path) -> None:
+    trace = read_error_trace(cdpd / "truth/radio.txt")
+    assert (trace.slot_ns_of("up"), trace.slot_ns_of("down")) == (20_052_083, 21_875_000)
+    assert trace.lasts_ns > int(told(cdpd)[-1]["link_ns"])
+    assert run("export", "errors", cdpd).stdout == trace.text()
+    assert trace.up
+    assert trace.down
 
 
 def test_a_transaction_has_the_radio_of_its_own_time(cdpd: Path) -> None:

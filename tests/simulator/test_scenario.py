@@ -29,7 +29,8 @@ CONTRACT = {
     "aborted-download", "local-drop-ring", "local-drop-silent", "typical-1450k", "clock-shift",
     "slow-writer", "cdpd-contended", "wtcp-fig1", "wtcp-fig3a", "wtcp-fig3b", "wtcp-fig4a", "wtcp-fig4b",
     "wtcp-fig5", "wtcp-fig6", "ray-1", "ray-2", "ray-3", "ray-4", "ray-5", "study-persistence",
-    "study-frames", "study-timing", "study-buffers", "study-aborted", "study-umts",
+    "study-frames", "study-timing", "study-buffers", "study-aborted", "study-umts", "cdma2000-download",
+    "cdma2000-sector",
 }  # fmt: skip
 TRAFFIC = "[[traffic]]\nbytes = 10\n"
 
@@ -95,6 +96,7 @@ def test_times_are_written_as_people_do() -> None:
         ("[link]\nkind = 'cdpd'\n[link.cell]\nbusy = 6", "no key busy"),
         ("[link]\nkind = 'cdpd'\n[link.cell]\nbusy_percent = 95", "0 to 90"),
         ("[link]\nkind = 'bluetooth'\nup = 'DH7'", "DH5"),
+        ("[link]\nkind = 'cdma2000'\nrate = 'fastest'", "scheduled"),
         ("not toml", "not TOML"),
     ],
 )
@@ -152,7 +154,7 @@ def test_a_recorded_error_trace_is_for_data_calls() -> None:
 
 
 def test_an_unknown_name_lists_the_bundled_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"aqm-ecn, .*clean-bulk, .*bluetooth, cdpd"):
+    with pytest.raises(InputError, match=r"aqm-ecn, .*clean-bulk, .*bluetooth, cdma2000, cdpd"):
         load_scenario("clean")
     with pytest.raises(InputError, match="cannot be read"):
         load_scenario(str(tmp_path / "absent.toml"))

@@ -75,7 +75,7 @@ def radio_series(radio: Table, *, source: str) -> dict[str, Table]:
     serving = radio.take(is_serving(radio) & (radio["time_ns"] != NOT_A_TIME))
     series = {}
     for label, shown in RADIO_SERIES.items():
-        rows = _most(serving["source"], _known(serving[shown.column]))
+        rows = most_of_one_source(serving["source"], known_values(serving[shown.column]))
         if len(rows):
             chosen = serving.take(rows)
             words = ", ".join(dict.fromkeys(chosen["source"].tolist()))
@@ -108,11 +108,12 @@ def _series(label: str, shown: Shown, rows: Table, column: str, source: str) -> 
     return series
 
 
-def _known(values: Array) -> Array:
+def known_values(values: Array) -> Array:
+    """Return which numbers of a column of RADIO are known; bool, shape (n,)."""
     return np.isfinite(values) if values.dtype.kind == "f" else values != NA
 
 
-def _most(source: Array, known: Array) -> Array:
+def most_of_one_source(source: Array, known: Array) -> Array:
     """Return the rows of the source with most values; of equal sources the first by name."""
     rows = np.flatnonzero(known)
     names, number, counts = np.unique(source[rows], return_inverse=True, return_counts=True)

@@ -15,6 +15,7 @@ from multitracer.capture import Flag
 from multitracer.tables import NA, Table
 from multitracer.tcp import RATES
 from multitracer.units import NS_PER_S
+from multitracer.wtcp import DELIVERIES
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
@@ -55,6 +56,26 @@ def delivered(segments: Table, *, reverse: bool, window_ns: int | None = None) -
 
     An ACK that closes a hole brings only what no block had reported; parameters as `goodput`.
     """
+    rows, new_bytes = _reported(segments, reverse=reverse)
+    return _rate(segments, rows, new_bytes, window_ns, reverse=reverse)
+
+
+def reported(segments: Table, *, reverse: bool) -> Table:
+    """Return DELIVERIES of payload bytes that ACKs and SACK blocks report for the first time.
+
+    Parameters
+    ----------
+    segments : Table
+        TCP_SEGMENTS of one connection.
+    reverse : bool
+        Whose data: False the initiator's, True the responder's.
+    """
+    rows, new_bytes = _reported(segments, reverse=reverse)
+    return Table(DELIVERIES, {"time_ns": segments["time_ns"][rows], "new_bytes": new_bytes.astype(np.int64)})
+
+
+def _reported(segments: Table, *, reverse: bool) -> tuple[Array, Array]:
+    """Return the rows that report something, and how many bytes each reports for the first time."""
     flags, no_ack = segments["flags"], segments["ack_bytes"] == NA
     rows = np.flatnonzero((segments["reverse"] != reverse) & ~no_ack & ((flags & Flag.RST) == 0))
     ack = np.maximum.accumulate(segments["ack_bytes"][rows]) if len(rows) else segments["ack_bytes"][rows]
@@ -62,7 +83,7 @@ def delivered(segments: Table, *, reverse: bool, window_ns: int | None = None) -
     sacked = np.where(empty, segments["flight_bytes"][rows] - segments["flight_sack_bytes"][rows], 0)
     begin, end = _payload_range(segments, reverse=reverse)
     got = np.maximum.accumulate(np.clip(ack + sacked, begin, end)) if len(rows) else ack
-    return _rate(segments, rows, np.diff(got, prepend=begin), window_ns, reverse=reverse)
+    return rows, np.diff(got, prepend=begin)
 
 
 def _payload_range(segments: Table, *, reverse: bool) -> tuple[int, int]:

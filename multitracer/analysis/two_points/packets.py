@@ -199,7 +199,9 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
     near, far : ndarray of int64, shape (n_matched,)
         Positions in `near_rows` and `far_rows`.
     """
-    return _joined(near, near_rows, far, far_rows, _fields(near, near_rows, far, far_rows))
+    sides = (near, near_rows, far, far_rows)
+    fields = _fields(*sides)
+    return _all_joined(sides, _identities(*sides[:2], fields), _identities(*sides[2:], fields))
 
 
 def _fields(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from multitracer.capture import IpProtocol
 
 _TCP = IpProtocol.TCP.value
+_IP, _TCP_HEADER = struct.Struct("!B3xH3xB2x8s"), struct.Struct("!4sI4xB")
+"""First octet, identification, protocol and both addresses; ports, sequence number and data offset."""
 
 
 class IpFacts(NamedTuple):
@@ -26,10 +28,9 @@ def ip_facts(packet: bytes) -> IpFacts:
     """Return the facts of any bytes; never raises."""
     if len(packet) < 20 or packet[0] >> 4 != 4:
         return IpFacts()
-    ip_id = int.from_bytes(packet[4:6], "big")
-    header = (packet[0] & 0x0F) * 4
-    if packet[9] != _TCP or len(packet) < header + 20:
+    first, ip_id, protocol, addresses = _IP.unpack_from(packet)
+    header = (first & 0x0F) * 4
+    if protocol != _TCP or len(packet) < header + 20:
         return IpFacts(ip_id)
-    (seq,) = struct.unpack_from("!I", packet, header + 4)
-    flow = packet[12:20] + packet[header : header + 4]
-    return IpFacts(ip_id, flow, seq, len(packet) - header - (packet[header + 12] >> 4) * 4)
+    ports, seq, offset = _TCP_HEADER.unpack_from(packet, header)
+    return IpFacts(ip_id, addresses + ports, seq, len(packet) - header - (offset >> 4) * 4)

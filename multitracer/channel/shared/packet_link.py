@@ -43,6 +43,8 @@ class RadioReading:
     """registered, hopping, scanning, blackout; connected and dropped for links that are calls."""
     link_quality: int | None = None
     """Bluetooth's measure, 0 to 255."""
+    ecio_db: float | None = None
+    """Ec/Io of the pilot."""
 
 
 class PacketLink(Protocol):

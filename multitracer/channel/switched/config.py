@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from multitracer.channel.ray.channel import Channel, channel_of
 from multitracer.channel.ray.config import (
     BuildingConfig,
     NodeConfig,
@@ -18,11 +19,14 @@ from multitracer.channel.ray.config import (
     WallConfig,
 )
 from multitracer.channel.shared.queue import QueueConfig
+from multitracer.channel.switched.trace import PowerTrace  # noqa: TC001  # `parse_scenario` asks for the types
 from multitracer.errors import LocalProtocolError
-from multitracer.units import NS_PER_S, NS_PER_US
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 _MOST_BITS_PER_S = 1_000_000_000
 """Not measured: a packet of 1500 bytes takes 12 us then, and a second of it a minute of computing."""
+_LEAST_STEP_NS = NS_PER_MS // 10
+"""Of a power trace: not measured, ten thousand changes a second at the most, however long it is repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,10 @@ class SwitchedConfig:
     when_down: Literal["flush", "send", "hold"] = "flush"
     """What becomes of packets then that are not on the air. flush: those that wait and those that come are
     lost, as in the simulator that the paper used. send: they are sent and lost. hold: they wait."""
+    power: PowerTrace | None = None
+    """A power trace, named by `power` in a scenario, instead of all that follows (ours)."""
+    at_end: Literal["repeat", "stop"] = "repeat"
+    """What follows a power trace's end: the trace again, or the end of the link and so of the run."""
     radio: RadioConfig = field(default_factory=RadioConfig)
     mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
     fixed: NodeConfig = field(default_factory=NodeConfig)
@@ -58,6 +66,25 @@ class SwitchedConfig:
             raise LocalProtocolError("delay is 0 to 1 s")
         if not -300 <= self.threshold_dbm <= 300:
             raise LocalProtocolError(f"threshold_dbm is {self.threshold_dbm:g}; choose -300 to 300")
+        self._check_power()
+
+    def _check_power(self) -> None:
+        """Refuse a trace beside a geometry, one too fine, and an end without a trace."""
+        if self.power is None:
+            if self.at_end != "repeat":
+                raise LocalProtocolError("at_end is for a power trace; name one with power, or leave it out")
+            return
+        if self.ray != RayConfig():
+            raise LocalProtocolError(
+                "power names a trace, beside which radio, nodes, walls and cars have no effect; "
+                "leave the one or the others out"
+            )
+        step_ns = self.power.channel.step_ns
+        if step_ns < _LEAST_STEP_NS:
+            raise LocalProtocolError(
+                f"the power trace has steps of {step_ns / NS_PER_MS:g} ms; "
+                f"choose at least {_LEAST_STEP_NS / NS_PER_MS:g} ms"
+            )
 
     @property
     def ray(self) -> RayConfig:
@@ -71,6 +98,10 @@ class SwitchedConfig:
             wall=self.wall,
             building=self.building,
         )
+
+    def channel(self, *, seed: int) -> Channel:
+        """Return its received power: that of the trace, else what `channel_of` computes and raises."""
+        return channel_of(self.ray, seed=seed) if self.power is None else self.power.channel
 
     def air_ns(self, packet: bytes) -> int:
         """Return how long a packet is on the air: 6 ms for 1500 bytes at 2 Mb/s."""

@@ -8,9 +8,9 @@ A packet arrives if the link was up from its first bit to its last. What becomes
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.ray.channel import channel_of
 from multitracer.channel.ray.fades import switches
 from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.hosts import FAR, SIDES, one_of_two
@@ -32,7 +32,7 @@ from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from multitracer.channel.ray.channel import Channel
     from multitracer.channel.shared.hosts import HostName, Side
@@ -74,10 +74,11 @@ class SwitchedLink:
 
     def __init__(self, config: SwitchedConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
         self.config = config
-        self.channel: Channel = channel_of(config.ray, seed=seed)
+        self.channel: Channel = config.channel(seed=seed)
         _check_up(self.channel, config)
-        self._is_above, steps = switches(self.channel.power_dbm, config.threshold_dbm)
-        self._switches = iter((steps * self.channel.step_ns).tolist())
+        self._is_above, self._switches = _switch_times(self.channel, config)
+        self.is_dropped = False
+        """Whether a power trace that is not repeated is over, and the link with it."""
         self._agenda = Agenda()
         self._out: list[Delivery] = []
         self._journals = {side: SideJournal(NS_PER_MS) for side in SIDES}
@@ -89,6 +90,8 @@ class SwitchedLink:
         self._outages = Outages([], agenda=self._agenda, seed=f"{seed} switched", changed=self._outage)
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
         self._plan_switch()
+        if config.power is not None and config.at_end == "stop":
+            self._agenda.at(config.power.lasts_ns, self._stop)
 
     # --- packets ---
 
@@ -104,13 +107,8 @@ class SwitchedLink:
 
     @property
     def is_up(self) -> bool:
-        """Whether the power is above the threshold, and no blackout of the script goes on."""
-        return self._is_above and not self._outages
-
-    @property
-    def is_dropped(self) -> bool:
-        """Return False: no fade is for good."""
-        return False
+        """Whether the power is above the threshold, no blackout goes on, and no trace is over."""
+        return self._is_above and not self._outages and not self.is_dropped
 
     @property
     def is_quiet(self) -> bool:
@@ -123,7 +121,7 @@ class SwitchedLink:
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
-        if self.config.when_down == "flush" and not self.is_up:
+        if self.is_dropped or (self.config.when_down == "flush" and not self.is_up):
             self._drop(side, packet, now_ns)
             return True
         taken = self._interfaces[side].offer(packet, now_ns=now_ns)
@@ -208,6 +206,13 @@ class SwitchedLink:
             for side in SIDES:
                 self._start(side, now_ns)
 
+    def _stop(self, now_ns: int) -> None:
+        """End the link: what waits or is on the air is lost."""
+        was_up = self.is_up
+        self.is_dropped = True
+        self._changed(now_ns, was_up=was_up)
+        self._flush(now_ns)
+
     def _flush(self, now_ns: int) -> None:
         for side in SIDES:
             while (packet := self._interfaces[side].take(now_ns)) is not None:
@@ -228,17 +233,38 @@ class SwitchedLink:
         return self._journals[one_of_two(host)].events()
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
-        """Return the received power; after the channel's end that of its last step."""
+        """Return the received power; after the end of one that is not repeated that of its last step."""
         del host
-        step = min(now_ns // self.channel.step_ns, len(self.channel.power_dbm) - 1)
-        rssi_dbm = float(self.channel.power_dbm[step])
-        return RadioReading(rssi_dbm, None, None, None, "registered" if self.is_up else "blackout")
+        step, steps = now_ns // self.channel.step_ns, len(self.channel.power_dbm)
+        step = step % steps if _repeats(self.config) else min(step, steps - 1)
+        state = "dropped" if self.is_dropped else "registered" if self.is_up else "blackout"
+        return RadioReading(float(self.channel.power_dbm[step]), None, None, None, state)
+
+
+def _repeats(config: SwitchedConfig) -> bool:
+    """Return whether the power begins again at its end."""
+    return config.power is not None and config.at_end == "repeat"
+
+
+def _switch_times(channel: Channel, config: SwitchedConfig) -> tuple[bool, Iterator[int]]:
+    """Return whether the link begins up, and when it changes, in ns; without end if the power repeats."""
+    is_above, steps = switches(channel.power_dbm, config.threshold_dbm)
+    once: list[int] = (steps * channel.step_ns).tolist()
+    if not once or not _repeats(config):
+        return is_above, iter(once)
+    lasts_ns = channel.step_ns * len(channel.power_dbm)
+    if len(once) % 2:  # it ends as it does not begin
+        once.append(lasts_ns)
+    return is_above, (begin_ns + time_ns for begin_ns in count(0, lasts_ns) for time_ns in once)
 
 
 def _check_up(channel: Channel, config: SwitchedConfig) -> None:
     most_dbm = float(channel.power_dbm.max())
     if most_dbm < config.threshold_dbm:
+        what = "a lower threshold, more power or nearer nodes"
+        if config.power is not None:
+            what = "a lower threshold or another trace"
         raise LocalProtocolError(
             f"the link is never up: at most {most_dbm:.1f} dBm arrive, and threshold_dbm is "
-            f"{config.threshold_dbm:g}; choose a lower threshold, more power or nearer nodes"
+            f"{config.threshold_dbm:g}; choose {what}"
         )

@@ -16,7 +16,7 @@ from multitracer.analysis.verdicts import Necessity
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
 from multitracer.diagnosis.packets.losses import Losses
 from multitracer.diagnosis.packets.packet_delays import all_delays
-from multitracer.diagnosis.packets.packets_ahead import may_be_full
+from multitracer.diagnosis.packets.packets_ahead import may_be_full, most_ahead, packets_ahead
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -34,7 +34,14 @@ _DEEPER = 3.0
 _FLIGHT = 10
 """... unless less than so many segments were on their way: a queue holds an initial window (RFC 6928)."""
 _LONGEST = 0.99  # quantile of the waits that is the longest: single ones are noise. Not measured
+_AHEAD_OF_MOST, _APART_NS = 1 / 3, 1.7 * NS_PER_MS
+"""... or unless a link that always takes as long for a segment held three times as many of ours, for longer
+by more than noise: on a fast link all waits are short. No managed queue drops then: 5 ms are CoDel's target
+(RFC 8289, section 4.3), 7.5 ms half of PIE's (RFC 8033, section 4.1)."""
 _LEAST_RUNS = 3  # fewer losses may all be chance. Not measured
+_LEAST_ROWS, _LEAST_PACKETS = 2, 5
+"""... but not so many packets in so few rows, with next to nothing ahead where a deeper queue was seen. Not
+measured"""
 _LEAST_RUNS_OF_FEW = 5
 """Where no queue was ever seen, none is known to be deeper, and more must speak for it."""
 _LEAST_RUN = 2
@@ -77,9 +84,12 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     limit_ns = max(_EMPTY_NS, _AHEAD * _service_ns(case))
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_deep = longest_ns >= _DEEPER * limit_ns
-    few = waited <= limit_ns if is_deep else (waited <= limit_ns) & _is_small_flight(case, lost[first])
-    in_a_row = last - first >= _LEAST_RUN
     is_steady = not len(delays.changes) and _is_steady(case)
+    few = waited <= limit_ns
+    if not is_deep:
+        fewer = is_steady & (longest_ns - waited >= _APART_NS) & _has_fewer_ahead(case, delays, lost[first])
+        few &= _is_small_flight(case, lost[first]) | fewer
+    in_a_row = last - first >= _LEAST_RUN
     longer_ns = longest_ns if is_steady else _longer_ns(case, delays, lost[first])
     few |= _unless_alike(waited, in_a_row & _is_below(delays, waited, longer_ns))
     if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
@@ -87,7 +97,7 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
         if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
             few |= _most_ns(case, delays, lost[first], lost[last - 1]) <= _NOT_FULL * longest_ns
     few &= ~may_be_full(delays, lost[first], case.carried.sent_ns[lost[first]])
-    least = _LEAST_RUNS if is_deep else _LEAST_RUNS_OF_FEW
+    least = _least_runs((last - first)[few & (waited <= limit_ns)]) if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
     return Losses(lost[few[run]], waited[few], _rank(delays, waited[few]), longest_ns)
@@ -190,6 +200,17 @@ def _is_below(delays: Delays, waited: Array, longer_ns: Array | float) -> Array:
     """Return which waits are far shorter than a longer one that came through."""
     far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
     return np.asarray(far & (_rank(delays, waited) <= _BELOW_RANK))
+
+
+def _has_fewer_ahead(case: Case, delays: Delays, place: Array) -> Array:
+    """Return which had far fewer of ours ahead of them than others that came through."""
+    ahead = packets_ahead(delays, place, case.carried.sent_ns[place])
+    return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
+
+
+def _least_runs(many: Array) -> int:
+    """Return how many rows of so many lost packets are enough."""
+    return _LEAST_ROWS if many.sum() >= _LEAST_PACKETS else _LEAST_RUNS
 
 
 def _is_small_flight(case: Case, place: Array) -> Array:

@@ -47,7 +47,12 @@ def packets_ahead(delays: Delays, place: Array, sent_ns: Array) -> Array:
 def may_be_full(delays: Delays, place: Array, sent_ns: Array) -> Array:
     """Return whether about as many were ahead of each segment as ever: bool, shape (n,)."""
     ahead = packets_ahead(delays, place, sent_ns)
-    return np.asarray((ahead >= _AS_MANY * _most(_of_all(delays))) & (ahead >= _LEAST))
+    return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= _LEAST))
+
+
+def most_ahead(delays: Delays) -> float:
+    """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
+    return _most(_of_all(delays))
 
 
 def is_full(delays: Delays, place: Array, sent_ns: Array) -> bool:

@@ -12,6 +12,7 @@ from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.diagnosis.silences.mtu_hole import mtu_holes
 from multitracer.diagnosis.silences.receiver_silences import is_smaller_after, silences
 from multitracer.tables import NA
+from multitracer.words import ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +84,9 @@ def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
     lasted_s, certain_s = (case.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
     tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
     until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
+    lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
     sentence = (
-        f"{_WAYS[dead.way]} for {certain_s:.1f} to {lasted_s:.1f} s, {case.at_s(dead.begin_ns):.1f} s into "
+        f"{_WAYS[dead.way]} for {lasted} s, {case.at_s(dead.begin_ns):.1f} s into "
         f"the transfer: {dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
     )
     numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}

@@ -16,17 +16,13 @@ from multitracer.capture import Flag
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.tcp.numbering import Numbering
 from multitracer.protocols.tcp.options import DEFAULT_MSS_BYTES, Options
-from multitracer.protocols.tcp.packet import (
-    Ecn,
-    Endpoint,
-    Packet,
-    Segment,
-    sack_blocks_that_fit,
-    sequence_length,
-)
+from multitracer.protocols.tcp.packet import Ecn, Endpoint, Packet, Segment, sequence_length
 from multitracer.protocols.tcp.receiver import Receiver
 from multitracer.protocols.tcp.sender import Sender
 from multitracer.protocols.tcp.state import AckInfo, AnswerLimit, State
+
+_ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
+_SILENT = frozenset({State.CLOSED, State.LISTEN})  # nothing but a RST is sent
 
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.profile import TcpProfile
@@ -273,7 +269,7 @@ class Connection:
             seq=self._seq_of(segment),
             ack=ack,
             window_bytes=segment.window << (0 if syn else self.options.peer_shift),
-            blocks=self.numbering.blocks(segment, near=ack),
+            blocks=self.numbering.blocks(segment, near=ack) if segment.sack_blocks else (),
             pure=sequence_length(segment) == 0,
             echoed_ns=echoed_ns,
             ece=self.options.ecn and not syn and bool(segment.flags & Flag.ECE),
@@ -311,7 +307,7 @@ class Connection:
 
     def next_packet(self, now_ns: int) -> Packet | None:
         """Return the next packet that leaves at `now_ns`, or None."""
-        if self.state in {State.CLOSED, State.LISTEN}:
+        if self.state in _SILENT:
             return self._reset_packet(now_ns)
         transmission = self.sender.next_transmission(now_ns)
         if transmission is None and not self.receiver.ack_due:
@@ -319,7 +315,7 @@ class Connection:
         segment = self._segment(now_ns, syn=transmission is not None and transmission.syn)
         if transmission is not None:
             self._fill(segment, transmission)
-        if segment.flags & Flag.ACK:
+        if segment.flags & _ACK:
             self.receiver.acknowledged(pure=transmission is None)
             self._last_ack_sent = self.receiver.rcv_nxt
         marked = self.options.ecn and transmission is not None and transmission.may_be_marked
@@ -344,15 +340,15 @@ class Connection:
             window=self.receiver.window_field(self.options.window_shift(syn=syn)),
         )
         if self.state is not State.SYN_SENT:
-            segment.flags |= Flag.ACK
+            segment.flags |= _ACK
             segment.ack = self.numbering.wire_ack(self.receiver.rcv_nxt)
         if self._congestion_experienced:
-            segment.flags |= Flag.ECE
+            segment.flags |= _ECE
         if self.options.timestamps:
             segment.timestamps = (self.numbering.tsval(now_ns), self.numbering.ts_recent)
         if self.options.sack and not syn:
-            limit = sack_blocks_that_fit(timestamps=self.options.timestamps)
-            segment.sack_blocks = self.numbering.wire_blocks(self.receiver.sack_blocks(limit))
+            blocks = self.receiver.sack_blocks(self.options.most_sack_blocks)
+            segment.sack_blocks = self.numbering.wire_blocks(blocks)
         return segment
 
     def _fill(self, segment: Segment, transmission: Transmission) -> None:
@@ -362,11 +358,11 @@ class Connection:
         if transmission.syn:
             self.options.put(segment, first=self.state is State.SYN_SENT)
         if transmission.fin:
-            segment.flags |= Flag.FIN
+            segment.flags |= _FIN
         if transmission.payload and self.sender.stream.end == transmission.seq + len(transmission.payload):
-            segment.flags |= Flag.PSH
+            segment.flags |= _PSH
         if transmission.cwr:
-            segment.flags |= Flag.CWR
+            segment.flags |= _CWR
 
     def _packet(self, segment: Segment, *, marked: bool) -> Packet:
         self._identification = (self._identification + 1) & 0xFFFF
@@ -382,14 +378,14 @@ class Connection:
 
     def next_timer_ns(self) -> int | None:
         """Return when `on_timer` must be called, or None."""
-        if self.state in {State.CLOSED, State.LISTEN}:
+        if self.state in _SILENT:
             return None
         timers = (self.sender.next_timer_ns(), self.receiver.next_timer_ns(), self._time_wait_ns)
         return min((t for t in timers if t is not None), default=None)
 
     def on_timer(self, now_ns: int) -> None:
         """Run every timer that has expired."""
-        if self.state in {State.CLOSED, State.LISTEN}:
+        if self.state in _SILENT:
             return
         self.receiver.on_timer(now_ns)
         if self._time_wait_ns is not None and self._time_wait_ns <= now_ns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.capture import Flag
-from multitracer.protocols.tcp.packet import IP_HEADER_BYTES, TCP_HEADER_BYTES
+from multitracer.protocols.tcp.packet import IP_HEADER_BYTES, TCP_HEADER_BYTES, sack_blocks_that_fit
 
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.packet import Segment
@@ -51,6 +51,11 @@ class Options:
         while self._profile.receive_buffer_bytes >> shift > 0xFFFF and shift < _MAX_WINDOW_SHIFT:
             shift += 1
         return shift
+
+    @property
+    def most_sack_blocks(self) -> int:
+        """How many SACK blocks a segment has room for."""
+        return sack_blocks_that_fit(timestamps=self.timestamps)
 
     def window_shift(self, *, syn: bool) -> int:
         """Return by how much our window field is shifted; on a SYN it never is."""

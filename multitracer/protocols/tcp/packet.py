@@ -23,7 +23,8 @@ TCP_HEADER_BYTES = 20  # RFC 9293, 3.1, without options
 
 _IP = struct.Struct("!BBHHHBBH4s4s")
 _TCP = struct.Struct("!HHIIHHHH")
-_TIMESTAMPS = struct.Struct("!BBBBII")
+_TIMESTAMPS, _PSEUDO = struct.Struct("!4sII"), struct.Struct("!BBH")
+_TCP_NUMBER = IpProtocol.TCP.value
 _DONT_FRAGMENT = 0x4000  # RFC 791, 3.1
 _TTL = 64  # RFC 1700: the default; Linux' too
 
@@ -54,6 +55,7 @@ class OptionKind(IntEnum):
 
 
 _END, _NOP = OptionKind.END.value, OptionKind.NOP.value  # plain: looked for at every octet of padding
+_PADDED_TIMESTAMPS = bytes([_NOP, _NOP, OptionKind.TIMESTAMPS, 10])  # RFC 7323, appendix A
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +117,18 @@ def build_packet(packet: Packet) -> bytes:
         If a field does not fit its width: a mistake of our own caller.
     """
     tcp = _build_segment(packet.segment)
-    pseudo = packet.source + packet.destination + struct.pack("!BBH", 0, IpProtocol.TCP, len(tcp))
-    checksum = internet_checksum(pseudo + tcp)
-    tcp = tcp[:16] + checksum.to_bytes(2, "big") + tcp[18:]
+    pseudo = packet.source + packet.destination + _PSEUDO.pack(0, _TCP_NUMBER, len(tcp))
+    checksum = internet_checksum(pseudo + tcp).to_bytes(2, "big")
     header = _ip_header(packet, IP_HEADER_BYTES + len(tcp))
-    return header + tcp
+    return b"".join((header, tcp[:16], checksum, tcp[18:]))
 
 
 def _ip_header(packet: Packet, total_bytes: int) -> bytes:
-    def packed(checksum: int) -> bytes:
-        return _IP.pack(
-            *(0x45, packet.ecn, total_bytes, packet.identification, _DONT_FRAGMENT, _TTL),
-            *(IpProtocol.TCP, checksum, packet.source, packet.destination),
-        )
-
-    return packed(internet_checksum(packed(0)))
+    header = _IP.pack(
+        *(0x45, packet.ecn, total_bytes, packet.identification, _DONT_FRAGMENT, _TTL),
+        *(_TCP_NUMBER, 0, packet.source, packet.destination),
+    )
+    return header[:10] + internet_checksum(header).to_bytes(2, "big") + header[12:]
 
 
 def _build_segment(segment: Segment) -> bytes:
@@ -149,9 +148,7 @@ def _build_options(segment: Segment) -> bytes:
     if segment.sack_permitted:
         options += bytes([OptionKind.NOP, OptionKind.NOP, OptionKind.SACK_PERMITTED, 2])
     if segment.timestamps is not None:
-        options += _TIMESTAMPS.pack(
-            OptionKind.NOP, OptionKind.NOP, OptionKind.TIMESTAMPS, 10, *segment.timestamps
-        )
+        options += _TIMESTAMPS.pack(_PADDED_TIMESTAMPS, *segment.timestamps)
     if segment.window_scale is not None:
         options += bytes([OptionKind.NOP, OptionKind.WINDOW_SCALE, 3, segment.window_scale])
     if segment.sack_blocks:
@@ -179,7 +176,7 @@ def parse_packet(data: bytes) -> Packet:
     tcp = data[header_bytes:total_bytes]
     if len(tcp) < TCP_HEADER_BYTES:
         raise RemoteProtocolError(f"IPv4 packet: {len(tcp)} bytes cannot hold a TCP header")
-    pseudo = source + destination + struct.pack("!BBH", 0, IpProtocol.TCP, len(tcp))
+    pseudo = source + destination + _PSEUDO.pack(0, _TCP_NUMBER, len(tcp))
     return Packet(
         source=source,
         destination=destination,
@@ -203,7 +200,7 @@ def _checked_ip_lengths(data: bytes) -> tuple[int, int]:
         raise RemoteProtocolError("IPv4 packet: wrong header checksum")
     if int.from_bytes(data[6:8], "big") & 0x3FFF:
         raise RemoteProtocolError("IPv4 packet: a fragment")
-    if data[9] != IpProtocol.TCP:
+    if data[9] != _TCP_NUMBER:
         raise RemoteProtocolError(f"IPv4 packet: protocol {data[9]}, not TCP")
     return header_bytes, total_bytes
 
@@ -227,6 +224,10 @@ def _parse_segment(tcp: bytes) -> Segment:
 
 
 def _parse_options(options: bytes, segment: Segment) -> None:
+    if len(options) == _TIMESTAMPS.size and options.startswith(_PADDED_TIMESTAMPS):
+        _, tsval, tsecr = _TIMESTAMPS.unpack(options)  # all that most segments have
+        segment.timestamps = (tsval, tsecr)
+        return
     position = 0
     while position < len(options) and options[position] != _END:
         kind = options[position]

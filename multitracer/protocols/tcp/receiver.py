@@ -143,11 +143,13 @@ class Receiver:
 
     def read(self, max_bytes: int) -> bytes:
         """Return up to `max_bytes` of the stream; a window that opens by enough is advertised."""
+        if not self._readable:
+            return b""
         data = bytes(self._readable[:max_bytes])
         del self._readable[:max_bytes]
         gain = self.window_bytes - (self._right_edge - self.rcv_nxt)
         enough = min(2 * self.peer_mss_bytes, self.profile.receive_buffer_bytes // 2)
-        if data and not self.fin_received and gain >= enough:
+        if not self.fin_received and gain >= enough:
             self._acks_due = max(self._acks_due, 1)
         return data
 
@@ -186,6 +188,8 @@ class Receiver:
 
     def sack_blocks(self, limit: int) -> tuple[tuple[int, int], ...]:
         """Return up to `limit` blocks: a D-SACK, then the most recent first (RFC 2018, section 4)."""
+        if self._dsack is None and not self._ranges:
+            return ()
         duplicate = [self._dsack] if self._dsack is not None else []
         self._dsack = None
         held: dict[tuple[int, int], None] = {}

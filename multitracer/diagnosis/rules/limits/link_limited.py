@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.words import ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,8 @@ def find(case: Case) -> Iterator[Finding]:
     numbers, rate, how = limit.numbers, shown.link.rate, ""
     if rate is not None:
         low, middle, high = (value * _BITS / 1e6 for value in (rate.low, rate.median, rate.high))
-        how = f", at {middle:.3g} Mbit/s of payload ({low:.3g} to {high:.3g})"
+        around = ends(f"{low:.3g}", f"{high:.3g}")
+        how = f", at {middle:.3g} Mbit/s of payload" + (f" ({around})" if around != f"{middle:.3g}" else "")
         numbers |= {"rate_bps": middle * 1e6, "rate_low_bps": low * 1e6, "rate_high_bps": high * 1e6}
     by_queue, by_bucket = case.limited.by_queue_s, case.limited.by_bucket_s
     policed = f", the empty bucket of a policer for {by_bucket:.1f} s" if by_bucket else ""

@@ -1,0 +1,219 @@
+"""The sweeps of paper 003 as plans: what each varies, over which values, under which arms.
+
+An arm is one curve of a figure; at a value it gives a scenario. All come from
+docs/cross_layer/download.toml.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+from multitracer.channel.capacity.config import CapacityConfig, TracedConfig
+from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
+from multitracer.channel.cdma2000.config import Cdma2000Config
+from multitracer.channel.cdma2000.rates import FASTEST, FUNDAMENTAL
+from multitracer.channel.shared.queue import QueueConfig
+from multitracer.scenario import load_scenario
+from multitracer.units import BITS_PER_BYTE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from multitracer.scenario.model import Scenario
+
+    At = Callable[[float, int], Scenario]
+    """From a value and a seed."""
+    Control = Callable[[Scenario, float, float], Scenario]
+    """From a scenario and the mean rates down and up, in bit/s."""
+
+FOLDER: Path = Path(__file__).parents[1] / "cross_layer"
+BASE: Path = FOLDER / "download.toml"
+WINDOWS_KB = (8, 16, 24, 32, 40, 64, 96, 128)
+"""Of figure 5, whose axis goes from 8 to 128 KB; 24 to 40 lie around the paper's buffer of 25 to 35 KB."""
+CONNECTIONS = (1, 2, 3, 4)
+"""Of figure 6."""
+SPEEDS_MPH = (0, 15, 30, 45, 60, 75)
+"""45, 60 and 75 are those of figure 7."""
+ECIO_DB = (-9, -8, -7, -6, -5, -4, -3, -2)
+"""The axis of figure 7."""
+TOGETHER_S = 200.0
+"""How long downloads at the same time last (ours): nobody ends before the others, so that rates compare."""
+ENDLESS_BYTES = 100_000_000
+"""More than the link carries in that time."""
+KB, M_PER_S_OF_MPH = 1024, 0.44704
+"""Bytes; an international mile of 1,609.344 m in an hour."""
+HOLDS_S = (0.5, 1, 2, 4, 8)
+"""Mean times for which a rate of chance holds: from the round trip to far beyond the timer (ours)."""
+FRAME_MS = 20
+"""Of the traffic channels (C.S0002)."""
+_OSCILLATES_MS = 400_000
+"""Of a rate of chance before it repeats (ours): longer than a download."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One sweep of the paper."""
+
+    name: str
+    axis: str
+    """What is varied, with its unit: the title of the horizontal axis."""
+    values: tuple[float, ...]
+    arms: dict[str, At]
+    """Name of a curve -> the scenario at a value."""
+    seeds: int
+    controls: dict[str, tuple[str, Control]] = field(default_factory=dict)
+    """Name of a further curve -> the arm that it controls, and the scenario at the mean rates of that run."""
+
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """All names of curves, the controls last."""
+        return (*self.arms, *self.controls)
+
+
+@cache
+def base() -> Scenario:
+    """Return the download that all sweeps begin from."""
+    return load_scenario(str(BASE))
+
+
+def with_tcp(scenario: Scenario, **changes: Any) -> Scenario:
+    """Return the scenario with other fields of the TCP of both hosts."""
+    ends = {name: replace(getattr(scenario, name), **changes) for name in ("mobile", "fixed")}
+    return replace(scenario, **ends)
+
+
+def with_link(scenario: Scenario, **changes: Any) -> Scenario:
+    """Return the scenario with other fields of its link."""
+    return replace(scenario, link=replace(_link(scenario), **changes))
+
+
+def _link(scenario: Scenario) -> Cdma2000Config:
+    assert isinstance(scenario.link, Cdma2000Config)
+    return scenario.link
+
+
+def with_radio(scenario: Scenario, **changes: Any) -> Scenario:
+    """Return the scenario with other fields of its radio."""
+    return with_link(scenario, radio=replace(_link(scenario).radio, **changes))
+
+
+# --- the controls, and links without a scheduler ---
+
+
+def at_mean_rate(
+    scenario: Scenario, down_bps: float, up_bps: float, *, rate: Literal["mean", "mean-rlp"] = "mean"
+) -> Scenario:
+    """Return the scenario without the scheduler, at steady rates: the paper's control, or that with RLP."""
+    rates = {"mean_bits_per_s": round(down_bps), "mean_up_bits_per_s": round(up_bps)}
+    return with_link(scenario, rate=rate, **rates)
+
+
+def over_trace(scenario: Scenario, stamps_ms: Iterable[int]) -> Scenario:
+    """Return the scenario over delivery opportunities to the mobile, with the link's buffer and delays."""
+    link = _link(base())
+    queue = QueueConfig(limit_packets=link.buffer_bytes, limit_bytes=link.buffer_bytes)
+    delay_ns = link.wired.backhaul_ns + link.wired.fixed_ns
+    down = TracedConfig(trace=CapacityTrace(stamps_ms))
+    return replace(scenario, link=CapacityConfig(queue=queue, delay_ns=delay_ns, down=down))
+
+
+def oscillation(holds_s: float, seed: int) -> list[int]:
+    """Return the opportunities, in ms, of a rate that is 153.6 and 9.6 kbit/s in turn, by chance alone.
+
+    Parameters
+    ----------
+    holds_s : float
+        Mean of the exponential time for which a rate holds.
+    seed : int
+    """
+    luck = Random(f"{seed} oscillation")  # noqa: S311  a run is to be repeated
+    stamps: list[int] = []
+    now_ms, credit = 0, 0.0
+    while now_ms < _OSCILLATES_MS:
+        for rate_bps in (FASTEST.bits_per_s, FUNDAMENTAL.bits_per_s):
+            until_ms = now_ms + FRAME_MS * (1 + int(luck.expovariate(1 / holds_s) * 1000 / FRAME_MS))
+            for frame_ms in range(now_ms, until_ms, FRAME_MS):
+                credit += rate_bps * FRAME_MS / 1000 / BITS_PER_BYTE
+                stamps += [frame_ms + FRAME_MS] * int(credit // OPPORTUNITY_BYTES)
+                credit %= OPPORTUNITY_BYTES
+            now_ms = until_ms
+    return stamps
+
+
+# --- the sweeps ---
+
+
+def windowed(window_kb: float, _seed: int = 0, *, timestamps: bool = False) -> Scenario:
+    """Return the download with another receive window."""
+    return with_tcp(base(), receive_buffer_bytes=round(window_kb * KB), timestamps=timestamps)
+
+
+def _optional(window_kb: float, _seed: int, *, sack: bool, timestamps: bool, linux: bool) -> Scenario:
+    scenario = with_tcp(windowed(window_kb, timestamps=timestamps), sack=sack)
+    return scenario.as_linux() if linux else scenario
+
+
+def _together(connections: float, _seed: int, *, timestamps: bool = False) -> Scenario:
+    scenario = with_tcp(with_link(base(), mobiles=round(connections)), timestamps=timestamps)
+    (download,) = scenario.traffic
+    *mobiles, _ = scenario.hosts
+    traffic = tuple(replace(download, host=host, bytes=ENDLESS_BYTES) for host in mobiles)
+    return replace(scenario, traffic=traffic, limit_s=TOGETHER_S)
+
+
+def _driven(speed_mph: float, _seed: int) -> Scenario:
+    return with_radio(base(), speed_m_per_s=speed_mph * M_PER_S_OF_MPH)
+
+
+def _placed(ecio_db: float, _seed: int) -> Scenario:
+    return with_radio(base(), ecio_db=ecio_db)
+
+
+def _oscillating(holds_s: float, seed: int, *, timestamps: bool = False) -> Scenario:
+    return over_trace(with_tcp(base(), timestamps=timestamps), oscillation(holds_s, seed))
+
+
+def _not_oscillating(holds_s: float, seed: int) -> Scenario:
+    stamps = oscillation(holds_s, seed)
+    return over_trace(
+        base(), (round(number * stamps[-1] / len(stamps)) for number in range(1, len(stamps) + 1))
+    )
+
+
+SACK, TIMESTAMPS = "SACK", "SACK and timestamps"
+MEAN, MEAN_RLP = "mean rate", "mean rate with RLP"
+OPTIONS: dict[str, At] = {
+    f"{stack}: {' and '.join(words) or 'neither'}": partial(
+        _optional, sack="SACK" in words, timestamps="timestamps" in words, linux=stack == "Linux"
+    )
+    for stack in ("RFC", "Linux")
+    for words in ((), ("SACK",), ("timestamps",), ("SACK", "timestamps"))
+}
+_at_mean_rate_with_rlp = partial(at_mean_rate, rate="mean-rlp")
+_SWEEPS = (
+    Sweep(
+        "window", "receive window, KB", WINDOWS_KB,
+        {SACK: windowed, TIMESTAMPS: partial(windowed, timestamps=True)}, 2,
+        {MEAN: (SACK, at_mean_rate), MEAN_RLP: (SACK, _at_mean_rate_with_rlp)},
+    ),
+    Sweep("options", "receive window, KB", (64,), OPTIONS, 2),
+    Sweep(
+        "oscillation", "a rate holds, s", HOLDS_S,
+        {
+            SACK: _oscillating, TIMESTAMPS: partial(_oscillating, timestamps=True),
+            MEAN: _not_oscillating,
+        }, 2,
+    ),
+    Sweep(
+        "load", "connections", CONNECTIONS,
+        {SACK: _together, TIMESTAMPS: partial(_together, timestamps=True)}, 2,
+    ),
+    Sweep("speed", "speed, mph", SPEEDS_MPH, {SACK: _driven}, 2),
+    Sweep("ecio", "mean Ec/Io, dB", ECIO_DB, {SACK: _placed}, 2),
+)  # fmt: skip
+"""Seeds are ours: ten where differences are small against what chance does, five elsewhere (not measured)."""
+SWEEPS = {sweep.name: sweep for sweep in _SWEEPS}

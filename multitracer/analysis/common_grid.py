@@ -1,0 +1,287 @@
+"""Series of a session on one grid of the session's clock: what each bin holds, and which hold nothing.
+
+A bin without a value is NaN and stays so: nothing is filled in. What a bin holds depends on the rows:
+
+==========  ==========================================================================================
+kind        a bin holds
+==========  ==========================================================================================
+reading     the mean of the readings in it; of bins narrower than their interval the last one that holds
+steps       the mean over time of a value that holds until the next row; at least half of it is known
+samples     the mean of the samples in it
+amounts     their sum, per second; 0 if none came between the first and the last of them
+counter     how far a running total rose, per second; no bin of a gap in its readings
+==========  ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.series import Samples, Steps
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.tables import Array, Times
+
+_LEAST_AMOUNTS = 8
+"""In a bin of amounts: one packet more or less is 12 % of it. Not measured."""
+LEAST_STEP_NS = NS_PER_S // 10
+"""Of a width that nobody chose: the radio of a phone is not read more often. Not measured."""
+MOST_BINS = 200_000
+"""Two days of seconds; the statistics of more need minutes. Not measured."""
+_LATE = 0.95
+"""A logger that is asked each second answers each 1.00 to 1.05 s: bins of 1 s, not of 2. Not measured."""
+_LEAST_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the seconds of a drive
+
+
+class Kind(StrEnum):
+    """What the rows of a quantity are; the head of the file says what a bin holds of each."""
+
+    READING = "reading"
+    STEPS = "steps"
+    SAMPLES = "samples"
+    AMOUNTS = "amounts"
+    COUNTER = "counter"
+
+    @property
+    def words(self) -> str:
+        """What a bin holds, for people."""
+        return _WORDS[self]
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether a bin holds something per second."""
+        return self in (Kind.AMOUNTS, Kind.COUNTER)
+
+
+_WORDS = {
+    Kind.READING: "mean of the readings in a bin",
+    Kind.STEPS: "mean over the time of a bin",
+    Kind.SAMPLES: "mean of the samples in a bin",
+    Kind.AMOUNTS: "sum over a bin, per second",
+    Kind.COUNTER: "rise over a bin, per second",
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity of one session over time, on the session's clock.
+
+    Attributes
+    ----------
+    name : str
+        As it is called in tables and figures: `TcpSnd_goodput`, `radio.rsrp_dbm`.
+    kind : Kind
+    time_ns : ndarray of int64, ns since 1970, shape (n,)
+        In any order; NOT_A_TIME where missing.
+    value : ndarray of float64, shape (n,)
+        NaN where missing.
+    unit : str
+        Of `value`.
+    hold_ns : int, optional
+        A reading, a step or a running total holds at most so long; None: until the next row.
+    source : str
+        What it was recorded by.
+    host : str
+        Whose clock stamped it.
+    bound_ns : float
+        Half-width of the 95 % interval of its times on the session's clock; 0 for its own.
+    """
+
+    name: str
+    kind: Kind
+    time_ns: Times
+    value: Array
+    unit: str = ""
+    hold_ns: int | None = None
+    source: str = ""
+    host: str = ""
+    bound_ns: float = 0.0
+
+    @cached_property
+    def known(self) -> Samples:
+        """The rows that have a time and a value, in order of time."""
+        return Samples(self.time_ns, self.value).known()
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """The first and the last time for which it is known; None without any."""
+        time = self.known.time_ns
+        return (int(time[0]), int(time[-1])) if len(time) else None
+
+    @property
+    def usual_ns(self) -> float:
+        """How far apart its rows usually are, ns; of amounts the time of 8, which make a rate."""
+        time = self.known.time_ns
+        apart = np.diff(time)
+        apart = apart[apart > 0]
+        if not len(apart):
+            return 0.0
+        if self.kind is Kind.AMOUNTS:
+            return _LEAST_AMOUNTS * float(time[-1] - time[0]) / len(time)
+        return float(np.median(apart))
+
+
+class Grid(NamedTuple):
+    """Bins of one width that follow each other."""
+
+    origin_ns: int
+    """Begin of the first bin, ns since 1970."""
+    step_ns: int
+    bins: int
+
+    @property
+    def edges_ns(self) -> Times:
+        """Begin of each bin and end of the last; int64, ns since 1970, shape (bins + 1,)."""
+        return self.origin_ns + self.step_ns * np.arange(self.bins + 1, dtype=np.int64)
+
+
+def step_ns_of(quantities: Sequence[Quantity]) -> int:
+    """Return the width of the bins for quantities that are compared: that of the slowest, as a round number.
+
+    Returns
+    -------
+    int
+        1, 2 or 5 times a power of ten, at least a tenth of a second.
+    """
+    slowest = max((each.usual_ns for each in quantities), default=0.0)
+    least = max(round(_LATE * slowest), LEAST_STEP_NS)
+    power = 10 ** (len(str(least)) - 1)
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least))
+
+
+def grid_of(quantities: Sequence[Quantity], step_ns: int, *, margin_ns: int = 0) -> tuple[Grid | None, str]:
+    """Return the grid of the time that all of some quantities have, or why there is none.
+
+    Parameters
+    ----------
+    quantities : sequence of Quantity
+        At least one.
+    step_ns : int
+        Width of the bins, > 0. Their edges are multiples of it since 1970, so that all grids of it agree.
+    margin_ns : int
+        How far the grid goes beyond the common time on each side, for lags.
+
+    Returns
+    -------
+    (Grid or None, str)
+        The reason is empty if there is a grid.
+    """
+    spans = []
+    for each in quantities:
+        if each.span_ns is None:
+            return None, f"{each.name} has no value with a time"
+        spans.append((each.span_ns[0], each.span_ns[1] + (each.hold_ns or 0)))
+    first, last = max(begin for begin, _ in spans), min(end for _, end in spans)
+    if last < first:
+        return None, f"{' and '.join(each.name for each in quantities)} have no time in common"
+    low = max(first - margin_ns, min(begin for begin, _ in spans)) // step_ns
+    high = min(last + margin_ns, max(end for _, end in spans)) // step_ns
+    if high - low + 1 > MOST_BINS:
+        return None, (
+            f"the common time has {high - low + 1:,} bins of {step_ns / NS_PER_S:g} s, at most {MOST_BINS:,} "
+            "can be compared; choose wider bins or a part of the time"
+        )
+    return Grid(int(low) * step_ns, step_ns, int(high - low) + 1), ""
+
+
+def on_grid(quantity: Quantity, grid: Grid) -> Array:
+    """Return what each bin of a grid holds of a quantity.
+
+    Returns
+    -------
+    ndarray of float64, shape (grid.bins,)
+        In the unit of the quantity; amounts and counters per second. NaN in a bin without a value.
+    """
+    time = quantity.known.time_ns
+    if not len(time):
+        return np.full(grid.bins, np.nan)
+    return _BINNED[quantity.kind](quantity, grid)
+
+
+def _means(time: Times, value: Array, grid: Grid) -> Array:
+    """Return the mean of what lies in each bin; NaN without any."""
+    row = (time - grid.origin_ns) // grid.step_ns
+    inside = (row >= 0) & (row < grid.bins)
+    number = np.bincount(row[inside], minlength=grid.bins)
+    total = np.bincount(row[inside], value[inside], minlength=grid.bins)
+    mean: Array = np.divide(total, number, out=np.full(grid.bins, np.nan), where=number > 0)
+    return mean
+
+
+def _samples(quantity: Quantity, grid: Grid) -> Array:
+    return _means(*quantity.known, grid)
+
+
+def _readings(quantity: Quantity, grid: Grid) -> Array:
+    """Return the means of the readings; of bins narrower than their interval the last one that holds.
+
+    Wider bins that no reading lies in stay empty. With the last value they would stand still, as would those
+    of all other quantities of the same log: its gaps alone would make them dependent (a drive of the UCC set,
+    changes of SINR and throughput: NMI 0.09 at a rank correlation of 0.03).
+    """
+    time, value = quantity.known
+    mean = _means(time, value, grid)
+    if grid.step_ns >= _LATE * quantity.usual_ns:
+        return mean
+    begin = grid.edges_ns[:-1]
+    before = np.searchsorted(time, begin, side="right") - 1
+    last = np.maximum(before, 0)
+    holds = before >= 0
+    if quantity.hold_ns is not None:
+        holds &= begin - time[last] <= quantity.hold_ns
+    else:
+        holds &= begin <= time[-1]
+    return np.where(np.isnan(mean) & holds, value[last], mean)
+
+
+def _steps(quantity: Quantity, grid: Grid) -> Array:
+    edges = grid.edges_ns
+    mean, covered = Steps(*quantity.known, quantity.hold_ns).mean(edges[:-1], edges[1:])
+    return np.where(covered >= _LEAST_COVERED, mean, np.nan)
+
+
+def _amounts(quantity: Quantity, grid: Grid) -> Array:
+    """Return sums per second, of the bins that lie between the first amount and the last."""
+    time, value = quantity.known
+    row = (time - grid.origin_ns) // grid.step_ns
+    inside = (row >= 0) & (row < grid.bins)
+    total = np.bincount(row[inside], value[inside], minlength=grid.bins) * (NS_PER_S / grid.step_ns)
+    edges = grid.edges_ns
+    whole = (edges[:-1] >= time[0]) & (edges[1:] <= time[-1])
+    return np.where(whole, total, np.nan)
+
+
+def _rises(quantity: Quantity, grid: Grid) -> Array:
+    """Return rises per second; a total that falls began anew, and nothing is known of that bin."""
+    time, value = quantity.known
+    last = np.append(time[1:] != time[:-1], True)
+    time, value = time[last], value[last]
+    edges = grid.edges_ns
+    at_edges = np.interp((edges - time[0]).astype(np.float64), (time - time[0]).astype(np.float64), value)
+    known = (edges >= time[0]) & (edges <= time[-1])
+    rise = np.diff(at_edges) * (NS_PER_S / grid.step_ns)
+    whole = known[:-1] & known[1:] & (rise >= 0)
+    bad = np.diff(value) < 0
+    if quantity.hold_ns is not None:
+        bad |= np.diff(time) > quantity.hold_ns
+    broken = np.flatnonzero(bad)
+    begun = np.searchsorted(time[broken], edges[1:], side="left")
+    over = np.searchsorted(time[broken + 1], edges[:-1], side="right")
+    return np.where(whole & (begun <= over), rise, np.nan)
+
+
+_BINNED: dict[Kind, Callable[[Quantity, Grid], Array]] = {
+    Kind.READING: _readings,
+    Kind.STEPS: _steps,
+    Kind.SAMPLES: _samples,
+    Kind.AMOUNTS: _amounts,
+    Kind.COUNTER: _rises,
+}

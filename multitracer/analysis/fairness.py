@@ -1,0 +1,136 @@
+"""How equally flows share a link: the gap of paper 003, Jain's index, and the share of each flow.
+
+Flows are compared over one time in which all of them had data to send; the caller chooses it. Gap: K. Mattar
+et al., "TCP over CDMA2000 Networks: A Cross-Layer Measurement Study" (paper 003), equation 2. Index: R. Jain,
+D. Chiu, W. Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.errors import InputError
+from multitracer.scenario.flows import fairness_gap, jain_index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.tables import Array
+
+NO_FLOW = "no flow"
+UNKNOWN_RATE = "the rate of a flow is not known"
+ALL_STOOD = "no flow delivered anything"
+ONE_STOOD = "the slowest flow delivered nothing, or next to nothing"
+
+
+class Fairness(NamedTuple):
+    """How equally flows share a link.
+
+    Attributes
+    ----------
+    flows : int
+        How many were compared.
+    gap : float
+        (largest - smallest) / smallest rate, 0 for equal rates; NaN if it is not defined.
+    jain : float
+        (sum of rates)^2 / (flows x sum of squares), from 1 / flows to 1 for equal rates; NaN if not defined.
+    reason : str
+        Why the gap is NaN, or both are; empty if both are known.
+    """
+
+    flows: int
+    gap: float
+    jain: float
+    reason: str
+
+
+def fairness(rates: Array | Sequence[float]) -> Fairness:
+    """Return how equally flows shared a link.
+
+    Parameters
+    ----------
+    rates : array of float64, shape (n_flows,)
+        Of each flow over the same time, in any unit, not negative; NaN is a rate that is not known.
+
+    Returns
+    -------
+    Fairness
+        Both numbers are NaN for fewer than two flows, for a rate that is not known, and if all are 0; the gap
+        alone if the smallest is 0.
+
+    Raises
+    ------
+    InputError
+        If a rate is negative or endless, or the rates are no list.
+
+    Examples
+    --------
+    >>> fairness([300_000, 100_000])
+    Fairness(flows=2, gap=2.0, jain=0.8, reason='')
+    """
+    rate = _checked(rates, dimensions=1)
+    reason = _undefined(rate)
+    if reason:
+        return Fairness(len(rate), np.nan, np.nan, reason)
+    scaled = (rate / rate.max()).tolist()  # squares of large rates stay finite
+    gap, why = fairness_gap(scaled)
+    jain = jain_index(scaled)
+    if len(rate) < 2:
+        return Fairness(len(rate), np.nan, np.nan, why or "")
+    if gap is not None and np.isinf(gap):
+        gap, why = None, ONE_STOOD
+    return Fairness(len(rate), np.nan if gap is None else gap, min(jain or np.nan, 1.0), why or "")
+
+
+def shares(amounts: Array | Sequence[Sequence[float]]) -> Array:
+    """Return which part of the whole each flow had, for each interval.
+
+    Parameters
+    ----------
+    amounts : array of float64, shape (n_flows, n_intervals)
+        What each flow carried, in any unit, not negative; NaN while a flow did not take part.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_flows, n_intervals)
+        Parts of 1; NaN where the flow did not take part, and where no flow carried anything.
+
+    Raises
+    ------
+    InputError
+        As `fairness`.
+
+    Examples
+    --------
+    >>> shares([[3.0, 0.0], [1.0, 0.0]]).tolist()
+    [[0.75, nan], [0.25, nan]]
+    """
+    amount = _checked(amounts, dimensions=2)
+    largest = np.fmax.reduce(amount, axis=0, initial=0.0)
+    scaled = np.divide(amount, largest, out=np.full_like(amount, np.nan), where=largest > 0)
+    whole = np.nansum(scaled, axis=0)
+    parts: Array = np.divide(scaled, whole, out=np.full_like(amount, np.nan), where=whole > 0)
+    return parts
+
+
+def _checked(values: object, *, dimensions: int) -> Array:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("fairness: the rates are no numbers; give one number for each flow") from None
+    if array.ndim != dimensions:
+        raise InputError(f"fairness: rates of {array.ndim} dimensions; {dimensions} are needed")
+    if bool((array < 0).any()) or bool(np.isinf(array).any()):
+        raise InputError("fairness: a rate is negative or endless; give what each flow carried")
+    return array
+
+
+def _undefined(rate: Array) -> str:
+    """Return why neither number is defined, whatever the formula; empty if one is."""
+    if not len(rate):
+        return NO_FLOW
+    if np.isnan(rate).any():
+        return UNKNOWN_RATE
+    return "" if rate.max() > 0 else ALL_STOOD

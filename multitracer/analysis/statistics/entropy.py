@@ -1,0 +1,101 @@
+"""Entropies of counts, and mutual information normalised by one of them.
+
+Counts of a pair of series are integers of shape (..., bins of x, bins of y): one table of counts, or many at
+once. Entropies are plug-in estimates in nats; Miller (1955) and Madow add (occupied cells - 1) / 2n to each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.special import xlogy
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Numbers
+
+Normaliser = Literal["min", "max", "mean", "sqrt", "joint"]
+NORMALISERS: tuple[Normaliser, ...] = ("min", "max", "mean", "sqrt", "joint")
+_ROUNDING = 1e-12
+"""Below it an entropy or an information is rounding of sums over thousands of counts (float64)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entropies:
+    """Of two series and of both together, nats, shape (...,) of the tables of counts."""
+
+    x: Array
+    y: Array
+    joint: Array
+
+    @property
+    def information(self) -> Array:
+        """Mutual information, nats; never below 0."""
+        shared: Array = np.maximum(self.x + self.y - self.joint, 0.0)
+        return shared
+
+
+def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
+    """Return the entropies behind tables of counts.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (..., bins of x, bins of y)
+        Each table holds at least one point.
+    corrected : bool
+        Add the correction of Miller and Madow.
+    """
+    of_x, of_y = counts.sum(-1), counts.sum(-2)
+    points = of_x.sum(-1)
+    terms = _terms(int(points.max(initial=1)))
+    in_all = counts.reshape(*counts.shape[:-2], -1)
+    return Entropies(*(_entropy(each, points, terms, corrected=corrected) for each in (of_x, of_y, in_all)))
+
+
+def _terms(most: int) -> Array:
+    """Return c log c for each count from 0 to `most`."""
+    count = np.arange(most + 1, dtype=np.float64)
+    return np.asarray(xlogy(count, count))
+
+
+def _entropy(counts: Numbers, points: Numbers, terms: Array, *, corrected: bool) -> Array:
+    entropy = np.log(points) - terms[counts].sum(-1) / points
+    if corrected:
+        entropy = entropy + (np.count_nonzero(counts, axis=-1) - 1) / (2 * points)
+    return np.where(entropy < _ROUNDING, 0.0, entropy)
+
+
+def normalised(of: Entropies, by: Normaliser) -> Array:
+    """Return the mutual information divided by the least, largest, mean … of the entropies, 0 to 1.
+
+    Vinh, Epps and Bailey (2010), Information theoretic measures for clusterings comparison, table 2, has all
+    five. 0 where an entropy is 0: a series that does not vary tells nothing.
+    """
+    match by:
+        case "min":
+            divisor = np.minimum(of.x, of.y)
+        case "max":
+            divisor = np.maximum(of.x, of.y)
+        case "mean":
+            divisor = (of.x + of.y) / 2
+        case "sqrt":
+            divisor = np.sqrt(of.x * of.y)
+        case "joint":
+            divisor = of.joint
+    varies = (of.x > 0) & (of.y > 0)
+    return np.where(varies, np.clip(of.information / np.where(varies, divisor, 1.0), 0.0, 1.0), 0.0)
+
+
+def conditional(counts: Numbers) -> Entropies:
+    """Return the entropies of two series when a third one is known: means over its bins.
+
+    Cover and Thomas (1991), Elements of Information Theory, section 2.5.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (bins of the third, bins of x, bins of y)
+    """
+    points = counts.sum((-1, -2))
+    each, weight = entropies(counts[points > 0]), points[points > 0] / points.sum()
+    return Entropies(*((weight * part).sum() for part in (each.x, each.y, each.joint)))

@@ -1,0 +1,73 @@
+"""Two series, or three, on one regular grid: what a comparison starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.statistics.pairs import moved, paired
+from multitracer.errors import InputError
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The series on their grid, float64 of shape (n_points,), NaN where missing.
+
+    Attributes
+    ----------
+    x, y : ndarray
+    given : ndarray or None
+        A third series, at the time of x.
+    session : ndarray of int64, shape (n_points,)
+        The points of a session are neighbours.
+    """
+
+    x: Array
+    y: Array
+    given: Array | None
+    session: Numbers
+
+    @classmethod
+    def of(cls, x: Array, y: Array, given: Array | None, session: Numbers | None) -> Grid:
+        """Return the series as numbers of moderate size, infinite ones as missing.
+
+        Raises
+        ------
+        InputError
+            If shapes differ, there is no point, or the points of a session are apart.
+        """
+        shape = np.shape(x)
+        for name, values in (("y", y), ("given", given), ("session", session)):
+            if values is not None and np.shape(values) != shape:
+                raise InputError(f"{name}: shape {np.shape(values)} is not that of x, {shape}; use one grid")
+        if len(shape) != 1 or not shape[0]:
+            raise InputError(f"x: shape {shape} is not that of a series; pass at least one point")
+        members = np.zeros(shape, np.int64) if session is None else np.asarray(session)
+        if np.count_nonzero(np.diff(members)) + 1 != len(np.unique(members)):
+            raise InputError("session: its points are apart; sort the points by session, then by time")
+        return cls(_scaled(x), _scaled(y), None if given is None else _scaled(given), members)
+
+    def differenced(self) -> Grid:
+        """Return x and y as differences from the point before; NaN at gaps and at borders of sessions."""
+        return replace(self, x=self.x - self._before(self.x), y=self.y - self._before(self.y))
+
+    def _before(self, values: Array) -> Array:
+        return moved(values, -1, self.session, missing=np.nan)
+
+    def paired(self, lags: Numbers) -> tuple[Grid, Numbers]:
+        """Return the points of x and y that have a partner at any lag, and how many pairs each lag has."""
+        has_x, has_y, n = paired(self.x, self.y, lags, self.session)
+        return replace(self, x=np.where(has_x, self.x, np.nan), y=np.where(has_y, self.y, np.nan)), n
+
+
+def _scaled(values: Array) -> Array:
+    """Return values from -1 to 1 in the same proportions: no square of theirs overflows."""
+    scaled = np.array(values, dtype=np.float64)
+    scaled[~np.isfinite(scaled)] = np.nan
+    most = float(np.nanmax(np.abs(scaled), initial=0.0))
+    return scaled / most if most > 0 else scaled

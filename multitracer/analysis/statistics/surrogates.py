@@ -1,0 +1,125 @@
+"""Surrogates: orders of a series in which it depends on no other one, but still on its own past.
+
+Each order is a row of positions, so that one set of rows serves values and bins alike. A point moves within
+its session only, and only to places where the series has a value: gaps stay where they are.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.tables import Array, Numbers
+
+Baseline = Literal["shift", "block", "plain"]
+BASELINES: tuple[Baseline, ...] = ("shift", "block", "plain")
+_CELLS = 1 << 17
+"""Positions that are made at once, 1 MB of int64: 2^15 to 2^19 cost the same within 15 %."""
+
+
+def block_length(x: Array, y: Array, session: Numbers) -> int:
+    """Return how many points a block of a block permutation has: five correlation times of the slower series.
+
+    Measured with pairs of independent first-order autoregressive series (r = 0.9 and 0.95, 600 points, 250
+    pairs each): 6.4 and 5.2 % were significant at 5 %. With the rule of Carlstein (1986), which is made for
+    the variance of a mean, 9.2 and 8.4 %.
+
+    Parameters
+    ----------
+    x, y : ndarray of float64, shape (n_points,)
+        NaN where missing.
+    session : ndarray of int64, shape (n_points,)
+    """
+    return int(np.ceil(_TIMES * max(correlation_time(x, session), correlation_time(y, session))))
+
+
+_TIMES = 5
+"""See `block_length`; also the width of Sokal's window."""
+
+
+def correlation_time(values: Array, session: Numbers) -> float:
+    """Return the integrated autocorrelation time in points: 1 + 2 (r_1 + r_2 + ...), at least 1.
+
+    The sum ends at the first lag that is five times the result: Sokal (1997), Monte Carlo methods in
+    statistical mechanics, section 3. Sessions are centred each; gaps and borders count as 0.
+    """
+    there = np.isfinite(values)
+    members = np.unique(session, return_inverse=True)[1]
+    held = np.maximum(np.bincount(members, there), 1)
+    filled = np.where(there, values, 0.0)
+    centred = np.where(there, filled - (np.bincount(members, filled) / held)[members], 0.0)
+    size = next_fast_len(2 * len(values))
+    products = irfft(np.abs(rfft(centred, size)) ** 2, size)[: len(values)]
+    if not products[0] > 0:
+        return 1.0
+    times = 2 * np.cumsum(products / products[0]) - 1
+    ends = np.flatnonzero(np.arange(len(times)) >= _TIMES * times)
+    return max(1.0, float(times[ends[0] if len(ends) else -1]))
+
+
+def surrogate_orders(
+    session: Numbers, baseline: Baseline, *, count: int, block: int, seed: int
+) -> Iterator[Numbers]:
+    """Yield orders of the points of a series, some rows at a time.
+
+    Parameters
+    ----------
+    session : ndarray of int64, shape (n_points,)
+        Of each point that has a value; those of a session are neighbours.
+    baseline : "shift", "block", "plain"
+        Rotate each session, one that is alone in two parts; rotate it and permute its blocks; permute its
+        points.
+    count : int
+        Rows in all.
+    block : int
+        Points of a block.
+    seed : int
+
+    Yields
+    ------
+    ndarray of int64, shape (some rows, n_points)
+    """
+    chance = np.random.default_rng(seed)
+    edges = np.flatnonzero(np.diff(session, prepend=session[0] - 1, append=session[-1] + 1))
+    rows = max(1, _CELLS // len(session))
+    for begin in range(0, count, rows):
+        orders = np.empty((min(rows, count - begin), len(session)), dtype=np.int64)
+        for low, high in pairwise(edges.tolist()):
+            orders[:, low:high] = low + _orders(len(orders), high - low, baseline, block, chance)
+        if baseline == "shift" and len(edges) == 2:
+            orders = _in_two_parts(orders, chance)
+        yield orders
+
+
+def _orders(rows: int, points: int, baseline: Baseline, block: int, chance: np.random.Generator) -> Numbers:
+    """Return orders of one session's points, shape (rows, points)."""
+    if baseline == "plain":
+        return chance.permuted(np.tile(np.arange(points), (rows, 1)), axis=1)
+    turned = (np.arange(points) + chance.integers(0, points, (rows, 1))) % points
+    blocks = max(1, points // block)
+    if baseline == "shift" or blocks == 1:
+        return turned
+    of_point = np.arange(points) * blocks // points
+    places = np.argsort(chance.random((rows, blocks)), axis=1)[:, of_point]
+    return np.take_along_axis(turned, np.argsort(places, axis=1, kind="stable"), axis=1)
+
+
+def _in_two_parts(orders: Numbers, chance: np.random.Generator) -> Numbers:
+    """Return rotated orders whose two parts, cut in the middle half, are rotated once more, each by itself.
+
+    One rotation has as many outcomes as there are points, and those near to none keep what is to be tested:
+    with 600 points and 21 lags, 7 % of them.
+    """
+    rows, points = orders.shape
+    cut = chance.integers(points // 4, max(points // 4 + 1, 3 * points // 4), (rows, 1))
+    place = np.arange(points)
+    in_first = place < cut
+    begin, length = np.where(in_first, 0, cut), np.where(in_first, cut, points - cut)
+    turn = np.where(in_first, chance.integers(0, points, (rows, 1)), chance.integers(0, points, (rows, 1)))
+    return np.take_along_axis(orders, begin + (place - begin + turn) % np.maximum(length, 1), axis=1)

@@ -1,0 +1,191 @@
+"""Which quantity of a session tells of which, at which lag, and how surely: `mt.correlate`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from multitracer.analysis.correlation import Settings
+from multitracer.api.frames import explained
+from multitracer.api.session import Session
+from multitracer.api.session import open as open_session
+from multitracer.errors import InputError
+from multitracer.figures.sessions.correlation import correlation_figure
+from multitracer.findings import SESSIONS_NMI
+from multitracer.recording.correlated import correlate_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from multitracer.analysis.statistics.choices import Estimator
+    from multitracer.analysis.statistics.entropy import Normaliser
+    from multitracer.analysis.statistics.surrogates import Baseline
+    from multitracer.figures.palette import ThemeName
+    from multitracer.recording.correlated import Correlated
+
+    Source = Session | str | os.PathLike[str]
+
+
+class Correlation:
+    """How much quantities tell of each other, at each lag.
+
+    Attributes
+    ----------
+    notes : list of str
+        What was compared and how, and what was left out, a sentence each.
+    """
+
+    def __init__(self, result: Correlated) -> None:
+        self._table = result.table
+        self.notes = result.notes
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each pair and lag; `mt.columns("nmi")` lists the columns.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsed-drive")
+        >>> signal = mt.correlate(drive, with_=["sinr_db"], lags=(-2, 2), permutations=99)
+        >>> signal.table["lag_s"].tolist()
+        [-2.0, -1.0, 0.0, 1.0, 2.0]
+        """
+        frame = self._table.to_pandas()
+        frame.attrs = {"table": "nmi", "columns": explained(SESSIONS_NMI, source="mt.correlate")}
+        return frame
+
+    @property
+    def peaks(self) -> pd.DataFrame:
+        """The row of each pair's peak, and that of each pair without a number, the surest first.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsed-drive")
+        >>> signal = mt.correlate(drive, with_=["sinr_db", "ecio_db"], permutations=99)
+        >>> signal.peaks["reason"].tolist()
+        ['', 'rehearsed-drive holds no value of radio.ecio_db']
+        """
+        frame = self.table
+        rows = frame[frame["is_peak"] | frame["lag_s"].isna()]
+        return rows.sort_values(
+            ["q_value", "p_corrected", "nmi"], ascending=[True, True, False], ignore_index=True
+        )
+
+    def figure(self, *, theme: ThemeName = "light") -> go.Figure:
+        """Return the figure: a matrix of the peaks with their lags, and each pair's curve over the lags.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsed-drive")
+        >>> figure = mt.correlate(drive, with_=["sinr_db"], permutations=99).figure()
+        >>> figure.data[0].type
+        'heatmap'
+        """
+        return correlation_figure(self._table, theme=theme)
+
+    def __repr__(self) -> str:
+        peaks = self._table.take(self._table["is_peak"])
+        pairs = [
+            f"{x} -> {y} at {lag:+g} s"
+            for x, y, lag in zip(peaks["x"], peaks["y"], peaks["lag_s"], strict=True)
+        ]
+        return f"<multitracer.Correlation: {', '.join(pairs) or 'no pair has a number'}>"
+
+
+def correlate(  # noqa: PLR0913  # each is a choice that a result has to state
+    sessions: Source | Sequence[Source],
+    *,
+    of: str | Sequence[str] = "throughput",
+    with_: str | Sequence[str] = (),
+    lags: tuple[float, float] = (-10.0, 10.0),
+    step_s: float | None = None,
+    given: str = "",
+    difference: bool = False,
+    estimator: Estimator = "equal-count",
+    normaliser: Normaliser = "min",
+    baseline: Baseline = "shift",
+    permutations: int = 999,
+    seed: int = 0,
+    connection: int | None = None,
+) -> Correlation:
+    """Find which quantity tells of which, at which lag, and how surely (docs/correlate.md).
+
+    Parameters
+    ----------
+    sessions : Session, path, or sequence of them
+        Several are pooled: no lag and no surrogate crosses from one to another.
+    of, with_ : str or sequence of str
+        Names: the label of a series, `table.column`, a column that one table has, or "throughput". Without
+        `with_` every series of the radio and the road.
+    lags : (float, float)
+        First and last lag, s; by a positive lag `of` follows `with_`.
+    step_s : float, optional
+        Width of the bins of time; by default that of the slower quantity of a pair.
+    given : str
+        A third quantity; conditional_nmi is what is left when it is known.
+    difference : bool
+        Compare changes from bin to bin: for quantities that wander.
+    estimator : "equal-count", "freedman-diaconis", "miller-madow", "ksg"
+    normaliser : "min", "max", "mean", "sqrt", "joint"
+    baseline : "shift", "block", "plain"
+        How surrogates are made; "plain" ignores that neighbours are alike, and is far too optimistic.
+    permutations : int
+        Surrogates, from 19 on.
+    seed : int
+        Of the surrogates; the same seed gives the same result.
+    connection : int, optional
+        Of TCP's quantities, in one session; by default that with the most unique bytes.
+
+    Returns
+    -------
+    Correlation
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or ambiguous, an option makes no sense, or a session cannot be read.
+
+    Examples
+    --------
+    >>> drive = mt.open("sample_traces/rehearsed-drive")
+    >>> found = mt.correlate(drive, of="throughput", with_=["sinr_db", "rsrp_dbm"])
+    >>> found.notes[0]
+    'throughput is TcpSnd_goodput'
+    """
+    opened = [_opened(each) for each in _several(sessions)]
+    if not opened:
+        raise InputError("correlate: no session; give one, or a list of them")
+    if connection is not None and len(opened) > 1:
+        raise InputError(
+            "correlate: connection is a number within one session; leave it out, or give one session"
+        )
+    limits = (float(lags[0]), float(lags[1]))
+    settings = Settings(limits, step_s, difference, estimator, normaliser, baseline, permutations, seed)
+    quantities = [session._quantities(connection) for session in opened]
+    result = correlate_sessions(
+        quantities, _names(of, "of"), _names(with_, "with_"), given=given, settings=settings
+    )
+    return Correlation(result)
+
+
+def _several(value: Source | Sequence[Source]) -> Sequence[Source]:
+    """Return what may be one session or a sequence of them as a sequence."""
+    if isinstance(value, Session | str | os.PathLike):
+        return [value]
+    return value
+
+
+def _opened(source: Source) -> Session:
+    return source if isinstance(source, Session) else open_session(source)
+
+
+def _names(value: str | Sequence[str], what: str) -> list[str]:
+    names = [
+        name.strip() for each in ([value] if isinstance(value, str) else value) for name in each.split(",")
+    ]
+    if what == "of" and not any(names):
+        raise InputError("correlate: of names no quantity; the usual one is throughput")
+    return [name for name in names if name]

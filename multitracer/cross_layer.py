@@ -1,0 +1,40 @@
+"""What is said of the flows of a session together: how evenly they share the link, by intervals."""
+
+from __future__ import annotations
+
+from multitracer.tables import Column, Schema
+
+
+def _reals(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
+    return tuple(Column(name, "float64", doc, unit) for name, doc, unit in rows)
+
+
+FAIRNESS = Schema(
+    "fairness",
+    (
+        Column("begin_ns", "int64", "begin of the interval", "ns since 1970"),
+        Column("end_ns", "int64", "its end", "ns since 1970"),
+        Column("flows", "int64", "flows that were running in all of it"),
+        *_reals(
+            ("rate_bps", "of all of them together", "bit/s"),
+            ("gap", "(largest - smallest rate) / smallest, 0 is even (paper 003, equation 2)", ""),
+            ("jain", "Jain's index: 1 is even, 1 / flows if one has everything", ""),
+        ),
+        Column("reason", "U96", "why the gap is missing, or both are; empty if none is"),
+    ),
+)
+"""How evenly the flows of a session share the link, by intervals."""
+
+SHARES = Schema(
+    "shares",
+    (
+        Column("begin_ns", "int64", "begin of the interval", "ns since 1970"),
+        Column("end_ns", "int64", "its end", "ns since 1970"),
+        Column("flow", "U128", "HOST:PORT > HOST:PORT, the data's sender first; by names where known"),
+        *_reals(
+            ("rate_bps", "payload that got through, each byte once", "bit/s"),
+            ("share", "part of what all flows of the interval carried", ""),
+        ),
+    ),
+)
+"""What each flow had of the link, by intervals; a flow has no row while it does not run."""

@@ -1,0 +1,164 @@
+"""Which quantity tells of which: a matrix of the peaks with their lags, and each pair's curve over the lags.
+
+A number in the matrix stands out if the pair's false discovery rate is at most 5 %. Below, the shaded band is
+what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what bins and clocks
+leave open of its lag.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.figures.palette import LOOKS, THEMES
+from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.stack import plain
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+    from multitracer.figures.palette import Props, ThemeName
+    from multitracer.tables import Array, Table
+
+LEVEL = 0.05
+"""False discovery rate up to which a pair stands out: the usual level; a convention."""
+_ROW_PX, _CURVE_PX = 44, 210
+_MOST_CURVES = 24
+"""Pairs with a curve, those that stand out most; the matrix has all."""
+_LETTERS = 24
+"""Of a name at an axis."""
+
+
+def correlation_figure(table: Table, *, theme: ThemeName = "light") -> go.Figure:
+    """Return the figure of a table of pairs and lags.
+
+    Parameters
+    ----------
+    table : Table
+        SESSIONS_NMI.
+    theme : "light" or "dark"
+    """
+    xs, ys = (list(dict.fromkeys(table[name].tolist())) for name in ("x", "y"))
+    cells = [_matrix_cell(table, xs, ys)]
+    traces = [_matrix(table, xs, ys, theme)]
+    peaks = np.flatnonzero(table["is_peak"])
+    surest = peaks[np.lexsort([-table["nmi"][peaks], table["p_corrected"][peaks]])]
+    for number, peak in enumerate(surest[:_MOST_CURVES].tolist(), 2):
+        cells.append(_curve_cell(table, peak))
+        traces += _curve(table, peak, number, theme)
+    if len(peaks) > _MOST_CURVES:
+        more = f"; the curves of {len(peaks) - _MOST_CURVES:,} more pairs are not drawn"
+        cells[0] = _matrix_cell(table, xs, ys, more)
+    return sheet(cells, traces, theme=theme)
+
+
+def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> Cell:
+    words = (
+        f"Colour and number: normalised mutual information ({table['normaliser'][0]}), at the lag by which "
+        f"the row follows the column; bold: false discovery rate at most {100 * LEVEL:.0f} %; –: no number"
+        if len(table)
+        else ""
+    )
+    x = {"type": "category", "tickvals": xs, "ticktext": [_short(name) for name in xs], "automargin": True}
+    y = {"type": "category", "tickvals": ys, "ticktext": [_short(name) for name in ys], "automargin": True}
+    y |= {"autorange": "reversed"}
+    height = max(2, len(ys)) * _ROW_PX
+    empty = "" if len(table) else "No pair was compared."
+    return Cell("Which quantity tells of which", height, x, y, empty, _notes(table), more=words + more)
+
+
+def _short(name: str) -> str:
+    return plain(name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…")
+
+
+def _shown(table: Table) -> Array:
+    """Return the row of each pair that the matrix shows."""
+    return np.flatnonzero(table["is_peak"] | np.isnan(table["lag_s"]))
+
+
+def _notes(table: Table) -> list[Props]:
+    """Return the words in each field of the matrix."""
+    notes = []
+    for row in _shown(table).tolist():
+        value, lag_s, q_value = (float(table[name][row]) for name in ("nmi", "lag_s", "q_value"))
+        text = "–" if np.isnan(value) else f"{value:.2f} at {lag_s:+g} s"
+        bold = q_value <= LEVEL
+        notes.append(
+            {"x": str(table["x"][row]), "y": str(table["y"][row]), "text": f"<b>{text}</b>" if bold else text,
+             "font": {"color": "#1c2430" if not value > _DARK else "#ffffff", "size": 11}}
+        )  # fmt: skip
+    return notes
+
+
+_DARK = 0.5
+"""Above it the colour of a field is so dark that its words are white."""
+
+
+def _matrix(table: Table, xs: list[str], ys: list[str], theme: ThemeName) -> Props:
+    value = np.full((len(ys), len(xs)), np.nan)
+    hover = np.full((len(ys), len(xs)), "", dtype=object)
+    for row in _shown(table).tolist():
+        at = ys.index(str(table["y"][row])), xs.index(str(table["x"][row]))
+        value[at] = table["nmi"][row]
+        hover[at] = _hover(table, row)
+    return {
+        "type": "heatmap", "x": xs, "y": ys, "z": value, "customdata": hover, "zmin": 0, "zmax": 1,
+        "colorscale": [[0, "#f3f6fa"], [_DARK, "#56b4e9"], [1, "#00446b"]], "showscale": False, "xgap": 2,
+        "ygap": 2, "hoverongaps": True, "hovertemplate": "%{customdata}<extra></extra>", "xaxis": "x",
+        "yaxis": "y", "showlegend": False,
+    }  # fmt: skip
+
+
+def _hover(table: Table, row: int) -> str:
+    x, y = plain(str(table["x"][row])), plain(str(table["y"][row]))
+    if table["reason"][row]:
+        return f"<b>{x}, {y}</b><br>no number: {plain(str(table['reason'][row]))}"
+    low, high = float(table["lag_low_s"][row]), float(table["lag_high_s"][row])
+    return (
+        f"<b>{y} follows {x} by {table['lag_s'][row]:+g} s</b> ({low:+.3g} to {high:+.3g} s)<br>"
+        f"NMI {table['nmi'][row]:.3f}, by chance {table['p95_permuted'][row]:.3f}; "
+        f"p {table['p_corrected'][row]:.3g}, q {table['q_value'][row]:.3g}<br>"
+        f"Spearman {table['spearman'][row]:+.2f}, {table['n'][row]:,} points"
+    )
+
+
+def _curve_cell(table: Table, peak: int) -> Cell:
+    title = f"{table['y'][peak]} and {table['x'][peak]}"
+    more = (
+        f"p {table['p_corrected'][peak]:.3g} over all lags, q {table['q_value'][peak]:.3g}, "
+        f"{table['n'][peak]:,} points in bins of {table['step_s'][peak]:g} s"
+    )
+    words = f"lag, s (above 0 {plain(str(table['y'][peak]))} follows)"
+    x = {"title": {"text": words, "standoff": 4}, "zeroline": True}
+    return Cell(title, _CURVE_PX, x, {"rangemode": "tozero", "title": {"text": "NMI"}}, more=more)
+
+
+def _curve(table: Table, peak: int, number: int, theme: ThemeName) -> list[Props]:
+    """Return the band of chance, the curve, and the peak with its interval."""
+    rows = (table["x"] == table["x"][peak]) & (table["y"] == table["y"][peak])
+    own = table.take(rows)
+    axes = {"type": "scatter", "xaxis": axis_name("x", number), "yaxis": axis_name("y", number)}
+    first = {"showlegend": number == 2}
+    colour, muted = LOOKS["goodput"].colour(theme), THEMES[theme].muted
+    peak_colour = LOOKS["retransmission"].colour(theme)
+    lag_s, value = float(table["lag_s"][peak]), float(table["nmi"][peak])
+    low, high = float(table["lag_low_s"][peak]), float(table["lag_high_s"][peak])
+    return [
+        axes | first | {"name": "95 % of the surrogates", "x": own["lag_s"], "y": own["p95_permuted"],
+                        "mode": "lines", "line": {"color": muted, "width": 1, "dash": "dot"},
+                        "fill": "tozeroy", "fillcolor": _BANDS[theme],
+                        "hovertemplate": "chance %{y:.3f} at %{x:+g} s<extra></extra>"},
+        axes | first | {"name": "NMI", "x": own["lag_s"], "y": own["nmi"], "mode": "lines+markers",
+                        "line": {"color": colour, "width": 2}, "marker": {"size": 4},
+                        "hovertemplate": "NMI %{y:.3f} at %{x:+g} s<extra></extra>"},
+        axes | first | {"name": "peak, and where its lag may lie", "x": [lag_s], "y": [value],
+                        "mode": "markers", "marker": {"color": peak_colour, "size": 9, "symbol": "diamond"},
+                        "error_x": {"type": "data", "symmetric": False, "array": [high - lag_s],
+                                    "arrayminus": [lag_s - low], "color": peak_colour, "thickness": 1.5},
+                        "hovertemplate": f"{_hover(table, peak)}<extra></extra>"},
+    ]  # fmt: skip
+
+
+_BANDS: dict[ThemeName, str] = {"light": "rgba(107,118,134,0.18)", "dark": "rgba(151,163,179,0.22)"}
+"""Fills of what chance reaches, by theme."""

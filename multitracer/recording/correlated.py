@@ -1,0 +1,144 @@
+"""From sessions and names to pairs of quantities, with the sentences that say what was compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.analysis.common_grid import Quantity
+from multitracer.analysis.correlation import Pair, Settings, Together, correlated
+from multitracer.errors import InputError
+from multitracer.recording.quantity_names import ALIAS, THROUGHPUT
+from multitracer.words import count, portable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.recording.quantities import Missing, Quantities
+    from multitracer.tables import Table
+
+_MOST_PAIRS = 400
+"""More take hours; 20 by 20."""
+_LONGEST_REASON = 120
+"""Letters of each session's reason."""
+
+
+class Correlated(NamedTuple):
+    """What quantities tell of each other."""
+
+    table: Table
+    """SESSIONS_NMI."""
+    notes: list[str]
+    """What was compared and how, and what was left out, a sentence each."""
+
+
+class _Resolved(NamedTuple):
+    """What a name stands for in each session."""
+
+    name: str
+    each: list[Quantity | Missing]
+
+    @property
+    def reasons(self) -> str:
+        """Why no session holds it."""
+        return "; ".join(dict.fromkeys(one.reason for one in self.each if not isinstance(one, Quantity)))
+
+
+def correlate_sessions(
+    sessions: Sequence[Quantities],
+    of: Sequence[str],
+    with_: Sequence[str],
+    *,
+    given: str = "",
+    settings: Settings,
+) -> Correlated:
+    """Return how much the quantities `with_` tell of those `of`, over all sessions together.
+
+    Parameters
+    ----------
+    sessions : sequence of Quantities
+        At least one.
+    of, with_ : sequence of str
+        Names (`Quantities.named`); without any `with_` every series of the radio and the road that there is.
+    given : str
+        A third quantity, for the conditional value.
+    settings : Settings
+
+    Raises
+    ------
+    InputError
+        If a name is unknown or ambiguous, or the options make no sense.
+    """
+    chosen = list(dict.fromkeys(with_)) or list(
+        dict.fromkeys(name for s in sessions for name in s.surrounding)
+    )
+    if not chosen:
+        name = sessions[0].recording.name
+        raise InputError(f"{name}: holds nothing of a radio or a road; name quantities to compare with")
+    ys = [_resolved(sessions, name) for name in dict.fromkeys(of)]
+    xs = [_resolved(sessions, name) for name in chosen]
+    third = _resolved(sessions, given) if given else None
+    if len(xs) * len(ys) > _MOST_PAIRS:
+        raise InputError(f"{len(xs) * len(ys):,} pairs; compare at most {_MOST_PAIRS} at once")
+    pairs = [_pair(sessions, x, y, third) for y in ys for x in xs]
+    table = correlated(pairs, settings)
+    notes = [*_aliases(of, ys), *_compared((*ys, *xs, *([third] if third else [])))]
+    return Correlated(table, [*notes, *_left_out(sessions, (*ys, *xs)), *table.provenance["left_out"]])
+
+
+def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
+    if name != ALIAS:
+        return _Resolved(name, [session.named(name) for session in sessions])
+    resolved = [_Resolved(each, [session.named(each) for session in sessions]) for each in THROUGHPUT]
+    return max(
+        resolved, key=lambda one: sum(isinstance(q, Quantity) for q in one.each)
+    )  # of equals the first
+
+
+def _pair(sessions: Sequence[Quantities], x: _Resolved, y: _Resolved, given: _Resolved | None) -> Pair:
+    """Return the two quantities in each session that has both, and the third if one is asked for."""
+    together = []
+    for number in range(len(sessions)):
+        one, other = x.each[number], y.each[number]
+        third = given.each[number] if given else None
+        if isinstance(one, Quantity) and isinstance(other, Quantity):
+            if given is None:
+                together.append(Together(one, other))
+            elif isinstance(third, Quantity):
+                together.append(Together(one, other, third))
+    reason = ""
+    if not together:
+        parts = [each.reasons for each in (x, y, given) if each is not None]
+        reason = "; ".join(dict.fromkeys(filter(None, parts))) or "no session holds both"
+    return Pair(x.name, y.name, together, reason, given.name if given else "")
+
+
+def _aliases(of: Sequence[str], ys: Sequence[_Resolved]) -> list[str]:
+    return [f"{name} is {y.name}" for name, y in zip(dict.fromkeys(of), ys, strict=True) if name != y.name]
+
+
+def _compared(quantities: Sequence[_Resolved]) -> list[str]:
+    """Return what each quantity is, a sentence each."""
+    sentences = []
+    for resolved in quantities:
+        present = [each for each in resolved.each if isinstance(each, Quantity)]
+        if not present:
+            continue
+        first = present[0]
+        unit = f"{first.unit}/s" if first.kind.is_rate else first.unit
+        sentences.append(f"{resolved.name}{f' ({unit})' if unit else ''}: {first.kind.words}")
+    return list(dict.fromkeys(sentences))
+
+
+def _left_out(sessions: Sequence[Quantities], quantities: Sequence[_Resolved]) -> list[str]:
+    """Return which sessions lack what others have."""
+    sentences = []
+    for resolved in quantities:
+        lacking = [
+            f"{portable(session.recording.name)} ({each.reason[:_LONGEST_REASON]})"
+            for session, each in zip(sessions, resolved.each, strict=True)
+            if not isinstance(each, Quantity)
+        ]
+        if lacking and len(lacking) < len(sessions):
+            words = "; ".join(lacking[:3])
+            sentences.append(f"{resolved.name}: {count(len(lacking), 'session')} left out: {words}")
+    return sentences

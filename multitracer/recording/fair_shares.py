@@ -1,0 +1,218 @@
+"""How evenly the TCP flows of a recording share the link: of the time in which all run, and over time.
+
+Rules of the file
+-----------------
+- Compared are flows of one way (what initiators sent, or what responders did), by default the way with more
+  bytes, of the connections with the most bytes.
+- A flow runs from its first new payload to its last. What it carried is what its receiver's capture shows for
+  the first time; without one, what ACKs report.
+- Times of several capture points are put onto the clock of the one that has most flows; a flow whose clock
+  cannot be related is left out, with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.deliveries import in_time_order, tcp_deliveries
+from multitracer.analysis.fairness import fairness, shares
+from multitracer.analysis.series.throughput import reported
+from multitracer.clock.moved_table import moved
+from multitracer.cross_layer import FAIRNESS, SHARES
+from multitracer.errors import InputError
+from multitracer.recording.deliveries import MOST_FLOWS
+from multitracer.recording.views import view_of
+from multitracer.tables import NOT_A_TIME, Table
+from multitracer.tcp import Vantage
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import count
+
+if TYPE_CHECKING:
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.views import Place
+    from multitracer.tables import Array, Numbers, Times
+
+MOST_INTERVALS = 200_000
+"""As many as bins of quantities that are compared."""
+NO_COMMON_TIME = "there is no time in which all flows ran"
+
+
+class _Flow(NamedTuple):
+    """What one flow carried."""
+
+    name: str
+    time_ns: Times
+    """When payload got through, ascending, on one clock."""
+    new_bytes: Numbers
+
+
+class FairShares(NamedTuple):
+    """How evenly flows share a link."""
+
+    fairness: Table
+    """FAIRNESS."""
+    shares: Table
+    """SHARES."""
+    notes: list[str]
+    """What was left out, a sentence each."""
+
+
+def fair_shares(
+    recording: Recording, *, step_s: float | None = None, reverse: bool | None = None
+) -> FairShares:
+    """Return how evenly the TCP flows of a recording share the link.
+
+    Parameters
+    ----------
+    recording : Recording
+    step_s : float, optional
+        Length of the intervals, link seconds; by default one interval: the time in which all flows run.
+    reverse : bool, optional
+        Whose data: False what initiators sent, True what responders did; by default the way with more bytes.
+
+    Raises
+    ------
+    InputError
+        If the length is no time above 0, or so short that there are too many intervals.
+    """
+    if step_s is not None and not 0 < step_s < np.inf:
+        raise InputError(f"step_s: {step_s} is no time above 0; give seconds such as 1")
+    flows, notes = _flows(recording, reverse)
+    edges = _common(flows) if step_s is None else _edges(flows, step_s * NS_PER_S / recording.speed)
+    begin_ns, end_ns = edges[:-1], edges[1:]
+    carried = np.array([_carried(flow, edges) for flow in flows]).reshape(len(flows), len(begin_ns))
+    seconds = (end_ns - begin_ns) * recording.speed / NS_PER_S
+    rate_bps = carried * BITS_PER_BYTE / seconds
+    if step_s is None and not len(begin_ns):
+        return FairShares(_without_time(len(flows)), Table.empty(SHARES), notes)
+    evenness = [fairness(column[np.isfinite(column)]) for column in rate_bps.T]
+    table = Table(
+        FAIRNESS,
+        {
+            "begin_ns": begin_ns,
+            "end_ns": end_ns,
+            "flows": np.array([each.flows for each in evenness], dtype=np.int64),
+            "rate_bps": np.where(np.isfinite(rate_bps).any(axis=0), np.nansum(rate_bps, axis=0), np.nan),
+            "gap": np.array([each.gap for each in evenness], dtype=np.float64),
+            "jain": np.array([each.jain for each in evenness], dtype=np.float64),
+            "reason": np.array([each.reason for each in evenness], dtype="U96"),
+        },
+    )
+    return FairShares(table, _shares(flows, begin_ns, end_ns, rate_bps), notes)
+
+
+def _without_time(flows: int) -> Table:
+    """Return the row of flows that have no time in common."""
+    reason = NO_COMMON_TIME if flows > 1 else fairness([1.0] * flows).reason
+    row = {
+        "begin_ns": NOT_A_TIME, "end_ns": NOT_A_TIME, "flows": flows, "rate_bps": np.nan, "gap": np.nan,
+        "jain": np.nan, "reason": reason,
+    }  # fmt: skip
+    return Table(FAIRNESS, {c.name: np.array([row[c.name]], dtype=c.dtype) for c in FAIRNESS})
+
+
+def _shares(flows: list[_Flow], begin_ns: Times, end_ns: Times, rate_bps: Array) -> Table:
+    share = shares(rate_bps)
+    interval, flow = np.nonzero(np.isfinite(rate_bps).T)
+    names = np.array([each.name for each in flows], dtype="U128")
+    return Table(
+        SHARES,
+        {
+            "begin_ns": begin_ns[interval],
+            "end_ns": end_ns[interval],
+            "flow": names[flow] if len(names) else names,
+            "rate_bps": rate_bps[flow, interval],
+            "share": share[flow, interval],
+        },
+    )
+
+
+def _common(flows: list[_Flow]) -> Times:
+    """Return begin and end of the time in which all flows run; empty if there is none."""
+    if not flows:
+        return np.empty(0, dtype=np.int64)
+    first, last = max(int(f.time_ns[0]) for f in flows), min(int(f.time_ns[-1]) for f in flows)
+    return np.array([first, last] if last > first else [], dtype=np.int64)
+
+
+def _edges(flows: list[_Flow], step_ns: float) -> Times:
+    """Return the edges of intervals from the first payload of any flow to the last."""
+    if not flows:
+        return np.empty(0, dtype=np.int64)
+    first, last = min(int(f.time_ns[0]) for f in flows), max(int(f.time_ns[-1]) for f in flows)
+    number = (last - first) // max(step_ns, 1.0)
+    if number > MOST_INTERVALS:
+        raise InputError(
+            f"fairness: {number:,.0f} intervals, at most {MOST_INTERVALS:,}; choose a longer step_s"
+        )
+    return first + np.rint(np.arange(number + 1) * step_ns).astype(np.int64)
+
+
+def _carried(flow: _Flow, edges: Times) -> Array:
+    """Return the bytes of each interval; NaN where the flow does not run in all of it."""
+    total = np.append(0, np.cumsum(flow.new_bytes))
+    at = total[np.searchsorted(flow.time_ns, edges, side="right")]
+    runs = (edges[:-1] >= flow.time_ns[0]) & (edges[1:] <= flow.time_ns[-1])
+    return np.where(runs, np.diff(at), np.nan)
+
+
+# --- the flows ---
+
+
+def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], list[str]]:
+    """Return the flows of one way, by their begin, and what was left out."""
+    largest = recording.largest(MOST_FLOWS * max(len(recording.parts), 1))
+    way = _way(largest) if reverse is None else reverse
+    places: dict[tuple[int, int], tuple[Place, Place]] = {}
+    for part, number in largest:
+        if part.analysis.directions["unique_bytes"][2 * number - 2 + way]:
+            view = view_of(recording, part, number, reverse=way)
+            at = view.receiver or view.sender
+            places.setdefault((id(at.part), at.connection), (view.sender, at))
+    chosen = list(places.values())[:MOST_FLOWS]
+    fewer = len(places) - len(chosen)
+    notes = [f"{count(fewer, 'flow')} with fewer bytes not compared"] if fewer else []
+    point = Counter(at.host for _, at in chosen).most_common(1)[0][0] if chosen else ""
+    flows = []
+    for sender, at in chosen:
+        flow, why = _flow(recording, sender, at, point)
+        flows += [flow] if flow is not None else []
+        notes += [why] if why else []
+    return sorted(flows, key=lambda flow: int(flow.time_ns[0])), notes
+
+
+def _way(largest: list[tuple[Part, int]]) -> bool:
+    """Return whether responders sent more than initiators."""
+    sent = [
+        sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)
+    ]
+    return sent[1] > sent[0]
+
+
+def _flow(recording: Recording, sender: Place, at: Place, point: str) -> tuple[_Flow | None, str]:
+    """Return what a flow carried, or why it cannot be compared."""
+    name = " > ".join(_endpoints(at))
+    arrives = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
+    segments = at.part.analysis.tcp_segments(at.connection)
+    table = (tcp_deliveries if arrives else reported)(segments, reverse=at.reverse)
+    table = table.take(table["new_bytes"] > 0)
+    if at.host != point and recording.clocks is not None:
+        clocks = recording.clocks
+        placed = moved(table, clocks, clocks.of_point(at.host), clocks.of_point(point))
+        if not placed.placed:
+            return None, f"{name}: left out: {placed.sentence}"
+        table = placed.table
+    time_ns, new_bytes = in_time_order(table)
+    if not len(time_ns):
+        return None, f"{name}: left out: none of its payload is known to have arrived"
+    return _Flow(name, time_ns, new_bytes), ""
+
+
+def _endpoints(at: Place) -> tuple[str, str]:
+    """Return HOST:PORT of the data's sender and of its receiver."""
+    ends = at.part.analysis.ends(at.connection)
+    return (ends.destination, ends.source) if at.reverse else (ends.source, ends.destination)

@@ -1,0 +1,367 @@
+"""The quantities of a recording by their names, each on the session's clock and in link time.
+
+The session's clock is that of the sender's capture; without packets, that of the phone whose drive is shown,
+or of the first log. What lies on another host's clock is moved, with the error of that; where nothing relates
+the two clocks, the quantity is missing and the reason names them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.common_grid import Kind, Quantity
+from multitracer.analysis.mobility.serving import is_serving
+from multitracer.analysis.series.labelled import (
+    packet_series,
+    receiver_series,
+    rtt_series,
+    stretched,
+)
+from multitracer.analysis.series.surroundings import (
+    GPS_POSITION,
+    RADIO_SERIES,
+    known_values,
+    longest_joined_ns,
+    most_of_one_source,
+)
+from multitracer.clock.model.relation import Clock, Status
+from multitracer.clock.session_clock import host_of
+from multitracer.errors import InputError
+from multitracer.recording.layers import Layers, data_hosts
+from multitracer.recording.quantity_names import (
+    ALIAS,
+    CLIMBING,
+    TABLES,
+    THROUGHPUT,
+    column_of,
+    kind_of,
+    labels,
+    tables_with,
+    unknown,
+)
+from multitracer.recording.quantity_series import counted, of_series
+from multitracer.recording.surroundings import Surroundings
+from multitracer.tables import NOT_A_TIME, Table
+from multitracer.tcp import Vantage
+from multitracer.words import portable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.clock.session_clock import Clocks
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Array, Column
+
+_PREFIXES = {Vantage.NEAR_SENDER: "TcpSnd", Vantage.NEAR_RECEIVER: "TcpRcv", Vantage.BETWEEN: "TcpMid"}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A quantity that a recording holds nothing of, or nothing that can be compared; `reason` says why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a table of one host, on its own clock."""
+
+    table: Table
+    host: str
+    source: str
+
+
+class Quantities:
+    """The quantities of a recording.
+
+    Parameters
+    ----------
+    recording : Recording
+    connection : int, optional
+        Of TCP's quantities: its number in the recording, by default that with the most unique bytes.
+    bounds_ns : pair of int or None
+        Of the rows of logs; captures are cut already.
+    """
+
+    def __init__(
+        self, recording: Recording, connection: int | None = None, *, bounds_ns: Bounds = (None, None)
+    ) -> None:
+        self.recording = recording
+        self._connection = connection
+        self._bounds_ns = bounds_ns
+
+    def named(self, name: str) -> Quantity | Missing:
+        """Return the quantity of a name.
+
+        Raises
+        ------
+        InputError
+            If nothing has this name, or several tables of the recording have such a column.
+        """
+        if name == ALIAS:
+            resolved = [self.named(each) for each in THROUGHPUT]
+            return next((each for each in resolved if isinstance(each, Quantity)), resolved[-1])
+        if name in labels():
+            there = self._of_label(name)
+            return there.get(name) or Missing(name, f"{self.recording.name} holds no {name}")
+        if (pair := column_of(name)) is not None:
+            return self._of_column(name, *pair)
+        tables = tables_with(name)
+        if not tables:
+            raise unknown(name, self._there)
+        holding = [table for table in tables if self._holds(table, name)]
+        if len(holding) > 1:
+            both = " and ".join(f"{table}.{name}" for table in holding)
+            raise InputError(f"{name}: {len(holding)} tables have this column; name one of {both}")
+        _, column = column_of(f"{(holding or tables)[0]}.{name}") or ("", None)
+        assert column is not None
+        return self._of_column(name, (holding or tables)[0], column)
+
+    @property
+    def surrounding(self) -> list[str]:
+        """The labels of the series of the radio and the road that there are, without the distance."""
+        return [label for label in self._radio if label != GPS_POSITION]
+
+    # --- clocks ---
+
+    @cached_property
+    def layers(self) -> Layers | None:
+        """The chosen connection in all logs; None without any connection."""
+        if not len(self.recording):
+            return None
+        return Layers.of(self.recording, *self.recording.chosen(self._connection))
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """The radio and the road, on the clocks of their hosts."""
+        return Surroundings(self.recording, None, self._bounds_ns)
+
+    @cached_property
+    def home(self) -> str:
+        """The host whose clock is the session's."""
+        if self.layers is not None:
+            return host_of(self.recording, self.layers.part.point)
+        if self.surroundings.phones:
+            return self.surroundings.phones[0].logs[0].host
+        return self.recording.inputs.listed[0].host if self.recording.inputs.listed else ""
+
+    @cached_property
+    def _thorough(self) -> Clocks:
+        return self.recording.align()
+
+    def _placed(self, quantity: Quantity) -> Quantity | Missing:
+        """Return a quantity on the session's clock and in link time."""
+        if quantity.host in ("", self.home):
+            return self._in_link_time(quantity)
+        candidates = [self.recording.clocks] if self.recording.clocks else []
+        for clocks in (*candidates, self._thorough):
+            placement = clocks.place(quantity.time_ns, Clock(quantity.host), Clock(self.home))
+            there = placement.status != Status.UNPLACED
+            if there.any():
+                bound_ns = float(np.median(placement.bound_ns[there]))
+                time_ns = np.where(there, placement.time_ns, NOT_A_TIME)
+                return self._in_link_time(replace(quantity, time_ns=time_ns, bound_ns=bound_ns))
+        return Missing(quantity.name, f"its clock and the session's cannot be related: {placement.reason}")
+
+    def _in_link_time(self, quantity: Quantity) -> Quantity:
+        speed, layers = self.recording.speed, self.layers
+        if speed == 1 or layers is None:
+            return quantity
+        origin_ns = layers.part.capture.first_ns or 0
+        known = quantity.time_ns != NOT_A_TIME
+        time_ns = np.full(len(known), NOT_A_TIME)
+        time_ns[known] = stretched(quantity.time_ns[known], speed=speed, origin_ns=origin_ns)
+        hold_ns = None if quantity.hold_ns is None else round(quantity.hold_ns * speed)
+        value = quantity.value * (speed if quantity.unit == "ns" else 1)
+        return replace(
+            quantity, time_ns=time_ns, value=value, hold_ns=hold_ns, bound_ns=quantity.bound_ns * speed
+        )
+
+    # --- series by their labels ---
+
+    def _of_label(self, label: str) -> dict[str, Quantity | Missing]:
+        if label.startswith("Tcp"):
+            return self._tcp
+        return self._link if label.startswith("Rlp") else self._radio
+
+    @property
+    def _there(self) -> list[str]:
+        return [*self._tcp, *self._link, *self._radio]
+
+    @cached_property
+    def _tcp(self) -> dict[str, Quantity | Missing]:
+        if self.layers is None:
+            return {}
+        series: dict[str, Quantity | Missing] = {}
+        for quantity in (*self._at_sender(self.layers), *self._state(self.layers)):
+            series[quantity.name] = self._in_link_time(quantity)
+        if self.layers.at_receiver is not None and self.layers.view.receiver is not None:
+            host = host_of(self.recording, self.layers.view.receiver.part.point)
+            for quantity in self._at_receiver(self.layers.view.receiver.segments(), self.layers):
+                series.setdefault(quantity.name, self._placed(replace(quantity, host=host)))
+        return series
+
+    def _at_sender(self, layers: Layers) -> Iterator[Quantity]:
+        """Yield what the capture nearest to the sender tells; near the receiver no round trips."""
+        prefix = _PREFIXES.get(layers.vantage, "Tcp")
+        segments, reverse = layers.segments, layers.reverse
+        host = self.home
+        yield from counted(segments, prefix=prefix, reverse=reverse, host=host)
+        series = packet_series(segments, reverse=reverse, at="Rcv" if prefix == "TcpRcv" else "Snd")
+        if prefix != "TcpRcv":
+            samples = layers.part.analysis.rtt_samples(layers.connection)
+            series |= rtt_series(samples, reverse=reverse)
+        for label, table in series.items():
+            yield of_series(f"{prefix}_{label.partition('_')[2]}", table, host=host)
+
+    def _state(self, layers: Layers) -> Iterator[Quantity]:
+        for label, table in layers.state_series().items():
+            polled = table.provenance["source"] != "tcp_probe"
+            hold_ns = longest_joined_ns(table["time_ns"]) if polled else None
+            yield replace(of_series(label, table, host=self.home), hold_ns=hold_ns)
+
+    def _at_receiver(self, segments: Table, layers: Layers) -> Iterator[Quantity]:
+        yield from counted(segments, prefix="TcpRcv", reverse=layers.reverse)
+        shown = receiver_series(segments, sender=layers.segments, reverse=layers.reverse)
+        for label, table in shown.items():
+            yield of_series(label, table)
+
+    @cached_property
+    def _link(self) -> dict[str, Quantity | Missing]:
+        if self.layers is None:
+            return {}
+        near, far = data_hosts(self.recording, self.layers.view)
+        series: dict[str, Quantity | Missing] = {}
+        for label, table in self.layers.link.items():
+            host = (near if label.startswith("RlpSnd") else far) or ""
+            quantity = self._link_events(label, table)
+            series[label] = self._moved_already(replace(quantity, host=host))
+        return series
+
+    def _link_events(self, label: str, table: Table) -> Quantity:
+        """Return frames' bytes, or how many events there were: 0 while frames went without any."""
+        prefix, _, end = label.partition("_")
+        if end in CLIMBING:
+            return of_series(label, table)
+        frames = self.layers.link.get(f"{prefix}_data") if self.layers else None
+        quiet = np.zeros(0, dtype=np.int64) if frames is None else frames["time_ns"]
+        time_ns = np.concatenate([table["time_ns"], quiet])
+        value = np.append(np.ones(len(table)), np.zeros(len(quiet)))
+        return Quantity(label, Kind.AMOUNTS, time_ns, value, unit="events", source="link")
+
+    def _moved_already(self, quantity: Quantity) -> Quantity | Missing:
+        """Return what `layers` put onto the sender's clock, with the error of that."""
+        if quantity.host in ("", self.home):
+            return self._in_link_time(quantity)
+        clocks = self.recording.clocks or self._thorough
+        back = clocks.place(quantity.time_ns, Clock(self.home), Clock(quantity.host))
+        there = back.status != Status.UNPLACED
+        if not there.any():
+            return Missing(quantity.name, f"its clock and the session's cannot be related: {back.reason}")
+        return self._in_link_time(replace(quantity, bound_ns=float(np.median(back.bound_ns[there]))))
+
+    @cached_property
+    def _radio(self) -> dict[str, Quantity | Missing]:
+        series: dict[str, Quantity | Missing] = {}
+        for label, table in self.surroundings.series.items():
+            kind = Kind.COUNTER if label == GPS_POSITION else Kind.READING
+            radio = label in RADIO_SERIES
+            host = self._phone_host if radio else self._track_host
+            hold_ns = int(table.provenance["gap_ns"])
+            quantity = of_series(label, table, kind=kind, host=host)
+            series[label] = self._placed(replace(quantity, hold_ns=hold_ns))
+        return series
+
+    @property
+    def _phone_host(self) -> str:
+        return self.surroundings.phones[0].logs[0].host if self.surroundings.phones else ""
+
+    @property
+    def _track_host(self) -> str:
+        if self.surroundings.drive is not None:
+            return self.surroundings.drive[0].host
+        return self.surroundings.position[0].host if self.surroundings.position else ""
+
+    # --- columns of tables ---
+
+    def _holds(self, table: str, name: str) -> bool:
+        return any(bool((~rows.table.missing(name)).any()) for rows in self._rows(table, name))
+
+    def _of_column(self, name: str, table: str, column: Column) -> Quantity | Missing:
+        kind = kind_of(table, column)
+        if kind is None:
+            return Missing(name, "its cells are times, texts or names, which are no quantity")
+        held = [each for each in self._rows(table, column.name) if (~each.table.missing(column.name)).any()]
+        if not held:
+            return Missing(name, f"{self.recording.name} holds no value of {table}.{column.name}")
+        rows = max(held, key=lambda each: int(np.count_nonzero(~each.table.missing(column.name))))
+        value = np.where(rows.table.missing(column.name), np.nan, rows.table[column.name].astype(np.float64))
+        time_ns = rows.table["time_ns"]
+        timed = np.sort(time_ns[(time_ns != NOT_A_TIME) & np.isfinite(value)])
+        hold_ns = longest_joined_ns(timed) if kind in (Kind.READING, Kind.STEPS, Kind.COUNTER) else None
+        hold_ns = None if table in ("tcp_segments", "rtt_samples") else hold_ns
+        quantity = Quantity(
+            name, kind, time_ns, value, column.unit, hold_ns, source=rows.source, host=rows.host
+        )
+        return self._placed(quantity)
+
+    def _rows(self, table: str, column: str) -> list[_Rows]:
+        """Return the rows of a table that may hold a column, each of one host and one source."""
+        if table == "radio":
+            return self._radio_rows(column)
+        if table == "position":
+            tracks = [self.surroundings.drive[0]] if self.surroundings.drive else self.surroundings.position
+            return [_Rows(each.table, each.host, portable(each.path)) for each in tracks]
+        if table in ("tcp_state", "tcp_segments", "rtt_samples"):
+            return self._connection_rows(table)
+        return list(self._logged_rows(table))
+
+    def _radio_rows(self, column: str) -> list[_Rows]:
+        if not self.surroundings.phones:
+            return []
+        phone = self.surroundings.phones[0]
+        serving = phone.radio.take(is_serving(phone.radio) & (phone.radio["time_ns"] != NOT_A_TIME))
+        if serving[column].dtype.kind in "UV":
+            return [_Rows(serving, self._phone_host, "")]
+        chosen = serving.take(most_of_one_source(serving["source"], known_values(serving[column])))
+        return [_Rows(chosen, self._phone_host, ", ".join(map(portable, phone.paths)))]
+
+    def _connection_rows(self, table: str) -> list[_Rows]:
+        layers = self.layers
+        if layers is None:
+            return []
+        if table == "tcp_state":
+            return [_Rows(layers.state, self.home, "the sender's kernel")]
+        source = portable(layers.part.point.name)
+        if table == "rtt_samples":
+            samples = layers.part.analysis.rtt_samples(layers.connection)
+            return [_Rows(samples.take(samples["reverse"] == layers.reverse), self.home, source)]
+        own = layers.segments["reverse"] == layers.reverse
+        return [_Rows(layers.segments.take(own), self.home, source)]
+
+    def _logged_rows(self, table: str) -> Iterator[_Rows]:
+        """Yield the rows of logs: of a link's side what it sent and received, of a program each stream."""
+        layer = "link" if table == "link_frames" else "application"
+        for log, logged in self.recording.tables(layer, TABLES[table].name):
+            whole = logged.within(*self._bounds_ns)
+            groups = whole["sent"].astype("U8") if table == "link_frames" else _streams(whole)
+            for group in np.unique(groups).tolist():
+                yield _Rows(whole.take(groups == group), log.host, f"{portable(log.path)} {group}".strip())
+
+
+def _streams(table: Table) -> Array:
+    names = [
+        table[name].astype("U64")
+        for name in ("run", "source", "series", "direction")
+        if name in table.columns
+    ]
+    joined = names[0]
+    for each in names[1:]:
+        joined = np.char.add(np.char.add(joined, " "), each)
+    return joined

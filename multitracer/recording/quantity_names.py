@@ -1,0 +1,127 @@
+"""What a quantity of a session may be called, and what the rows of each are.
+
+A name is a series' label (`TcpSnd_cwnd`), `table.column` (`radio.rsrp_dbm`), or a column alone. `throughput`
+stands for the first of `THROUGHPUT` that there is.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.common_grid import Kind
+from multitracer.analysis.series.surroundings import GPS_POSITION, GPS_SPEED, RADIO_SERIES
+from multitracer.application import APPLICATION_RATE, PINGS
+from multitracer.errors import InputError
+from multitracer.link import LINK_FRAMES
+from multitracer.radio import POSITION, RADIO
+from multitracer.sender import TCP_STATE
+from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from multitracer.tables import Column
+
+ALIAS = "throughput"
+THROUGHPUT = ("TcpSnd_goodput", "Tcp_goodput", "TcpMid_goodput", "TcpRcv_goodput", "downlink_bps")
+"""Goodput as the sender knows it, else as the capture shows it, else what the logger of a phone saw."""
+
+TABLES = {
+    schema.name: schema
+    for schema in (
+        RADIO, POSITION, TCP_STATE, TCP_SEGMENTS, RTT_SAMPLES, LINK_FRAMES, APPLICATION_RATE, PINGS,
+    )
+}  # fmt: skip
+"""The tables whose columns are quantities over time."""
+
+SEGMENT_SERIES = {
+    "goodput": (Kind.AMOUNTS, "bit", "payload that got through, each byte once"),
+    "throughput": (Kind.AMOUNTS, "bit", "payload that was sent, every copy"),
+    "rexmt": (Kind.AMOUNTS, "segments", "segments sent again"),
+}
+"""Series that `Quantities` counts from segments itself: a figure shows a moving average, or positions."""
+OF_SERIES = {
+    "data": Kind.AMOUNTS, "ack": Kind.AMOUNTS, "flight": Kind.STEPS, "rwnd": Kind.STEPS, "cwnd": Kind.STEPS,
+    "ssthresh": Kind.STEPS, "srtt": Kind.STEPS, "rto": Kind.STEPS, "srtt_rfc6298": Kind.STEPS,
+    "rto_rfc6298": Kind.STEPS, "rtt": Kind.SAMPLES,
+}  # fmt: skip
+"""What the points of a labelled series of TCP are, by the end of its label; data and ack climb."""
+LINK_SERIES = {
+    "RlpSnd": ("data", "rexmt", "srej", "xoff", "xon", "rst"),
+    "RlpRcv": ("data", "dup", "lost", "srej", "xoff", "xon", "rst"),
+}
+CLIMBING = ("data", "ack")
+
+_NAMES = {
+    "line", "frame", "file", "flow", "flags", "marks", "row", "answer_row", "provenance", "kind", "ip_id",
+    "seq", "ack", "tsval", "tsecr", "window", "reverse", "n_s", "n_r", "tick", "cookie", "inode", "state",
+    "ca_state", "timer", "snd_una", "snd_nxt", "port_local", "port_remote", "ip_version", "method", "run",
+    "omitted", "registration", "area_code", "cell_id", "physical_cell_id", "channel", "modem", "fix",
+    "app_limited", "sent", "uplink", "command", "poll_final", "fcs_ok", "modem_clock_s", "heading_deg",
+}  # fmt: skip
+"""Columns whose numbers have no order, or start anew: a mean of them is none."""
+_AMOUNTS = {"payload_bytes", "new_bytes", "bytes", "received_bytes"}
+_COUNTERS = {"busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns"}
+_STEPS = {"flight_bytes", "flight_sack_bytes", "window_bytes"}
+_NEAREST = 4
+_LONGEST = 80
+"""Characters of a name that are repeated to the user."""
+
+
+def kind_of(table: str, column: Column) -> Kind | None:
+    """Return what the rows of a column are; None for times, texts and numbers that are names."""
+    if np.dtype(column.dtype).kind not in "iuf" or column.is_time or column.name in _NAMES:
+        return None
+    if column.name in _AMOUNTS:
+        return Kind.AMOUNTS
+    if column.name.startswith("total_") or column.name in _COUNTERS:
+        return Kind.COUNTER
+    if table == TCP_STATE.name or column.name in _STEPS:
+        return Kind.STEPS
+    if table in (TCP_SEGMENTS.name, RTT_SAMPLES.name, LINK_FRAMES.name):
+        return Kind.SAMPLES
+    return Kind.READING
+
+
+def column_of(name: str) -> tuple[str, Column] | None:
+    """Return table and column that `table.column` names; None if it is no such name."""
+    table, dot, wanted = name.partition(".")
+    if not dot or table not in TABLES:
+        return None
+    return next(((table, column) for column in TABLES[table] if column.name == wanted), None)
+
+
+def tables_with(name: str) -> list[str]:
+    """Return the tables that have a column of this name."""
+    return [table for table, schema in TABLES.items() if name in schema.names]
+
+
+def labels() -> list[str]:
+    """Return every label that a series may have."""
+    tcp = [f"Tcp{at}_{end}" for at in ("Snd", "Rcv", "Mid", "") for end in (*SEGMENT_SERIES, *OF_SERIES)]
+    link = [f"{prefix}_{end}" for prefix, ends in LINK_SERIES.items() for end in ends]
+    return [*tcp, *link, *RADIO_SERIES, GPS_SPEED, GPS_POSITION]
+
+
+def unknown(name: str, there: Iterable[str]) -> InputError:
+    """Return the error for a name that nothing has, with the nearest names.
+
+    Parameters
+    ----------
+    name : str
+    there : iterable of str
+        The series that the session holds.
+    """
+    columns = [
+        (schema.name, column.name) for schema in TABLES.values() for column in schema
+        if kind_of(schema.name, column)
+    ]  # fmt: skip
+    known = [ALIAS, *labels(), *(name for _, name in columns), *(".".join(pair) for pair in columns)]
+    lowered = {each.lower(): each for each in known}
+    near = [lowered[each] for each in get_close_matches(name[:_LONGEST].lower(), lowered, _NEAREST, 0.5)]
+    words = f"the nearest names are {', '.join(near)}" if near else f"there are {', '.join(there) or 'none'}"
+    return InputError(f"{printable(name[:_LONGEST])!r}: no series or column has this name; {words}")

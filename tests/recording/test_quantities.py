@@ -1,0 +1,170 @@
+"""Quantities by their names: what each holds, on which clock, and what a wrong name is answered."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitracer.analysis.common_grid import Kind, Quantity, grid_of, on_grid
+from multitracer.errors import InputError
+from multitracer.recording.open import open_recording
+from multitracer.recording.quantities import Missing, Quantities
+from multitracer.recording.quantity_names import THROUGHPUT, kind_of, labels, tables_with
+from multitracer.tables import Column
+from multitracer.units import NS_PER_S
+
+ROOT = Path(__file__).parents[2]
+DRIVE = ROOT / "sample_traces" / "rehearsed-drive"
+CALL = ROOT / "sample_traces" / "fig10-backoff"
+
+
+@pytest.fixture(scope="module")
+def drive() -> Quantities:
+    return Quantities(open_recording(DRIVE))
+
+
+@pytest.fixture(scope="module")
+def call() -> Quantities:
+    return Quantities(open_recording(CALL))
+
+
+def held(quantities: Quantities, name: str) -> Quantity:
+    quantity = quantities.named(name)
+    assert isinstance(quantity, Quantity), quantity
+    return quantity
+
+
+def test_throughput_is_the_goodput_that_the_sender_knows(drive: Quantities) -> None:
+    goodput = held(drive, "throughput")
+    assert goodput.name == "TcpSnd_goodput" == THROUGHPUT[0]
+    directions = drive.layers.part.analysis.directions if drive.layers else None
+    assert directions is not None
+    unique = directions["unique_bytes"].max()
+    assert goodput.value.sum() / 8 == pytest.approx(unique, rel=0.02), "what the end leaves unacknowledged"
+    arrived = held(drive, "TcpRcv_goodput")
+    assert arrived.value.sum() / 8 == unique
+
+
+def test_radio_stands_on_the_clock_of_the_sender_with_its_error(drive: Quantities) -> None:
+    level = held(drive, "rsrp_dbm")
+    assert (drive.home, level.host) == ("fixed", "mobile")
+    assert 0 < level.bound_ns < 0.1 * NS_PER_S
+    assert held(drive, "TcpSnd_cwnd").bound_ns == 0
+    own = drive.surroundings.phones[0].radio["time_ns"]
+    assert abs(int(level.known.time_ns[0]) - int(own.min())) < 10 * NS_PER_S
+
+
+def test_a_column_is_the_series_that_is_made_of_it(drive: Quantities) -> None:
+    for name in ("rsrp_dbm", "radio.rsrp_dbm"):
+        one, other = held(drive, name).known, held(drive, "Radio_rsrp").known
+        assert np.array_equal(one.time_ns, other.time_ns)
+        assert np.array_equal(one.value, other.value)
+    assert held(drive, "tcp_state.total_acked_bytes").kind is Kind.COUNTER
+
+
+def test_counter_of_the_kernel_and_packets_agree(drive: Quantities) -> None:
+    kernel, packets = held(drive, "total_acked_bytes"), held(drive, "TcpSnd_goodput")
+    grid, _ = grid_of([kernel, packets], 10 * NS_PER_S)
+    assert grid is not None
+    ratio = 8 * on_grid(kernel, grid) / on_grid(packets, grid)
+    assert np.nanmedian(ratio) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("rspr_dbm", "the nearest names are rsrp_dbm"),
+        ("RADIO_RSRP", "the nearest names are Radio_rsrp"),
+        ("radio.nothing", "no series or column has this name"),
+        ("rtt_ns", "name one of tcp_segments.rtt_ns and rtt_samples.rtt_ns"),
+        ("\x1b[31mred" + "x" * 500, r"no series or column has this name"),
+        ("", "no series or column has this name"),
+    ],
+)
+def test_wrong_name_is_one_sentence(drive: Quantities, name: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        drive.named(name)
+    assert words in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ecio_db", "rehearsed-drive holds no value of radio.ecio_db"),
+        ("Radio_ecio", "rehearsed-drive holds no Radio_ecio"),
+        ("RlpSnd_data", "rehearsed-drive holds no RlpSnd_data"),
+        ("cell_id", "no quantity"),
+        ("radio.time_ns", "no quantity"),
+        ("operator", "no quantity"),
+    ],
+)
+def test_what_is_not_there_says_why(drive: Quantities, name: str, words: str) -> None:
+    missing = drive.named(name)
+    assert isinstance(missing, Missing)
+    assert words in missing.reason
+
+
+def test_link_events_are_counted_per_second_and_none_is_zero(call: Quantities) -> None:
+    stops, sent = held(call, "RlpSnd_xoff"), held(call, "RlpSnd_data")
+    grid, _ = grid_of([stops, sent], 5 * NS_PER_S)
+    assert grid is not None
+    rate = on_grid(stops, grid)
+    assert (rate[np.isfinite(rate)] == 0).any()
+    assert np.nansum(rate) > 0
+    assert stops.kind is sent.kind is Kind.AMOUNTS
+
+
+def test_each_label_that_a_session_has_can_be_named(drive: Quantities, call: Quantities) -> None:
+    for quantities in (drive, call):
+        assert set(quantities._there) <= set(labels())
+        for label in quantities._there:
+            assert quantities.named(label) is not None
+
+
+def test_clocks_without_a_relation_name_both(tmp_path: Path) -> None:
+    copy = tmp_path / "drive"
+    shutil.copytree(DRIVE, copy, ignore=shutil.ignore_patterns("truth", "clocks*", "claps*", "tcp-0.pcap.xz"))
+    shutil.copy(DRIVE / "fixed" / "tcp-0.pcap.xz", copy / "fixed")
+    quantities = Quantities(open_recording(copy))
+    missing = quantities.named("rsrp_dbm")
+    assert isinstance(missing, Missing)
+    assert "cannot be related" in missing.reason
+    assert "mobile" in missing.reason
+    assert "fixed" in missing.reason
+
+
+def test_log_without_packets_has_the_rate_that_its_phone_saw(tmp_path: Path) -> None:
+    header = "Timestamp,Longitude,Latitude,Speed,Operatorname,CellID,NetworkMode,RSRP,RSRQ,SNR,CQI,RSSI"
+    header += ",DL_bitrate,UL_bitrate,State"
+    rows = [
+        f"2020.01.16_10.{40 + i // 60:02d}.{i % 60:02d},-8.5,51.9,{i},B,5,LTE,-{90 + i % 7},-9,8,9,-,{i},1,D"
+        for i in range(90)
+    ]
+    (tmp_path / "drive.csv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    quantities = Quantities(open_recording(tmp_path / "drive.csv"))
+    assert held(quantities, "throughput").name == "downlink_bps"
+    assert held(quantities, "speed_mps").host == held(quantities, "rsrp_dbm").host == quantities.home
+
+
+def test_texts_times_and_names_are_no_quantity() -> None:
+    assert kind_of("radio", Column("x", "U8", "")) is None
+    assert kind_of("radio", Column("time_ns", "int64", "", "ns since 1970")) is None
+    assert kind_of("radio", Column("cell_id", "int64", "")) is None
+    assert tables_with("rtt_ns") == ["tcp_segments", "rtt_samples"]
+
+
+def test_recording_in_fast_motion_is_in_link_time(call: Quantities) -> None:
+    recording = open_recording(CALL)
+    recording.__dict__["speed"] = 4.0  # as a manifest states it
+    fast = Quantities(recording)
+    for name, factor in (("TcpSnd_rtt", 4.0), ("TcpSnd_flight", 1.0)):
+        real, link = held(call, name), held(fast, name)
+        assert real.span_ns is not None
+        assert link.span_ns is not None
+        assert link.span_ns[1] - link.span_ns[0] == pytest.approx(4 * (real.span_ns[1] - real.span_ns[0]))
+        assert np.nanmedian(link.value) == pytest.approx(factor * np.nanmedian(real.value))

@@ -1,0 +1,1 @@
+"""How surely `dependence` finds what is there, and how rarely what is not."""
