@@ -13,7 +13,9 @@ from multitracer.channel.shared.hosts import FAR, SIDES, side_of
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun
 from multitracer.scenario.meters import TcpCounts
+from multitracer.scenario.radio import check_up
 from multitracer.scenario.session_folder import (
+    LINK_NS,
     make_folders,
     new_manifest,
     snap_bytes,
@@ -90,6 +92,7 @@ def run_real(
     scenario.check_traffic()
     used = scenario.seed if seed is None else seed
     check_link(scenario, used)
+    check_up(scenario, seed=used)
     _check_transports(scenario)
     privileges = required()
     for side in SIDES:
@@ -224,6 +227,7 @@ class RealTraffic(Workload):
         """Put into the variables why the run ended, and how late a slot was at most."""
         variables = self._world.manifest.variables
         variables.ended = ended
+        variables.more[LINK_NS] = self._world.ended_ns
         if lateness is not None:
             variables.more |= {
                 "real_time_priority": lateness.real_time_priority,
