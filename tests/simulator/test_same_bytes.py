@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RECORDED = {
+    "cdma2000-download": "710050f60e7ac495",
     "cdpd-contended": "ea16e8fc48b24101",
     "clock-shift": "b1eb389ae033765b",
     "fig8-resets-vj": "acfee0205c54b5f0",
