@@ -291,6 +291,7 @@ def test_a_lost_tail_is_probed_before_the_timer_expires() -> None:
 
 
 def test_a_probe_that_repaired_the_loss_reduces_the_window_once() -> None:
+    """When something above the probe is acknowledged (RFC 8985, section 7.4.2)."""
     seen = [0]
 
     def lose_the_last(n: int, packet: Packet) -> Fate:
@@ -303,5 +304,9 @@ def test_a_probe_that_repaired_the_loss_reduces_the_window_once() -> None:
     pair.run(seconds=10)
     sender = pair.a.sender
     assert (sender.counters.timeouts, sender.counters.retransmitted_segments) == (0, 1)
-    assert sender.congestion.cwnd_bytes < 20 * 1448
     assert len(pair.received["b"]) == 20 * 1448
+    before = sender.congestion.cwnd_bytes
+    pair.a.write(bytes(1448))
+    pair.run(seconds=20)
+    assert sender.congestion.cwnd_bytes < 0.75 * before
+    assert len(pair.received["b"]) == 21 * 1448

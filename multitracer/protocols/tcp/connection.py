@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from multitracer.capture import Flag
 from multitracer.errors import LocalProtocolError
+from multitracer.protocols.tcp.linux_sender import sender_of
 from multitracer.protocols.tcp.numbering import Numbering
 from multitracer.protocols.tcp.options import DEFAULT_MSS_BYTES, Options
 from multitracer.protocols.tcp.packet import Ecn, Endpoint, Packet, Segment, sequence_length
 from multitracer.protocols.tcp.receiver import Receiver
-from multitracer.protocols.tcp.sender import Sender
 from multitracer.protocols.tcp.state import AckInfo, AnswerLimit, State
 
 _ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
@@ -49,7 +49,7 @@ class Connection:
         self.state = State.CLOSED
         self.error: str | None = None
         """Why the connection ended before its time: reset, refused, timed out, aborted."""
-        self.sender = Sender(profile, mss_bytes=DEFAULT_MSS_BYTES, sack=False)
+        self.sender = sender_of(profile, mss_bytes=DEFAULT_MSS_BYTES)
         self.receiver = Receiver(profile)
         self.options = Options(profile)
         self.numbering = Numbering(isn=isn, tick_ns=profile.timer_tick_ns)

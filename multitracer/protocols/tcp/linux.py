@@ -20,6 +20,7 @@ def as_linux(profile: TcpProfile) -> TcpProfile:
         profile,
         congestion=_LINUX.get(profile.congestion, profile.congestion),
         limited_transmit=True,
+        recovery="linux",
         tail_loss_probe=profile.sack,
         send_buffer_bytes=max(profile.send_buffer_bytes, 1 << 17),
         initial_rto_ns=NS_PER_S,

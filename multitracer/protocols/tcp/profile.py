@@ -46,6 +46,9 @@ class TcpProfile:
     """Offer explicit congestion notification (RFC 3168)."""
     limited_transmit: bool = True
     """Send new data on the first two duplicate ACKs (RFC 3042)."""
+    recovery: Literal["rfc6675", "linux"] = "rfc6675"
+    """How losses are found and repaired with SACK: by RFC 6675, or as Linux does (`linux_sender.py`): RACK,
+    proportional rate reduction, and needless reductions undone."""
     tail_loss_probe: bool = False
     """With SACK, probe the end of what is outstanding before the timer expires (RFC 8985, section 7)."""
     nagle: bool = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(slots=True, kw_only=True)  # made of every segment: frozen it takes three times as long
+@dataclass(slots=True, kw_only=True)  # made of every segment: frozen it takes 2.6 times as long
 class Transmission:
     """A part of the stream that leaves now."""
 

@@ -55,6 +55,8 @@ class SenderCounters:
     fast_retransmits: int = 0
     """Times fast or SACK recovery was entered."""
     dsacks: int = 0
+    undone: int = 0
+    """Reductions that were taken back because they were needless."""
     ecn_reductions: int = 0
     zero_window_probes: int = 0
     local_drops: int = 0
@@ -69,7 +71,7 @@ class SenderCounters:
             self.retransmitted_bytes += payload_bytes
 
 
-@dataclass(slots=True, kw_only=True)  # made of every ACK: frozen it takes three times as long
+@dataclass(slots=True, kw_only=True)  # made of every ACK: frozen it takes 2.6 times as long
 class AckInfo:
     """The fields of an arriving segment that matter to the sender, unwrapped and scaled."""
 
