@@ -209,7 +209,7 @@ def _phase_ns(quantities: Sequence[Quantity], step_ns: int) -> int:
     turn = np.exp(2j * np.pi * ((slowest.known.time_ns % step_ns) / step_ns)).mean()
     if abs(turn) < _LEAST_IN_STEP:
         return 0
-    place = np.angle(turn) / (2 * np.pi)
+    place = float(np.angle(turn)) / (2 * np.pi)
     return round((place + 0.5) % 1.0 * step_ns) % step_ns
 
 
