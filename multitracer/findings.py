@@ -124,6 +124,7 @@ NMI = Schema(
         Column("spearman", "float64", "rank correlation at this lag, -1 to 1"),
         Column("distance_correlation", "float64", "distance correlation at this lag, 0 to 1"),
         Column("conditional_nmi", "float64", "the same as nmi with the third series given; NA without one"),
+        Column("conditional_p95", "float64", "what chance alone exceeds there in 5 % of the surrogates"),
         Column("given", "U64", "name of the third series; empty without one"),
         Column("estimator", "U24", "equal-count, freedman-diaconis, miller-madow, ksg"),
         Column("normaliser", "U8", "min, max, mean, sqrt, joint; linfoot with ksg"),

@@ -55,6 +55,24 @@ def test_our_own_reckoning_holds() -> None:
     assert numbers(calibrated[5]) == pytest.approx((45.2, 49, 0.18), abs=0.3)
 
 
+def test_all_transports_meet_the_same_twenty_seeds() -> None:
+    for line in ray_page.lines_of(ray_page.TABLE):
+        assert line["seeds"] == (str(ray.SEEDS) if int(line["scenario"]) in ray.RANDOM else "1"), line
+    rates: dict[tuple[str, ...], dict[str, float]] = {}
+    for line in ray_page.lines_of(ray_page.RUNS):
+        key = line["scenario"], line["variant"], line["ssthresh"], line["seed"]
+        rates.setdefault(key, {})[line["transport"]] = float(line["kbytes_per_s"])
+    alike = ("tahoe", "reno", "newreno", "sack")
+    assert all(len({each[name] for name in alike}) == 1 for each in rates.values())
+
+    def better(scenario: str, ssthresh: str) -> int:
+        runs = [each for key, each in rates.items() if key[:3] == (scenario, "calibrated", ssthresh)]
+        return sum(each["vegas"] > each["tahoe"] for each in runs)
+
+    assert [better("3", first) for first in ("8", "16", "32")] == [20, 20, 20]
+    assert max(better("4", first) for first in ("8", "16")) == 2
+
+
 def test_the_page_says_the_numbers_of_the_paper() -> None:
     assert ray_page.PAPER["4"] == (45, 4, 2.2, 116, 183, 107)
     text = ray_page.PAGE.read_text("utf-8")

@@ -168,7 +168,9 @@ def link(command: str, values: Values) -> list[str] | None:
     parts = (values.get(name) for name in ("rssi_dbm", "bler_pct", "cell_busy_pct"))
     levels = ",".join("-" if part is None else f"{part:.1f}" for part in parts)
     channel, registered = _whole(values, "channel"), _whole(values, "registration")
-    return [f"*MTLINK: {values.get('rat', '')},{levels},{channel},{registered}"]
+    ecio = values.get("ecio_db")
+    pilot = "" if ecio is None else f",{ecio:.2f}"
+    return [f"*MTLINK: {values.get('rat', '')},{levels},{channel},{registered}{pilot}"]
 
 
 VOICES: dict[str, tuple[str, Voice]] = {

@@ -9,6 +9,7 @@ plain permutation destroys it, and takes chance for dependence. docs/statistics.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ from multitracer.tables import NA, Table
 try:
     from scipy.stats import false_discovery_control
 
-    from multitracer.analysis.statistics.binned import Binned, binned
+    from multitracer.analysis.statistics.binned import Binned, binned, stratified
     from multitracer.analysis.statistics.choices import Choices, Estimator
     from multitracer.analysis.statistics.correlations import correlation_of_distances, rank_correlation
     from multitracer.analysis.statistics.curve import by_neighbours, curve
@@ -65,8 +66,9 @@ class Dependence:
     n, bins, bins_y : ndarray of int64, shape (n_lags,)
         Common points; bins of x and of y, NA without bins.
     spearman, distance_correlation : ndarray of float64, shape (n_lags,)
-    conditional : ndarray of float64, shape (n_lags,), or None
-        NMI with the third series given; None without one.
+    conditional, conditional_p95 : ndarray of float64, shape (n_lags,), or None
+        NMI with the third series given, in bins of equal counts, and what 5 % of the surrogates of y exceed;
+        NaN where fewer than 30 points have all three; None without a third series.
     reasons : tuple of str, length n_lags
         Why a lag has no value; empty where it has one.
     peak : int or None
@@ -90,6 +92,7 @@ class Dependence:
     spearman: Array
     distance_correlation: Array
     conditional: Array | None
+    conditional_p95: Array | None
     reasons: tuple[str, ...]
     peak: int | None
     estimator: str
@@ -214,15 +217,21 @@ def _measured(blank: Dependence, grid: Grid, lags: Numbers, usable: Mask, choice
     if reason:
         return _without(blank, reason)
     at = np.flatnonzero(np.isfinite(grid.y))
-    orders = surrogate_orders(
-        grid.session[at], choices.baseline, count=choices.permutations,
+    orders = partial(
+        surrogate_orders, grid.session[at], choices.baseline, count=choices.permutations,
         block=block_length(grid.x, grid.y, grid.session), seed=choices.seed,
     )  # fmt: skip
+    if grid.given is not None:
+        parts = stratified(grid, grid.given, used, choices, least=LEAST_POINTS)
+        known = curve(parts.measure, parts.partners, parts.y, orders())
+        blank = replace(
+            blank, conditional=_spread(known.values, usable), conditional_p95=_spread(known.p95, usable)
+        )
     if choices.estimator == "ksg":
         partners = [moved(grid.x, -lag, grid.session, missing=np.nan)[at] for lag in used]
-        of = curve(by_neighbours, partners, grid.y[at], orders)
+        of = curve(by_neighbours, partners, grid.y[at], orders())
     else:
-        of = curve(bins.measure, bins.partners, bins.y, orders)
+        of = curve(bins.measure, bins.partners, bins.y, orders())
     return _filled(blank, usable, of, bins, choices)
 
 
@@ -270,7 +279,6 @@ def _filled(blank: Dependence, usable: Mask, of: Curve, bins: Binned, choices: C
         p_corrected=_spread(of.p_corrected, usable),
         bins=np.where(usable & has_bins, bins.of_x, NA),
         bins_y=np.where(usable & has_bins, bins.of_y, NA),
-        conditional=None if bins.conditional is None else _spread(bins.conditional, usable),
         peak=int(np.flatnonzero(usable)[of.peak]),
         permutations=of.permutations,
     )
@@ -300,7 +308,7 @@ def not_known(
         lag_s=np.asarray(lags) * step_s,
         nmi=missing, p95_permuted=missing, p_value=missing, p_corrected=missing,
         n=np.zeros(len(lags), dtype=np.int64), bins=none, bins_y=none,
-        spearman=missing, distance_correlation=missing, conditional=None,
+        spearman=missing, distance_correlation=missing, conditional=None, conditional_p95=None,
         reasons=(reason,) * len(lags), peak=None,
         estimator=estimator, normaliser="linfoot" if estimator == "ksg" else normaliser,
         baseline="shift", permutations=0, reason=reason,
@@ -335,6 +343,7 @@ def _rows(x: str, y: str, of: Dependence, given: str) -> Table:
     columns = {name: getattr(of, name) for name in _BY_LAG} | {
         "q_value": missing, "is_peak": peak, "reason": np.array(of.reasons),
         "conditional_nmi": missing if of.conditional is None else of.conditional,
+        "conditional_p95": missing if of.conditional_p95 is None else of.conditional_p95,
     }  # fmt: skip
     stated = {"x": x, "y": y, "given": given} | {name: getattr(of, name) for name in _FOR_ALL_LAGS}
     return Table(NMI, columns | {name: np.full(count, value) for name, value in stated.items()})

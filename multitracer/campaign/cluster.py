@@ -16,6 +16,8 @@ import asyncio
 import contextlib
 import logging
 import platform
+import signal
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,6 +52,7 @@ _SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # who is to blame is decided here, by the attempts
     "distributed.comm.timeouts.connect": "10s",
     "distributed.comm.timeouts.tcp": "30s",
+    "distributed.worker.preload": [__name__],  # `dask_setup` below
 }
 _LOST = (OSError, TimeoutError, asyncio.CancelledError)
 """What Dask raises when it cannot talk to the scheduler any more; CommClosedError is an OSError."""
@@ -58,6 +61,24 @@ _LOST = (OSError, TimeoutError, asyncio.CancelledError)
 def versions() -> dict[str, str]:
     """Return what must be the same everywhere, so that all rows are made alike."""
     return {"multitracer": __version__, "Python": platform.python_version(), "pandas": pd.__version__}
+
+
+def dask_setup(_: object) -> None:
+    """Let a worker of this machine pass over Ctrl-C, which a terminal sends it too: this program ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """Let the processes that are started within ignore Ctrl-C from their first instruction on."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def work(folder: str, tasks: list[Task]) -> list[str]:
@@ -112,15 +133,14 @@ class OnCluster:
             with Client(self.address, set_as_default=False) as client:
                 yield client
             return
-        with (
-            LocalCluster(
+        with _interrupts_ignored():
+            cluster = LocalCluster(
                 n_workers=self.jobs,
                 threads_per_worker=1,
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,
-            ) as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):
+            )
+        with cluster, Client(cluster, set_as_default=False) as client:
             yield client
 
     def _check(self, client: Client) -> None:

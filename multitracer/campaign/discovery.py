@@ -137,6 +137,11 @@ def candidates(
             yield from search.below(os.path.realpath(name), 0)
         else:
             files.append(name)
+    for name in files:
+        if os.path.exists(name) and not os.path.isfile(name):  # noqa: PTH110, PTH113
+            raise InputError(
+                f"{portable(name)}: is no file; a campaign reads folders and files, more than once"
+            )
     for each in separate_inputs(files) if files else ():
         paths = [path for point in each.points for path in point.paths] + [log.path for log in each.listed]
         candidate = Candidate(tuple(dict.fromkeys(map(os.path.realpath, paths))))

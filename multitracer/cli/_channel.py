@@ -76,7 +76,8 @@ def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
     """Return the radio of a run in virtual time, and its transfer on the radio's axis of time."""
     from multitracer.api.session import open as open_session
     from multitracer.manifest import read_manifest
-    from multitracer.scenario.channel import power_of
+    from multitracer.scenario.channel import power_of, repeated
+    from multitracer.scenario.session_folder import run_ns
 
     manifest, scenario = read_manifest(folder), folder / "scenario.toml"
     if (
@@ -89,7 +90,7 @@ def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
             f"{folder}: holds no run in virtual time; "
             "--figure channel draws a scenario, a file of `testbed channel`, or such a run"
         )
-    received = power_of(str(scenario), seed=manifest.variables.seed)
+    received = repeated(power_of(str(scenario), seed=manifest.variables.seed), run_ns(folder))
     series = open_session(str(folder)).series()
     return received._replace(name=manifest.name), _transfer(series, manifest.created_ns)
 

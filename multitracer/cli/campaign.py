@@ -12,6 +12,16 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from multitracer.campaign.run import Progress, Workers
 
+
+def _input(text: str) -> str:
+    """Return the path of an input."""
+    if text in ("", "-"):
+        raise click.BadParameter(
+            f"{text!r} is neither a folder nor a file; a campaign reads its inputs again"
+        )
+    return text
+
+
 _campaign = click.argument("campaign", metavar="CAMPAIGN", type=named)
 
 
@@ -38,7 +48,7 @@ def command() -> None:
         "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
     ),
 )
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=named)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
 @click.option(
     "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
     help="The folder of the campaign; made if it is missing.",

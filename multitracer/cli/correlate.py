@@ -125,7 +125,7 @@ def command(  # noqa: PLR0913  # each is an option
 ) -> None:
     """Find which quantity of a session tells of which, at which lag, and how surely.
 
-    Prints, for each pair, the lag with the largest normalised mutual information, what chance alone reaches,
+    Prints, for each pair, the lag at which its mutual information stands out most, what chance alone reaches,
     and the false discovery rate over all pairs. Each input is a session; several are pooled. A pair that
     cannot be compared is a row with the reason. docs/correlate.md explains the numbers.
     """

@@ -293,6 +293,7 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._page import page, text_output
     from multitracer.rig.radios import radio_of
+    from multitracer.scenario.radio import check_up
     from multitracer.simulator.comparison import compare, runs_of
 
     names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
@@ -301,6 +302,7 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     for target in (output, table):
         check_output(target, [radio])
     chosen = radio_of(radio, direction=direction, seconds=seconds, threshold_dbm=threshold)
+    check_up(chosen.scenario, seed=chosen.scenario.seed)
     plan = list(runs_of(chosen.scenario, runs, lasts_s=chosen.trace_s))
     compared = compare(plan, names, progress=counted(len(names) * len(plan)))
     show(page(), chosen, compared)

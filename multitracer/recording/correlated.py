@@ -125,7 +125,8 @@ def _compared(quantities: Sequence[_Resolved]) -> list[str]:
             continue
         first = present[0]
         unit = f"{first.unit}/s" if first.kind.is_rate else first.unit
-        sentences.append(f"{resolved.name}{f' ({unit})' if unit else ''}: {first.kind.words}")
+        source = f", from {portable(first.source)}" if first.source and len(resolved.each) == 1 else ""
+        sentences.append(f"{resolved.name}{f' ({unit})' if unit else ''}: {first.kind.words}{source}")
     return list(dict.fromkeys(sentences))
 
 

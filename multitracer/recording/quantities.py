@@ -30,7 +30,9 @@ from multitracer.analysis.series.surroundings import (
 )
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import host_of
+from multitracer.clock.sources.stalls import METHOD as STALLS
 from multitracer.errors import InputError
+from multitracer.protocols.channel_events import STREAM_BITS
 from multitracer.recording.layers import Layers, data_hosts
 from multitracer.recording.quantity_names import (
     ALIAS,
@@ -55,9 +57,15 @@ if TYPE_CHECKING:
     from multitracer.clock.session_clock import Clocks
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
-    from multitracer.tables import Array, Column
+    from multitracer.tables import Array, Column, Times
 
 _PREFIXES = {Vantage.NEAR_SENDER: "TcpSnd", Vantage.NEAR_RECEIVER: "TcpRcv", Vantage.BETWEEN: "TcpMid"}
+
+
+CIRCULAR = (
+    "its clock was found by stalls that radio and packets have in common: a lag between the two would repeat "
+    "what that assumes; what would help: clocks.jsonl with readings of both clocks"
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,11 @@ class _Rows:
     table: Table
     host: str
     source: str
+
+
+def _is_circular(clocks: Clocks, stamps: Times, source: Clock, target: Clock) -> bool:
+    """Return whether radio and packets were put onto one clock by what is to be compared."""
+    return any(relation.method == STALLS for relation in clocks.path_along(stamps, source, target))
 
 
 class Quantities:
@@ -159,11 +172,14 @@ class Quantities:
         """Return a quantity on the session's clock and in link time."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
+        source, target = Clock(quantity.host), Clock(self.home)
         candidates = [self.recording.clocks] if self.recording.clocks else []
         for clocks in (*candidates, self._thorough):
-            placement = clocks.place(quantity.time_ns, Clock(quantity.host), Clock(self.home))
+            placement = clocks.place(quantity.time_ns, source, target)
             there = placement.status != Status.UNPLACED
             if there.any():
+                if _is_circular(clocks, quantity.time_ns[there], source, target):
+                    return Missing(quantity.name, CIRCULAR)
                 bound_ns = float(np.median(placement.bound_ns[there]))
                 time_ns = np.where(there, placement.time_ns, NOT_A_TIME)
                 return self._in_link_time(replace(quantity, time_ns=time_ns, bound_ns=bound_ns))
@@ -305,7 +321,7 @@ class Quantities:
         time_ns = rows.table["time_ns"]
         timed = np.sort(time_ns[(time_ns != NOT_A_TIME) & np.isfinite(value)])
         hold_ns = longest_joined_ns(timed) if kind in (Kind.READING, Kind.STEPS, Kind.COUNTER) else None
-        hold_ns = None if table in ("tcp_segments", "rtt_samples") else hold_ns
+        hold_ns = None if table in ("tcp_segments", "rtt_samples", "link_events") else hold_ns
         quantity = Quantity(
             name, kind, time_ns, value, column.unit, hold_ns, source=rows.source, host=rows.host
         )
@@ -347,10 +363,14 @@ class Quantities:
 
     def _logged_rows(self, table: str) -> Iterator[_Rows]:
         """Yield the rows of logs: of a link's side what it sent and received, of a program each stream."""
-        layer = "link" if table == "link_frames" else "application"
+        layer = "link" if table in ("link_frames", "link_events") else "application"
         for log, logged in self.recording.tables(layer, TABLES[table].name):
             whole = logged.within(*self._bounds_ns)
-            groups = whole["sent"].astype("U8") if table == "link_frames" else _streams(whole)
+            if table == "link_events":  # the log of a fixed host has the rates of several mobiles
+                whole = whole.take(~whole.missing("rate_bps"))
+                groups = ((whole["offset_bytes"] >> STREAM_BITS) + 1).astype("U8")
+            else:
+                groups = whole["sent"].astype("U8") if table == "link_frames" else _streams(whole)
             for group in np.unique(groups).tolist():
                 yield _Rows(whole.take(groups == group), log.host, f"{portable(log.path)} {group}".strip())
 

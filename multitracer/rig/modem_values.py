@@ -38,5 +38,6 @@ def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, obje
         "bler_pct": reading.bler_percent,
         "cell_busy_pct": reading.cell_busy_percent,
         "channel": reading.channel,
+        "ecio_db": reading.ecio_db,
         "registration": int(reading.state in _REGISTERED),
     }

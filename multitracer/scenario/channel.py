@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from multitracer.channel.ray.channel import Channel
+from multitracer.channel.ray.config import MOST_STEPS
 from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.channel.switched.trace import POWER_HEADER
 from multitracer.errors import InputError, LocalProtocolError
@@ -14,7 +18,6 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.channel.ray.channel import Channel
     from multitracer.channel.ray.fades import Fades
 
 
@@ -26,6 +29,8 @@ class ReceivedPower(NamedTuple):
     threshold_dbm: float | None = None
     """None where nothing says it."""
     seed: int | None = None
+    repeats: bool = False
+    """Whether it begins again at its end, as a power trace does."""
 
     @property
     def fades(self) -> Fades | None:
@@ -70,7 +75,17 @@ def power_of(name: str, *, seed: int | None = None, threshold_dbm: float | None 
         channel = link.channel(seed=used)
     except LocalProtocolError as error:
         raise InputError(f"{scenario.name}: {error}") from error
-    return ReceivedPower(scenario.name, channel, link.threshold_dbm, used)
+    repeats = link.power is not None and link.at_end == "repeat"
+    return ReceivedPower(scenario.name, channel, link.threshold_dbm, used, repeats)
+
+
+def repeated(received: ReceivedPower, until_ns: int) -> ReceivedPower:
+    """Return the power up to a time, if it begins again before; a million steps at the most."""
+    step_ns, power_dbm = received.channel
+    steps = min(-(-until_ns // step_ns), max(MOST_STEPS, len(power_dbm)))
+    if not received.repeats or steps <= len(power_dbm):
+        return received
+    return received._replace(channel=Channel(step_ns, np.resize(power_dbm, steps)))
 
 
 def read_power(path: Path) -> ReceivedPower:

@@ -17,8 +17,10 @@ from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdpd.blocks import block_times
 from multitracer.channel.cdpd.config import CdpdConfig
 from multitracer.channel.gsm.config import LinkConfig
+from multitracer.channel.links import link_of
 from multitracer.channel.shared.frame_errors import ErrorConfig
 from multitracer.channel.switched.config import SwitchedConfig
+from multitracer.channel.switched.link import SwitchedLink
 from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
 
@@ -171,6 +173,24 @@ def under_errors(
     digest = hashlib.sha256(trace.text().encode()).hexdigest()
     source = f"{scenario.source}\n# radio: an error trace, SHA-256 {digest}, at its end {at_end}\n"
     return replace(scenario, link=changed, limit_s=limit_s, source=source), realism
+
+
+def check_up(scenario: Scenario, *, seed: int) -> None:
+    """Refuse a link that cannot be, or that is not up before the end of a run.
+
+    Raises
+    ------
+    InputError
+        If no packet could leave before `limit_s`.
+    LocalProtocolError
+        If nodes cannot be where they are, or it is never up.
+    """
+    link = link_of(scenario.link, seed=seed, script=scenario.events)
+    if isinstance(link, SwitchedLink) and link.first_up_ns >= scenario.limit_s * NS_PER_S:
+        raise InputError(
+            f"{scenario.name}: the link is not up before {link.first_up_ns / NS_PER_S:g} s, and the run ends "
+            f"after {scenario.limit_s:g} s; let it last longer, or choose a lower threshold"
+        )
 
 
 def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:

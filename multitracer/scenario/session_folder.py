@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
     from multitracer.scenario.summary import Summary
 
+LINK_NS = "link_ns"
+"""Of the variables of a run in real time: the link's time at its end."""
 FIRST_PORT = 5001
 """Of the fixed host; the nth traffic of a scenario uses the nth port from here."""
 FIRST_MOBILE_PORT = 1025
@@ -187,8 +189,14 @@ def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0)
 
 
 def run_ns(folder: Path) -> int:
-    """Return how long a run took, in link time, by its manifest; 0 if that does not say."""
+    """Return how long a run took, in link time, by its manifest; 0 if that does not say.
+
+    In real time that is noted, for collectors start before the link does and end after it.
+    """
     manifest = read_manifest(folder)
+    noted = None if manifest is None else manifest.variables.more.get(LINK_NS)
+    if isinstance(noted, int):
+        return max(0, noted)
     runs = [] if manifest is None else manifest.collectors
     ended_ns = max((run.ended_ns for run in runs if run.ended_ns is not None), default=0)
     began_ns = min((run.started_ns for run in runs if run.started_ns is not None), default=ended_ns)

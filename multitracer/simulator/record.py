@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from multitracer import __version__
-from multitracer.channel.links import link_of
 from multitracer.channel.shared.hosts import host_address
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.scenario.pilot_log import PILOT_HEADER, PILOT_LOG, has_pilot, pilot_line
+from multitracer.scenario.radio import check_up
 from multitracer.scenario.session_folder import (
     CAPTURE,
     RLPDUMP,
@@ -193,13 +193,14 @@ def record_virtual(scenario: Scenario, folder: Path, *, seed: int | None = None)
     Raises
     ------
     InputError
-        If the folder has something in it or cannot be made, or the scenario has no traffic.
+        If the folder has something in it or cannot be made, or the scenario has no traffic or a link that is
+        not up before its end.
     LocalProtocolError
         If the scenario's link cannot be; nothing is written then.
     """
     scenario.check_traffic()
     used = scenario.seed if seed is None else seed
-    link_of(scenario.link, seed=used, script=scenario.events)  # refuses what cannot be, before any folder
+    check_up(scenario, seed=used)  # before any folder
     recorder = SessionRecorder(folder, scenario, seed=used)
     try:
         run = VirtualRun(scenario, seed=used, observers=[recorder])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.tcp import Endpoint, parse_packet
 from multitracer.scenario.meters import Meters
+from multitracer.scenario.pilot_log import PILOT_HEADER, PILOT_LOG, has_pilot, pilot_line
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT, FIRST_PORT, rlp_facts
 from multitracer.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.testbed.link_logs import LinkLogs
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from multitracer.channel.gsm.link import OnAir
-    from multitracer.channel.shared.packet_link import Side
+    from multitracer.channel.shared.packet_link import RadioReading, Side
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.scenario.model import Scenario
     from multitracer.testbed.clock_error import ClockError
@@ -46,6 +47,7 @@ class Recorder(LinkLogs):
     _clocks: TextIO
     _frames: TextIO
     _segments: TextIO
+    _pilot: TextIO | None
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class Recorder(LinkLogs):
         facts = rlp_facts(scenario, speed=speed)
         super().__init__(folder, facts, captures_bytes=captures_bytes, clock_errors=clock_errors)
         self.meters = Meters(scenario)
+        self._has_pilot = has_pilot(scenario)
         for number in range(len(scenario.traffic)):
             mobile = Endpoint(addresses["mobile"], FIRST_MOBILE_PORT + number)
             self.meters.begin(number, mobile, Endpoint(addresses["fixed"], FIRST_PORT + number))
@@ -72,6 +75,9 @@ class Recorder(LinkLogs):
         self._segments = self._text("truth/segments.csv", files)
         self._frames.write(FRAMES_HEADER)
         self._segments.write(SEGMENTS_HEADER)
+        self._pilot = self._text(f"mobile/{PILOT_LOG}", files) if self._has_pilot else None
+        if self._pilot is not None:
+            self._pilot.write(PILOT_HEADER)
 
     def _text(self, name: str, files: ExitStack) -> TextIO:
         return files.enter_context((self._folder / name).open("x", encoding="utf-8", newline="\n"))
@@ -97,6 +103,11 @@ class Recorder(LinkLogs):
         self.meters.link_event(side, event)
         self._segments.writelines(self._truth.noted(side, event))
 
+    def reading(self, reading: RadioReading, *, now_ns: int) -> None:
+        """Write what the modem says of its pilot, if the link has one."""
+        if self._pilot is not None:
+            self._pilot.write(pilot_line(reading, time_ns=self._realtime_ns("mobile", now_ns)))
+
     def on_air(self, frame: OnAir) -> None:
         """Write whether a frame was lost."""
         self._frames.write(frame_line(frame))
@@ -119,8 +130,9 @@ class Recorder(LinkLogs):
 
     def _flush(self) -> None:
         super()._flush()
-        for text in (self._clocks, self._frames, self._segments):
-            text.flush()
+        for text in (self._clocks, self._frames, self._segments, self._pilot):
+            if text is not None:
+                text.flush()
 
     # --- the end ---
 

@@ -13,7 +13,9 @@ from multitracer.channel.shared.hosts import FAR, SIDES, side_of
 from multitracer.errors import InputError
 from multitracer.manifest import CollectorRun
 from multitracer.scenario.meters import TcpCounts
+from multitracer.scenario.radio import check_up
 from multitracer.scenario.session_folder import (
+    LINK_NS,
     make_folders,
     new_manifest,
     snap_bytes,
@@ -29,6 +31,7 @@ from multitracer.testbed.privileges import required
 from multitracer.testbed.record import Recorder
 from multitracer.testbed.stale import remove_stale
 from multitracer.testbed.world import RealWorld, Workload, check_link
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +92,7 @@ def run_real(
     scenario.check_traffic()
     used = scenario.seed if seed is None else seed
     check_link(scenario, used)
+    check_up(scenario, seed=used)
     _check_transports(scenario)
     privileges = required()
     for side in SIDES:
@@ -126,12 +130,14 @@ class RealTraffic(Workload):
     """When the run is over."""
     _recorder: Recorder
     _course: Course
+    _link: PacketLink
 
     def __init__(self, world: RealWorld, progress: ProgressReport) -> None:
         self.clock_errors = {"mobile": ClockError(), "fixed": ClockError.from_now(world.scenario.clock)}
         self._world = world
         self._progress = progress
         self._before: dict[Side, dict[str, int]] = {}
+        self._reading_due_ns = 0
 
     # --- before the first event ---
 
@@ -151,6 +157,7 @@ class RealTraffic(Workload):
     def start(self, link: PacketLink, undo: ExitStack) -> None:
         """Count, and start collectors and applications."""
         del undo
+        self._link = link
         world, scenario = self._world, self._world.scenario
         self._before = {side: self._count(side, "nstat_before.json") for side in SIDES}
         largest = max(scenario.profile(side).mtu_bytes for side in SIDES)  # tcpdump's buffer is small
@@ -186,6 +193,9 @@ class RealTraffic(Workload):
     def reason(self, now_ns: int) -> str:
         """Return why the run is over."""
         self._progress(self._recorder.meters.flows[0].arrived_bytes)
+        if now_ns >= self._reading_due_ns:
+            self._reading_due_ns = now_ns - now_ns % NS_PER_S + NS_PER_S
+            self._recorder.reading(self._link.reading(now_ns), now_ns=now_ns)
         return self._course.reason(now_ns)
 
     def conclude(self, link: PacketLink) -> None:
@@ -217,6 +227,7 @@ class RealTraffic(Workload):
         """Put into the variables why the run ended, and how late a slot was at most."""
         variables = self._world.manifest.variables
         variables.ended = ended
+        variables.more[LINK_NS] = self._world.ended_ns
         if lateness is not None:
             variables.more |= {
                 "real_time_priority": lateness.real_time_priority,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -92,9 +95,13 @@ def test_a_third_series_that_explains_both_leaves_nothing() -> None:
     x, y = (cause + 0.5 * chance.standard_normal(2000) for _ in range(2))
     of = _dependence(x, y, given=cause, lags=np.array([0]))
     assert of.conditional is not None
+    assert of.conditional_p95 is not None
     assert of.conditional[0] < 0.3 * of.nmi[0]
+    assert of.conditional[0] < 1.5 * of.conditional_p95[0]
     unrelated = _dependence(x, y, given=chance.standard_normal(2000), lags=np.array([0]))
     assert unrelated.conditional is not None
+    assert unrelated.conditional_p95 is not None
+    assert unrelated.conditional[0] > 10 * unrelated.conditional_p95[0]
     assert unrelated.conditional[0] > 0.9 * of.nmi[0]
     assert _dependence(x, y, lags=np.array([0])).conditional is None
 
@@ -184,6 +191,7 @@ def test_the_table_has_a_row_for_each_lag_and_one_hypothesis_for_each_pair() -> 
         ({"baseline": "none"}, "baseline: 'none' is not known"),
         ({"lags": np.array([0.5])}, "lags: no list of whole steps"),
         ({"lags": np.array([], int)}, "lags: no list of whole steps"),
+        ({"seed": -1}, "seed: -1 is below 0"),
         ({"permutations": 0}, "permutations: 0 is not 1 to "),
         ({"permutations": 10**9}, "permutations: 1000000000 is not 1 to "),
         ({"session": np.tile([1, 2], 150)}, "session: its points are apart"),
@@ -194,6 +202,15 @@ def test_options_that_cannot_be_used_are_refused(options: dict[str, object], mes
     x, y = _pair()
     with pytest.raises(InputError, match=message):
         _dependence(x, y, **options)
+
+
+def test_a_missing_extra_is_named_with_what_installs_it() -> None:
+    program = "import sys; sys.modules['scipy'] = None; import multitracer.analysis.mutual_information"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert last.endswith(
+        "InputError: statistics: scipy is not installed; pip install 'multitracer[statistics]'"
+    )
 
 
 def test_large_numbers_and_nothing_but_gaps_do_no_harm() -> None:

@@ -20,6 +20,7 @@ from multitracer.campaign.run import run
 from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import make_sessions, rows_of
+from tests.cli.program import start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,3 +111,37 @@ def test_a_cluster_of_another_version_is_refused(
         with pytest.raises(InputError, match=r"has multitracer .*, this program 0\.0\.1; install the same"):
             run([str(drives)], tmp_path / "campaign", workers=workers)
     assert not Store(tmp_path / "campaign").list(SPOOLS)
+
+
+@pytest.mark.realtime
+@pytest.mark.timeout(600)
+def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
+    drives = make_sessions(tmp_path / "drives", 60)
+    process = start(
+        ["campaign", "run", str(drives), "-o", str(tmp_path / "campaign"), "--jobs", "2"],
+        start_new_session=True,
+    )
+    while process.poll() is None and not _spooled(tmp_path / "campaign"):
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, words = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert words.splitlines()[-1] == "Error: interrupted"
+    assert "Traceback" not in words
+    deadline_s = time.monotonic() + 30
+    while _is_running(process.pid):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+
+
+def _is_running(group: int) -> bool:
+    """Return whether a process of a group is there; the system reaps orphans a moment later."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _spooled(place: Path) -> bool:
+    return place.exists() and bool(Store(place).list(SPOOLS))

@@ -192,6 +192,12 @@ def test_an_input_that_is_missing_is_refused(place: Path) -> None:
         run([str(place / "nothing")], place)
 
 
+def test_a_pipe_is_refused(place: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is no file"):
+        run([str(tmp_path / "pipe")], place)
+
+
 def test_every_file_says_what_its_columns_mean(place: Path, drives: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -178,7 +178,7 @@ def test_rlp_recovers_what_its_rounds_can(rounds: tuple[int, int, int], loss: fl
         rlp=RlpConfig(first_naks=first, second_naks=second, third_naks=third, overhead_bytes=0),
     )
     link, lost = link_of(config, seed=2), 0
-    count = 3_000
+    count = 2_000
     for number in range(count):  # a packet is a frame, and alone in it
         link.send("fixed", packet(number, 20)[:20], now_ns=number * 200 * NS_PER_MS)
         link.advance(number * 200 * NS_PER_MS)

@@ -56,7 +56,9 @@ class MarredTransfer(Transfer):
     others_until_ns: int = 0
     """What others send through the same queue meanwhile."""
     vanish: frozenset[int] = frozenset()
-    """Which packets of the data's sender do, counted from its SYN, which is 1."""
+    """Which packets of the data's sender do, counted from its SYN, which is 1 ..."""
+    is_served: bool = False
+    """... and whether the link spends its time on them before."""
     _tokens: float = field(default=15_000, init=False)
     _seen_ns: int = field(default=0, init=False)
     _count: int = field(default=0, init=False)
@@ -77,6 +79,9 @@ class MarredTransfer(Transfer):
         self._queue_others()
         self._count += 1
         if self._count in self.vanish:
+            free_ns = max(self.now_ns, self._free_ns["mobile"])
+            took_ns = len(data) * 8 * NS_PER_S // self.path.rate_bps
+            self._free_ns["mobile"] = free_ns + self.is_served * took_ns
             return True
         if self.every and self._count % self.every == 0:
             self.at(self.now_ns + self.late_ns, lambda: self._late(host, data))

@@ -61,6 +61,17 @@ def test_two_rows_of_losses_with_nothing_ahead_are_chance(tmp_path: Path, second
     assert ("random-loss" in kinds(found)) == bool(second)
 
 
+@pytest.mark.parametrize("is_served", [True, False])
+def test_what_the_link_served_before_it_was_lost_fell_to_chance(tmp_path: Path, is_served: bool) -> None:
+    """Single losses at a queue of a few packets: a managed one drops such, too, but before the link."""
+    road = replace(ROAD, rate_bps=6_000_000, delay_ns=70 * NS_PER_MS, queue_packets=1000)
+    vanish = frozenset([90, 93, 96, 99, 102, 110])
+    found = diagnosed(tmp_path, road, size=600_000, vanish=vanish, is_served=is_served)
+    assert ("random-loss" in kinds(found)) == is_served
+    assert not is_served or "as if the link had carried them" in of(found, "random-loss").sentence
+    assert "congestion-loss" not in kinds(found)
+
+
 def test_chance_is_told_beside_a_queue_that_overflows(tmp_path: Path) -> None:
     """Most losses are the queue's; some happen to packets that nothing was ahead of."""
     found = diagnosed(tmp_path, replace(ROAD, queue_packets=15, loss=0.001), size=8_000_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import multitracer as mt
-from tests.benchmarks import drive, goals
+from tests.benchmarks import drive, goals, mutual_information
 from tests.benchmarks.__main__ import table
 from tests.benchmarks.measure import cost
 from tests.benchmarks.record import Recipe, first_packets, merged, recorded
@@ -76,3 +76,7 @@ def test_the_drive_that_is_measured_holds_what_it_says(tmp_path: Path) -> None:
     assert seconds[-1] < drive.SECONDS / drive.CONNECTIONS  # one ends before the next begins
     assert len(session.radio) == len(session.position) == drive.SECONDS
     assert session.position.speed_mps.between(0, 25).all()
+
+
+def test_an_hour_of_dependence_is_measured_on_pairs_that_have_a_value() -> None:
+    cost(mutual_information.argv(points=200, variables=2, permutations=9))

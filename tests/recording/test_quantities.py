@@ -11,10 +11,11 @@ import pytest
 from multitracer.analysis.common_grid import Kind, Quantity, grid_of, on_grid
 from multitracer.errors import InputError
 from multitracer.recording.open import open_recording
-from multitracer.recording.quantities import Missing, Quantities
+from multitracer.recording.quantities import CIRCULAR, Missing, Quantities
 from multitracer.recording.quantity_names import THROUGHPUT, kind_of, labels, tables_with
 from multitracer.tables import Column
 from multitracer.units import NS_PER_S
+from tests.clock.test_logs_without_capture import capture, radio, stalls
 
 ROOT = Path(__file__).parents[2]
 DRIVE = ROOT / "sample_traces" / "rehearsed-drive"
@@ -168,3 +169,11 @@ def test_recording_in_fast_motion_is_in_link_time(call: Quantities) -> None:
         assert link.span_ns is not None
         assert link.span_ns[1] - link.span_ns[0] == pytest.approx(4 * (real.span_ns[1] - real.span_ns[0]))
         assert np.nanmedian(link.value) == pytest.approx(factor * np.nanmedian(real.value))
+
+
+def test_clock_that_was_found_by_what_is_compared_is_not_used(tmp_path: Path) -> None:
+    bad = stalls(1)
+    logs = capture(tmp_path / "a.pcap", bad), radio(tmp_path / "modem.txt", bad, ahead_s=2.4)
+    missing = Quantities(open_recording(*logs)).named("rssi_dbm")
+    assert isinstance(missing, Missing)
+    assert missing.reason == CIRCULAR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from multitracer.scenario import Scenario, load_scenario
 from multitracer.scenario.session_folder import keep_scenario
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import call, run
+from tests.testbed.running import PATIENCE_S
 
 TRAFFIC = '[[traffic]]\ndirection = "down"\nbytes = 20_000\n'
 ERRORS = "# multitracer error-trace 1\n# of a drive\n# slot_ns 20000000\n# slots 900\ndown 50 9\n"
@@ -32,6 +34,7 @@ TRACES = {
     ),
 }
 LOGS = ("mobile/tcp-0.pcap", "fixed/tcp-0.pcap", "truth/segments.csv", "summary.json")
+REAL = ("--speed", "20")
 MEASURE = ("measure", "run", "--protocol", "tcp", "--vary", "reply", "--sizes", "700", "--sessions", "2")
 
 
@@ -92,8 +95,12 @@ def test_a_measurement_does_not_go_on_over_another_trace(tmp_path: Path) -> None
 @pytest.mark.root
 def test_runs_in_real_time_keep_their_traces_too(tmp_path: Path) -> None:
     path = written(tmp_path / "from", "capacity")
-    run("testbed", "run", path, "--speed", "20", "-o", tmp_path / "run")
-    run(*MEASURE, "--over", path, "--speed", "20", "-o", tmp_path / "measured")
+    shown = run("testbed", "run", path, *REAL, "-o", tmp_path / "run", timeout=PATIENCE_S).stdout
+    took = re.search(r"the trace lasts 0\.1 s, the run took (\d+\.\d) s: the trace began (\d+) times", shown)
+    assert took is not None
+    assert float(took[1]) <= 61, "limit_s, and not what namespaces and collectors took, twenty times over"
+    assert int(took[2]) == pytest.approx(float(took[1]) / 0.09, abs=2)
+    run(*MEASURE, "--over", path, *REAL, "-o", tmp_path / "measured", timeout=PATIENCE_S)
     for name in ("run", "measured"):
         assert (tmp_path / name / "truth/traces/radio.down").read_text() == TRACES["capacity"][2]
         kept = load_scenario(str(tmp_path / name / "scenario.toml"))
@@ -106,7 +113,7 @@ def test_a_link_that_is_never_up_makes_no_folder(command: str, tmp_path: Path) -
     path = written(tmp_path, "switched")
     path.write_text(path.read_text().replace("[[traffic]]", "threshold_dbm = -50\n[[traffic]]"))
     what = ("testbed", "run", path) if command == "testbed" else (*MEASURE, "--over", path)
-    for options in (("--virtual",), ("--speed", "20")):
+    for options in (("--virtual",), REAL):
         refused = run(*what, *options, "-o", tmp_path / "run", status=1).stderr
         assert "the link is never up: at most -60.0 dBm arrive, and threshold_dbm is -50" in refused
         assert not (tmp_path / "run").exists()

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from multitracer.channel.switched.config import SwitchedConfig
 from multitracer.errors import FormatError, InputError
 from multitracer.rig.radios import radio_of
 from multitracer.scenario import Scenario, load_scenario
+from multitracer.scenario.channel import power_of, repeated
 from multitracer.scenario.radio import realism_of
 from multitracer.simulator.record import record_virtual
+from multitracer.units import NS_PER_S
 from tests.cli.program import call
 
 if TYPE_CHECKING:
@@ -81,6 +85,21 @@ def test_a_run_says_that_its_trace_is_modelled_and_how_often_it_began(uneven: Pa
     assert facts == {"steps": 15, "step_ns": 100_000_000}
     refused = call("testbed", "run", uneven, "--virtual", "--at-end", "clear", "-o", tmp_path / "x", status=1)
     assert "after a power trace comes its repetition or the end" in refused.stderr
+
+
+def test_the_figure_of_a_run_repeats_its_trace(uneven: Path, tmp_path: Path) -> None:
+    call("testbed", "run", uneven, "--virtual", "-o", tmp_path / "run")
+    uneven.with_name("power.csv").unlink()
+    call("plot", "--figure", "channel", tmp_path / "run", "-o", tmp_path / "run.json")
+    times = json.loads((tmp_path / "run.json").read_text())["data"][0]["x"]
+    drawn_s = np.frombuffer(b64decode(times["bdata"]), times["dtype"])
+    assert drawn_s.max() == pytest.approx(4, abs=0.11)
+    received = power_of(str(tmp_path / "run/scenario.toml"))
+    assert len(received.channel.power_dbm) == 15
+    longer = repeated(received, 4 * NS_PER_S).channel
+    assert longer.power_dbm.tolist() == ([-60.0] * 10 + [-90.0] * 5) * 2 + [-60.0] * 10
+    assert repeated(received, NS_PER_S) is received
+    assert len(repeated(received, 10**18).channel.power_dbm) == 1_000_000
 
 
 def test_a_power_trace_is_a_radio(uneven: Path) -> None:

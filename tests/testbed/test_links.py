@@ -39,7 +39,7 @@ direction = "down"
 bytes = {size}
 start_s = 1
 """
-SIZES = {"cdpd": 12_000, "bluetooth": 200_000, "capacity": 200_000}
+SIZES = {"cdpd": 12_000, "bluetooth": 200_000, "capacity": 200_000, "cdma2000": 60_000}
 
 
 def written(kind: str, size: int, folder: Path) -> Path:
@@ -70,6 +70,9 @@ def test_the_kernel_s_tcp_crosses_it_both_ways(kind: str, tmp_path: Path) -> Non
     assert session.warnings == []
     assert len(session.connections) == 4, "two, each at both of its ends"
     assert set(session.link_events.host) == {"mobile", "fixed"}
+    assert (folder / "mobile" / "radio.csv").exists() == (kind == "cdma2000")
+    if kind == "cdma2000":
+        assert session.table("radio", "radio")["ecio_db"].notna().all()
 
 
 @pytest.mark.root

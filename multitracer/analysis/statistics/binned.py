@@ -15,7 +15,6 @@ from multitracer.analysis.statistics.pairs import moved
 if TYPE_CHECKING:
     from multitracer.analysis.statistics.choices import Choices
     from multitracer.analysis.statistics.curve import Measure
-    from multitracer.analysis.statistics.entropy import Normaliser
     from multitracer.analysis.statistics.grid import Grid
     from multitracer.tables import Array, Numbers
 
@@ -38,8 +37,6 @@ class Binned:
     measure : Measure
     is_one_to_one : bool
         Whether, at some lag, each bin of one series goes with one bin of the other.
-    conditional : ndarray of float64, shape (n_lags,), or None
-        Normalised mutual information at each lag with the third series given.
     """
 
     of_x: int
@@ -48,7 +45,6 @@ class Binned:
     partners: list[Numbers]
     measure: Measure
     is_one_to_one: bool
-    conditional: Array | None
 
 
 def binned(grid: Grid, lags: list[int], choices: Choices, *, points: int) -> Binned:
@@ -68,26 +64,43 @@ def binned(grid: Grid, lags: list[int], choices: Choices, *, points: int) -> Bin
         partners,
         by_bins(*sizes, choices.normaliser, corrected=choices.estimator == "miller-madow"),
         bool((normalised(entropies(counts), "max") >= _ONE).any()),
-        _conditional(grid, lags, choices.normaliser),
     )
 
 
-def _conditional(grid: Grid, lags: list[int], normaliser: Normaliser) -> Array | None:
-    """Return the value at each lag with the third series given, in bins of equal counts."""
-    if grid.given is None:
-        return None
-    three = grid.x, grid.y, grid.given
+@dataclass(frozen=True, slots=True)
+class Stratified:
+    """Two series in the bins of a third one, which is taken at the time of x; as `Binned`.
+
+    Attributes
+    ----------
+    y : ndarray of int64, shape (n_held,)
+    partners : list of ndarray of int64, each of shape (n_held,)
+        Codes of the pairs of the third series and x.
+    measure : Measure
+        NaN where fewer than `least` points have all three.
+    """
+
+    y: Numbers
+    partners: list[Numbers]
+    measure: Measure
+
+
+def stratified(grid: Grid, given: Array, lags: list[int], choices: Choices, *, least: int) -> Stratified:
+    """Return the series in bins of equal counts, fewer than without a third one."""
+    three = grid.x, grid.y, given
     bins = bin_count(int(np.isfinite(np.sum(three, axis=0)).sum()), series=3)
-    x, y, given = (equal_count_codes(values, bins) for values in three)
-    both = np.where((x != MISSING) & (given != MISSING), given * bins + x, MISSING)  # one series of pairs
-    values = []
-    for lag in lags:
-        partner = moved(y, lag, grid.session, missing=MISSING)
-        held = (both != MISSING) & (partner != MISSING)
-        (counts,) = joint_counts([both[held]], partner[held][None], bins * bins, bins)
-        values.append(_value(counts.reshape(bins, bins, bins), normaliser))
-    return np.array(values)
+    x, y, z = (equal_count_codes(values, bins) for values in three)
+    both = np.where((x != MISSING) & (z != MISSING), z * bins + x, MISSING)
+    at = np.flatnonzero(np.isfinite(grid.y))
 
+    def measure(partners: list[Numbers], orders: Numbers) -> Array:
+        return np.array([value(each) for each in joint_counts(partners, orders, bins * bins, bins)])
 
-def _value(counts: Numbers, normaliser: Normaliser) -> float:
-    return float(normalised(conditional(counts), normaliser)) if counts.any() else float("nan")
+    def value(counts: Numbers) -> Array:
+        strata = counts.reshape(-1, bins, bins, bins)
+        if strata[0].sum() < least:
+            return np.full(len(strata), np.nan)
+        return normalised(conditional(strata), choices.normaliser)
+
+    partners = [moved(both, -lag, grid.session, missing=MISSING)[at] for lag in lags]
+    return Stratified(y[at], partners, measure)

@@ -41,6 +41,8 @@ class Choices:
             raise InputError("lags: no list of whole steps; name at least one")
         if not 0 < step_s < float("inf"):
             raise InputError(f"step: {step_s} is no width of a grid; name seconds above 0")
+        if self.seed < 0:
+            raise InputError(f"seed: {self.seed} is below 0; name a whole number from 0 on")
         most = _MOST_CELLS // len(lags)
         if not 1 <= self.permutations <= most:
             raise InputError(

@@ -32,7 +32,8 @@ class Entropies:
     @property
     def information(self) -> Array:
         """Mutual information, nats; never below 0."""
-        return np.maximum(self.x + self.y - self.joint, 0.0)
+        shared: Array = np.maximum(self.x + self.y - self.joint, 0.0)
+        return shared
 
 
 def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
@@ -41,7 +42,7 @@ def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
     Parameters
     ----------
     counts : ndarray of int64, shape (..., bins of x, bins of y)
-        Each table holds at least one point.
+        A table without a point has entropies of 0.
     corrected : bool
         Add the correction of Miller and Madow.
     """
@@ -59,9 +60,10 @@ def _terms(most: int) -> Array:
 
 
 def _entropy(counts: Numbers, points: Numbers, terms: Array, *, corrected: bool) -> Array:
-    entropy = np.log(points) - terms[counts].sum(-1) / points
+    held = np.maximum(points, 1)
+    entropy = np.log(held) - terms[counts].sum(-1) / held
     if corrected:
-        entropy = entropy + (np.count_nonzero(counts, axis=-1) - 1) / (2 * points)
+        entropy = entropy + (np.count_nonzero(counts, axis=-1) - 1) / (2 * held)
     return np.where(entropy < _ROUNDING, 0.0, entropy)
 
 
@@ -93,8 +95,9 @@ def conditional(counts: Numbers) -> Entropies:
 
     Parameters
     ----------
-    counts : ndarray of int64, shape (bins of the third, bins of x, bins of y)
+    counts : ndarray of int64, shape (..., bins of the third, bins of x, bins of y)
+        Each of (...) holds at least one point.
     """
-    points = counts.sum((-1, -2))
-    each, weight = entropies(counts[points > 0]), points[points > 0] / points.sum()
-    return Entropies(*((weight * part).sum() for part in (each.x, each.y, each.joint)))
+    each, points = entropies(counts), counts.sum((-1, -2))
+    weight = points / points.sum(-1, keepdims=True)
+    return Entropies(*((weight * part).sum(-1) for part in (each.x, each.y, each.joint)))

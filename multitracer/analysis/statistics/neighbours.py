@@ -33,4 +33,5 @@ def linfoot(information: Array) -> Array:
 
     Linfoot (1957), Information and Control 1. Of two normal series it is the size of their correlation.
     """
-    return np.sqrt(-np.expm1(-2 * np.asarray(information)))
+    value: Array = np.sqrt(-np.expm1(-2 * np.asarray(information)))
+    return value

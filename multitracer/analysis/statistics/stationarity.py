@@ -7,6 +7,7 @@ and Dickey (1984), with a constant and a fixed number of differences, in each se
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,8 @@ def is_random_walk(values: Array, session: Numbers) -> bool:
     tested = [value for value in each if not np.isnan(value)]
     if not tested:
         return True
-    return float(np.mean(tested)) > _MEAN - _QUANTILE * _DEVIATION / np.sqrt(len(tested))
+    least = _MEAN - _QUANTILE * _DEVIATION / math.sqrt(len(tested))
+    return float(np.mean(tested)) > least
 
 
 def _statistic(values: Array) -> float:

@@ -106,6 +106,12 @@ class SwitchedLink:
         return self._agenda.next_ns
 
     @property
+    def first_up_ns(self) -> int:
+        """When the power first reaches the threshold."""
+        above = self.channel.power_dbm >= self.config.threshold_dbm
+        return int(above.argmax()) * self.channel.step_ns
+
+    @property
     def is_up(self) -> bool:
         """Whether the power is above the threshold, no blackout goes on, and no trace is over."""
         return self._is_above and not self._outages and not self.is_dropped

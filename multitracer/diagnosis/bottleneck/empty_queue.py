@@ -75,7 +75,7 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     lost, delays = case.lost, None if case.is_link_logged else _delays(case)
     if delays is None or len(lost) < _LEAST_RUNS:
         return None
-    lost = lost[_is_repaired(case, lost) & ~_is_too_large(case, lost)]
+    lost = repaired_losses(case)
     if len(lost) < _LEAST_RUNS:
         return None
     run = np.cumsum(np.append(0, np.diff(lost) > 1))
@@ -100,18 +100,18 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     least = _least_runs((last - first)[few & (waited <= limit_ns)]) if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
-    return Losses(lost[few[run]], waited[few], _rank(delays, waited[few]), longest_ns)
+    return Losses(lost[few[run]], waited[few], place_among(delays, waited[few]), longest_ns)
 
 
-def _rank(delays: Delays, waited: Array) -> Array:
-    """Return the place of waits among all, 0 to 1."""
+def place_among(delays: Delays, waited: Array) -> Array:
+    """Return the place of waits (ns) among all of `delays`: float64, 0 to 1, shape (n,)."""
     return np.searchsorted(np.sort(delays.queue_ns), waited) / len(delays.queue_ns)
 
 
 def _far(delays: Delays, waited: Array, longest_ns: float) -> Array:
     """Return which waits are far from the longest; none if they are alike, as at another full queue."""
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
-    far &= _rank(delays, waited) <= _CHANCE_RANK
+    far &= place_among(delays, waited) <= _CHANCE_RANK
     return _unless_alike(waited, far)
 
 
@@ -131,6 +131,12 @@ def _is_steady(case: Case) -> bool:
         return False
     middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
     return bool(middle.max() <= _STEADY * middle.min())
+
+
+def repaired_losses(case: Case) -> Array:
+    """Return the places in `case.segments` of what was lost, sent again, and not too large: int64."""
+    lost = case.lost
+    return np.asarray(lost[_is_repaired(case, lost) & ~_is_too_large(case, lost)])
 
 
 def _is_repaired(case: Case, place: Array) -> Array:
@@ -199,7 +205,7 @@ def _longer_ns(case: Case, delays: Delays, place: Array) -> Array:
 def _is_below(delays: Delays, waited: Array, longer_ns: Array | float) -> Array:
     """Return which waits are far shorter than a longer one that came through."""
     far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
-    return np.asarray(far & (_rank(delays, waited) <= _BELOW_RANK))
+    return np.asarray(far & (place_among(delays, waited) <= _BELOW_RANK))
 
 
 def _has_fewer_ahead(case: Case, delays: Delays, place: Array) -> Array:

@@ -56,7 +56,7 @@ class WorkOfOthers(NamedTuple):
     """What was others' of it."""
 
 
-class _Waits(NamedTuple):
+class Waits(NamedTuple):
     """What each segment waited beyond our own, in times of the link for a segment."""
 
     beyond: Array
@@ -69,7 +69,7 @@ def work_of_others(case: Case) -> WorkOfOthers | None:
     delays, gaps = case.delays, arrival_gaps(case)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    return beside_ours(delays, _own_ns(gaps))
+    return beside_ours(delays, own_time_ns(gaps))
 
 
 def beside_ours(delays: Delays, own_ns: float) -> WorkOfOthers | None:
@@ -84,7 +84,7 @@ def beside_ours(delays: Delays, own_ns: float) -> WorkOfOthers | None:
     """
     if len(delays.time_ns) <= _PIECE * _LEAST_PIECES:
         return None
-    waits = _waits(delays, own_ns)
+    waits = waits_beyond_ours(delays, own_ns)
     shared = _shared_pieces(waits)
     if shared is None or not _is_of_packets(waits):
         return None
@@ -97,20 +97,21 @@ def beside_ours(delays: Delays, own_ns: float) -> WorkOfOthers | None:
     return WorkOfOthers(time[:, _PIECE // 2], row[:, _PIECE // 2], took_ns, others_ns[shared])
 
 
-def _own_ns(gaps: Gaps) -> float:
+def own_time_ns(gaps: Gaps) -> float:
     """Return the link's own time for a segment: of those known to have waited, if they are enough."""
     queued = gaps.gap_ns[gaps.queued]
     return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
 
 
-def _waits(delays: Delays, own_ns: float) -> _Waits:
+def waits_beyond_ours(delays: Delays, own_ns: float) -> Waits:
+    """Return what each segment but the first waited for others: float64, in link times for a segment."""
     wait_ns = delays.queue_ns.astype(np.float64)
     left_ns = np.maximum(0, wait_ns[:-1] + own_ns - np.diff(delays.time_ns))
     known = np.diff(delays.place) == 1
-    return _Waits(np.where(known, (wait_ns[1:] - left_ns) / own_ns, 0), known)
+    return Waits(np.where(known, (wait_ns[1:] - left_ns) / own_ns, 0), known)
 
 
-def _shared_pieces(waits: _Waits) -> Array | None:
+def _shared_pieces(waits: Waits) -> Array | None:
     """Return which pieces others shared; None unless some did not, and few were shared as a whole."""
     known = in_pieces(waits.known, _PIECE)
     beyond = in_pieces(waits.beyond, _PIECE)
@@ -123,7 +124,7 @@ def _shared_pieces(waits: _Waits) -> Array | None:
     return shared if (part[shared] > _WHOLE).mean() <= _WHOLE_PIECES else None
 
 
-def _is_of_packets(waits: _Waits) -> bool:
+def _is_of_packets(waits: Waits) -> bool:
     """Return whether the waits are of whole segments, of some of ours only, and never less than our own."""
     beyond = waits.beyond[waits.known]
     large = beyond[beyond >= _LARGE]

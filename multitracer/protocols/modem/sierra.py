@@ -117,7 +117,10 @@ def mtbusy(fields: Fields) -> list[Reading]:
 
 
 def mtlink(fields: Fields) -> list[Reading]:
-    """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel."""
+    """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel.
+
+    Then comes Ec/Io in dB, only where the link has a pilot.
+    """
     return [
         reported(
             rat=fields.text(0, most=8),
@@ -126,6 +129,7 @@ def mtlink(fields: Fields) -> list[Reading]:
             cell_busy_pct=fields.real(3, 0.0, 100.0),
             channel=fields.integer(4, 0),
             registration=fields.integer(5, 0, 1),
+            ecio_db=fields.real(6, -60.0, 0.0),
         )
     ]
 

@@ -1,4 +1,4 @@
-"""Packets were lost though no queue was full: the link itself loses them, such as a radio or a bad cable."""
+"""Packets were lost and no queue dropped them: the link itself loses them, such as a radio or a bad cable."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.bottleneck.behind_queue import lost_behind_queue
 from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
 from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
 from multitracer.diagnosis.packets.losses import rounds
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 KIND = "random-loss"
 HELP = "A better signal, cable or port; a congestion control that does not slow down for each loss (BBR)."
+_SERVED = (
+    "{count:,} packets ({share:.2%}) were lost behind the queue: what came next had waited as if the link "
+    "had carried them, too."
+)
 _LEAST_ROUNDS = 5
 """From the first loss to the last: a slow start that overshoots a short queue loses for two or three ..."""
 _DEEP_NS = 5 * NS_PER_MS
@@ -30,18 +35,21 @@ _HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
-    lost = _by_chance(case)
+    lost, served = _by_chance(case), lost_behind_queue(case)
     seen = case.limited.seen
-    if lost is None or (seen is not None and seen.policer is not None) or is_suspected(case.carried):
+    is_policed = seen is not None and seen.policer is not None
+    if (lost is None and served is None) or is_policed or is_suspected(case.carried):
         return
-    sentence = (
-        "{count:,} packets ({share:.2%}) were lost though no queue was full: those before them had waited "
-        f"{lost.waited_s:.4f} s only."
-    )
-    yield loss_finding(case, KIND, lost, sentence)
+    if lost is not None and (served is None or len(served.place) <= len(lost.place)):
+        what = "{count:,} packets ({share:.2%}) were lost though no queue was full: "
+        why = f"those before them had waited {lost.waited_s:.4f} s only."
+        yield loss_finding(case, KIND, lost, what + why)
+    elif served is not None:
+        yield loss_finding(case, KIND, served, _SERVED)
 
 
 def _by_chance(case: Case) -> Losses | None:
+    """Return all losses if their waits show chance, else those with next to nothing ahead."""
     lost = losses_of(case)
     lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(case)
     if lost is None:
