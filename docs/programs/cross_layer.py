@@ -106,8 +106,8 @@ class Watched:
         }
 
     def _assigned(self) -> Row:
-        end_ns = self._run.world.now_ns
-        means = (self._rates.mean_bps(is_down=way, end_ns=end_ns) for way in (True, False))
+        mobiles, until_ns = len(self._run.scenario.hosts) - 1, self._run.world.now_ns
+        means = (self._rates.mean_bps(mobiles, is_down=way, until_ns=until_ns) for way in (True, False))
         return dict(
             zip(("assigned_kbps", "assigned_up_kbps"), (mean and mean / 1000 for mean in means), strict=True)
         )

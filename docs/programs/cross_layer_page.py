@@ -39,6 +39,7 @@ _TOGETHER = (
 )  # fmt: skip
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "window": (*_ONE, _ASSIGNED),
+    "bursts": (*_ONE, _ASSIGNED),
     "options": _ONE,
     "oscillation": _ONE,
     "load": _TOGETHER,

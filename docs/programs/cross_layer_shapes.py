@@ -64,9 +64,17 @@ def _shown(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.0f}" for value in values)
 
 
-def _rises_with_window(runs_of: RunsOf) -> Judgement:
-    rates = middles(runs_of("window"), SACK, WINDOWS_KB, "kbps")
-    return is_rising(rates), f"{_shown(rates)} kb/s at {_shown(WINDOWS_KB)} KB"
+_BELOW_KB = tuple(window for window in WINDOWS_KB if window < _BUFFER_KB)
+_FROM_BUFFER_KB = WINDOWS_KB[len(_BELOW_KB) - 1 :]
+"""The windows below the buffer, and those from the last of these on."""
+
+
+def _rises_over(windows_kb: Sequence[float]) -> Callable[[RunsOf], Judgement]:
+    def judge(runs_of: RunsOf) -> Judgement:
+        rates = middles(runs_of("window"), SACK, windows_kb, "kbps")
+        return is_rising(rates), f"{_shown(rates)} kb/s at {_shown(windows_kb)} KB"
+
+    return judge
 
 
 def _losses_rise(runs_of: RunsOf) -> Judgement:
@@ -155,7 +163,12 @@ def _value(row: dict[str, str]) -> float:
 
 
 SHAPES = (
-    Shape("window", "throughput rises with the window (figure 5, left)", _rises_with_window),
+    Shape(
+        "window",
+        "throughput rises with the window (figure 5, left): below the buffer",
+        _rises_over(_BELOW_KB),
+    ),
+    Shape("beyond", "... and above it", _rises_over(_FROM_BUFFER_KB)),
     Shape("losses", "losses rise with the window (figure 5, right)", _losses_rise),
     Shape("flatten", "losses flatten above 35 KB", _losses_flatten),
     Shape("radio", "below the buffer all losses are the radio's", _radio_losses_only_below),

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from multitracer.channel.cdma2000.mean_rate import mean_rate_bps
 from multitracer.channel.shared.hosts import FIXED
 from multitracer.protocols.channel_events import RateAssigned
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.simulator.observer import Observer
-from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.channel.shared.hosts import HostName
@@ -59,30 +59,20 @@ class Losses(Observer):
 
 
 class Rates(Observer):
-    """The mean rate over time that mobiles were assigned, as a log of the radio shows it."""
+    """The mean rates over time that mobiles were assigned, as a log of the radio shows them."""
 
     def __init__(self) -> None:
-        self._bits: dict[bool, float] = {True: 0.0, False: 0.0}
-        self._began_ns: dict[tuple[bool, int], int] = {}
-        self._present: dict[tuple[bool, int], tuple[int, int]] = {}
+        self._assigned: dict[bool, list[LinkEvent]] = {True: [], False: []}
+        """By whether they are for data to the mobiles."""
 
     def link_event(self, host: HostName, event: LinkEvent) -> None:
         """Take a rate that holds from now on."""
-        if not isinstance(event, RateAssigned):
-            return
-        channel = host == FIXED, event.offset_bytes
-        self._began_ns.setdefault(channel, event.time_ns)
-        self._close(channel, event.time_ns)
-        self._present[channel] = event.time_ns, event.rate_bps
+        if isinstance(event, RateAssigned):
+            self._assigned[host == FIXED].append(event)
 
-    def _close(self, channel: tuple[bool, int], now_ns: int) -> None:
-        since_ns, rate_bps = self._present.get(channel, (now_ns, 0))
-        self._bits[channel[0]] += rate_bps * (now_ns - since_ns) / NS_PER_S
-
-    def mean_bps(self, *, is_down: bool, end_ns: int) -> float | None:
-        """Return the mean rate of a direction until the run's end; None without one. Ask once."""
-        channels = [channel for channel in self._began_ns if channel[0] == is_down]
-        for channel in channels:
-            self._close(channel, end_ns)
-        lasted_s = sum(end_ns - self._began_ns[channel] for channel in channels) / NS_PER_S
-        return self._bits[is_down] / lasted_s if lasted_s else None
+    def mean_bps(self, mobiles: int, *, is_down: bool, until_ns: int) -> float | None:
+        """Return the mean over the mobiles of a direction's mean rate, in bit/s; None without any."""
+        events = self._assigned[is_down]
+        means = (mean_rate_bps(events, until_ns=until_ns, mobile=each + 1) for each in range(mobiles))
+        known = [each for each in means if each is not None]
+        return sum(known) / len(known) if known else None
