@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,9 @@ from multitracer.campaign.query import query
 from multitracer.campaign.schemas import TABLES
 from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
 from multitracer.errors import InputError
-from multitracer.words import printable
+from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
-    import os
-
     from multitracer.tables import Row
 
 _MOST_SHOWN = 10
@@ -126,7 +125,8 @@ _SESSIONS = "SELECT session, name, path FROM sessions ORDER BY session"
 
 def _session(catalogue: Catalogue, name: str) -> str:
     rows = query(catalogue, _SESSIONS).to_pylist()
-    fitting = [row for row in rows if name in (row["session"], row["name"], row["path"])]
+    path = portable(os.path.realpath(name))
+    fitting = [row for row in rows if name in (row["session"], row["name"]) or path == row["path"]]
     fitting = fitting or [row for row in rows if name and row["session"].startswith(name)]
     if len(fitting) != 1:
         raise InputError(f"{catalogue.store.name}: {_which(name, fitting)}")

@@ -155,6 +155,14 @@ def test_forget_takes_a_session_out_and_a_run_reads_it_again(tmp_path: Path) -> 
     assert run([str(drives)], place).done == 1
 
 
+def test_forget_takes_a_path_as_the_user_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drives, place = make_sessions(tmp_path / "drives", 2), tmp_path / "campaign"
+    run([str(drives)], place)
+    monkeypatch.chdir(drives / "car0")
+    call("campaign", "forget", place, "day000")
+    assert query(Catalogue(place), "SELECT name FROM sessions").to_pylist() == [{"name": "drive 1"}]
+
+
 @pytest.mark.parametrize(
     ("name", "reason"), [("nobody", "has no session"), ("drive", "2 sessions are called")]
 )

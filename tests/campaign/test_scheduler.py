@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 SESSIONS = 24
 WORKERS = 3
-TTL_S = 4
+TTL_S = 10
 """After which a silent worker counts as dead; `OnCluster` takes 30 s for its own."""
-WITHIN_S = 240.0
+WITHIN_S = 280.0
 
 
 class Cluster:

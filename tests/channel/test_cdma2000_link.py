@@ -194,7 +194,8 @@ def test_a_hole_is_filled_or_given_up_and_what_is_behind_it_waits() -> None:
     assert {each.attempts for each in naks} == {1, 2, 3}
     assert given_up
     assert all(each.attempts == 3 for each in given_up)
-    assert len(seen.of("mobile", PppDamaged)) == seen.sent["fixed"] - len(seen.packets["mobile"])
+    damaged = len(seen.of("mobile", PppDamaged))
+    assert damaged == seen.sent["fixed"] - len(seen.packets["mobile"]) > 0
     again = [each for each in seen.of("fixed", PieceSent) if each.attempts > 1]
     assert again
     assert {each.cause for each in again} == {"nak"}
