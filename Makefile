@@ -85,7 +85,7 @@ replay: debian $(VENV)/.developer  ## make docs/replay.md: eight transports over
 ray: $(VENV)/.developer  ## make Table I of paper 002 and its remedies: TCP over a ray-traced radio in virtual time (some minutes)
 	$(IN_VENV) docs.programs.ray
 
-cross-layer: debian $(VENV)/.developer  ## make the sweeps of paper 003 that docs/cross_layer lacks, over cdma2000 in virtual time (ten minutes); pictures, tables
+cross-layer: debian $(VENV)/.developer  ## make the sweeps of paper 003 that docs/cross_layer lacks, over cdma2000 in virtual time (some minutes); pictures, tables
 	$(IN_VENV) docs.programs.cross_layer run
 	$(IN_VENV) docs.programs.cross_layer nmi
 	$(IN_VENV) docs.programs.cross_layer draw
