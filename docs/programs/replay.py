@@ -62,7 +62,7 @@ def write_runs() -> None:
                 for outcome in each.outcomes
             ]
             print(name, each.transport, flush=True)  # noqa: T201  # a program that runs for minutes
-    _write(RUNS, ("radio", "transport", "seed", *MEASURES), rows)
+    write(RUNS, ("radio", "transport", "seed", *MEASURES), rows)
 
 
 def upload(congestion: str) -> Scenario:
@@ -91,14 +91,15 @@ def write_kernel() -> None:
                 variables = json.loads((folder / "manifest.json").read_text())["variables"]
             rows.append([congestion, "kernel", *_reached(real), variables["latest_slot_ms"]])
     header = ("congestion", "time", "goodput_bytes_per_s", "retransmissions", "timeouts", "latest_slot_ms")
-    _write(KERNEL, header, rows)
+    write(KERNEL, header, rows)
 
 
 def _reached(summary: Summary) -> tuple[float | None, int, int]:
     return summary.goodput_bytes_per_s, summary.tcp_retransmissions, summary.tcp_timeouts
 
 
-def _write(path: Path, header: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
+def write(path: Path, header: tuple[str, ...], rows: Sequence[Sequence[object]]) -> None:
+    """Write lines of one of the files."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream, lineterminator="\n")

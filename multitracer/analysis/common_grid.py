@@ -38,6 +38,9 @@ MOST_BINS = 200_000
 """Two days of seconds; the statistics of more need minutes. Not measured."""
 _LATE = 0.95
 """A logger that is asked each second answers each 1.00 to 1.05 s: bins of 1 s, not of 2. Not measured."""
+_LEAST_IN_STEP = (
+    0.5  # resultant length, 1: all readings at one place of their bins, 0: anywhere; not measured
+)
 _LEAST_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the seconds of a drive
 
 
@@ -165,7 +168,8 @@ def grid_of(quantities: Sequence[Quantity], step_ns: int, *, margin_ns: int = 0)
     quantities : sequence of Quantity
         At least one.
     step_ns : int
-        Width of the bins, > 0. Their edges are multiples of it since 1970, so that all grids of it agree.
+        Width of the bins, > 0. Their edges lie between the readings of the slowest quantity, lest one that is
+        a little early leaves its bin empty and doubles the next.
     margin_ns : int
         How far the grid goes beyond the common time on each side, for lags.
 
@@ -182,14 +186,31 @@ def grid_of(quantities: Sequence[Quantity], step_ns: int, *, margin_ns: int = 0)
     first, last = max(begin for begin, _ in spans), min(end for _, end in spans)
     if last < first:
         return None, f"{' and '.join(each.name for each in quantities)} have no time in common"
-    low = max(first - margin_ns, min(begin for begin, _ in spans)) // step_ns
-    high = min(last + margin_ns, max(end for _, end in spans)) // step_ns
+    phase_ns = _phase_ns(quantities, step_ns)
+    low = (max(first - margin_ns, min(begin for begin, _ in spans)) - phase_ns) // step_ns
+    high = (min(last + margin_ns, max(end for _, end in spans)) - phase_ns) // step_ns
     if high - low + 1 > MOST_BINS:
         return None, (
             f"the common time has {high - low + 1:,} bins of {step_ns / NS_PER_S:g} s, at most {MOST_BINS:,} "
             "can be compared; choose wider bins or a part of the time"
         )
-    return Grid(int(low) * step_ns, step_ns, int(high - low) + 1), ""
+    return Grid(int(low) * step_ns + phase_ns, step_ns, int(high - low) + 1), ""
+
+
+def _phase_ns(quantities: Sequence[Quantity], step_ns: int) -> int:
+    """Return how far the edges lie behind multiples of a width: half a bin from where readings usually lie.
+
+    0 if there is no such place, as of a logger whose interval is not quite that of the bins.
+    """
+    readings = [each for each in quantities if each.kind is Kind.READING]
+    if not readings:
+        return 0
+    slowest = max(readings, key=lambda each: each.usual_ns)
+    turn = np.exp(2j * np.pi * ((slowest.known.time_ns % step_ns) / step_ns)).mean()
+    if abs(turn) < _LEAST_IN_STEP:
+        return 0
+    place = float(np.angle(turn)) / (2 * np.pi)
+    return round((place + 0.5) % 1.0 * step_ns) % step_ns
 
 
 def on_grid(quantity: Quantity, grid: Grid) -> Array:

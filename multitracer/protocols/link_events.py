@@ -323,5 +323,5 @@ def event_name(kind: type) -> str:
 
 LINK_EVENTS: dict[str, type] = {event_name(kind): kind for kind in LinkEvent.__args__}
 """Every event class by the name that the log gives it."""
-EVENT_NAMES: dict[type, str] = {kind: name for name, kind in LINK_EVENTS.items()}
+EVENT_NAMES: dict[type[LinkEvent], str] = {kind: name for name, kind in LINK_EVENTS.items()}
 """The name of every event class, for each line of a log."""

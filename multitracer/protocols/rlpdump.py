@@ -34,6 +34,8 @@ MARK = "rlpdump 1"
 APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
 """Header and status octet of an information frame; in the longer ones a count may follow."""
+_FACTS = {kind: kind._fields[2:] for kind in EVENT_NAMES}
+"""Names of what follows time and slot in every event."""
 _DELIVERED = "delivered"
 """The fate that is not written down, because it is that of nearly every frame."""
 
@@ -48,7 +50,10 @@ def words(facts: Mapping[str, Fact | None]) -> str:
     LocalProtocolError
         If a value holds a space or a control character.
     """
-    parts = [f"{key}={value}" for key, value in facts.items() if value is not None and value != ""]
+    return _joined([f"{key}={value}" for key, value in facts.items() if value is not None and value != ""])
+
+
+def _joined(parts: list[str]) -> str:
     text = " ".join(parts)
     if not text.isprintable() or text.count(" ") != max(0, len(parts) - 1):
         raise LocalProtocolError(f"rlpdump: {parts} hold spaces or control characters; leave them out")
@@ -114,9 +119,12 @@ class RlpdumpWriter:
         return packet_block(packet[:-cut], time_ns=time_ns, comment=comment, original_bytes=len(packet))
 
     def _line(self, event: LinkEvent, time_ns: int) -> bytes:
-        named = zip(event._fields[2:], event[2:], strict=True)
-        facts = {name: value for name, value in named if not isinstance(value, bytes)}
-        text = f"{EVENT_NAMES[type(event)]} {words(facts)}".rstrip()
+        kind = type(event)
+        parts = [EVENT_NAMES[kind]]
+        for name, value in zip(_FACTS[kind], event[2:], strict=True):
+            if value is not None and value != "" and not isinstance(value, bytes):
+                parts.append(f"{name}={value}")
+        text = _joined(parts)
         line = log_line(text, time_ns=time_ns, process="rlpdump", subsystem=self._side)
         packet = encode(GsmtapType.LOG, line, uplink=self._sends_up, frame_number=event.tick)
         return packet_block(packet, time_ns=time_ns)

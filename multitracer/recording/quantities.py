@@ -32,6 +32,7 @@ from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import host_of
 from multitracer.clock.sources.stalls import METHOD as STALLS
 from multitracer.errors import InputError
+from multitracer.protocols.channel_events import STREAM_BITS
 from multitracer.recording.layers import Layers, data_hosts
 from multitracer.recording.quantity_names import (
     ALIAS,
@@ -320,7 +321,7 @@ class Quantities:
         time_ns = rows.table["time_ns"]
         timed = np.sort(time_ns[(time_ns != NOT_A_TIME) & np.isfinite(value)])
         hold_ns = longest_joined_ns(timed) if kind in (Kind.READING, Kind.STEPS, Kind.COUNTER) else None
-        hold_ns = None if table in ("tcp_segments", "rtt_samples") else hold_ns
+        hold_ns = None if table in ("tcp_segments", "rtt_samples", "link_events") else hold_ns
         quantity = Quantity(
             name, kind, time_ns, value, column.unit, hold_ns, source=rows.source, host=rows.host
         )
@@ -362,10 +363,14 @@ class Quantities:
 
     def _logged_rows(self, table: str) -> Iterator[_Rows]:
         """Yield the rows of logs: of a link's side what it sent and received, of a program each stream."""
-        layer = "link" if table == "link_frames" else "application"
+        layer = "link" if table in ("link_frames", "link_events") else "application"
         for log, logged in self.recording.tables(layer, TABLES[table].name):
             whole = logged.within(*self._bounds_ns)
-            groups = whole["sent"].astype("U8") if table == "link_frames" else _streams(whole)
+            if table == "link_events":  # the log of a fixed host has the rates of several mobiles
+                whole = whole.take(~whole.missing("rate_bps"))
+                groups = ((whole["offset_bytes"] >> STREAM_BITS) + 1).astype("U8")
+            else:
+                groups = whole["sent"].astype("U8") if table == "link_frames" else _streams(whole)
             for group in np.unique(groups).tolist():
                 yield _Rows(whole.take(groups == group), log.host, f"{portable(log.path)} {group}".strip())
 

@@ -15,7 +15,7 @@ from multitracer.analysis.common_grid import Kind
 from multitracer.analysis.series.surroundings import GPS_POSITION, GPS_SPEED, RADIO_SERIES
 from multitracer.application import APPLICATION_RATE, PINGS
 from multitracer.errors import InputError
-from multitracer.link import LINK_FRAMES
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.radio import POSITION, RADIO
 from multitracer.sender import TCP_STATE
 from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS
@@ -33,7 +33,8 @@ THROUGHPUT = ("TcpSnd_goodput", "Tcp_goodput", "TcpMid_goodput", "TcpRcv_goodput
 TABLES = {
     schema.name: schema
     for schema in (
-        RADIO, POSITION, TCP_STATE, TCP_SEGMENTS, RTT_SAMPLES, LINK_FRAMES, APPLICATION_RATE, PINGS,
+        RADIO, POSITION, TCP_STATE, TCP_SEGMENTS, RTT_SAMPLES, LINK_FRAMES, LINK_EVENTS, APPLICATION_RATE,
+        PINGS,
     )
 }  # fmt: skip
 """The tables whose columns are quantities over time."""
@@ -66,6 +67,8 @@ _NAMES = {
 """Columns whose numbers have no order, or start anew: a mean of them is none."""
 _AMOUNTS = {"payload_bytes", "new_bytes", "bytes", "received_bytes"}
 _COUNTERS = {"busy_ns", "rwnd_limited_ns", "sndbuf_limited_ns"}
+ASSIGNED = {"rate_bps", "queue_bytes"}
+"""Columns of LINK_EVENTS that say something over time: the rate that a channel has until the next one."""
 _STEPS = {"flight_bytes", "flight_sack_bytes", "window_bytes"}
 _NEAREST = 4
 _LONGEST = 80
@@ -76,6 +79,8 @@ def kind_of(table: str, column: Column) -> Kind | None:
     """Return what the rows of a column are; None for times, texts and numbers that are names."""
     if np.dtype(column.dtype).kind not in "iuf" or column.is_time or column.name in _NAMES:
         return None
+    if table == LINK_EVENTS.name:
+        return Kind.STEPS if column.name in ASSIGNED else None
     if column.name in _AMOUNTS:
         return Kind.AMOUNTS
     if column.name.startswith("total_") or column.name in _COUNTERS:

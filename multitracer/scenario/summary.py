@@ -234,8 +234,8 @@ class TransferMeter:
         sent_ns = self._timed.pop(ack, None)
         if sent_ns is not None:
             self.max_rtt_ns = max(self.max_rtt_ns or 0, now_ns - sent_ns)
-        for end in [end for end in self._timed if end < ack]:
-            del self._timed[end]
+        while self._timed and (first := next(iter(self._timed))) < ack:
+            del self._timed[first]  # they ascend
 
     def at_receiver(self, packet: Packet, *, now_ns: int) -> None:
         """Take a packet that reached the data receiver's interface."""

@@ -38,7 +38,8 @@ class HostClock:
 
     def realtime_ns(self, now_ns: int) -> int:
         """Return CLOCK_REALTIME at a time of the run."""
-        return EPOCH_NS + self.offset_ns + self._elapsed_ns(now_ns)
+        elapsed_ns = self._elapsed_ns(now_ns) if self.skew_ppm else now_ns
+        return EPOCH_NS + self.offset_ns + elapsed_ns
 
     def reading(self, now_ns: int) -> dict[str, int]:
         """Return both clocks as a collector reads them together."""

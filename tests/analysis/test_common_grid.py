@@ -98,6 +98,15 @@ def test_grid_is_the_common_time_and_its_edges_agree_with_those_of_others() -> N
     assert grid == (15 * NS_PER_S, NS_PER_S, 51)
 
 
+def test_readings_that_are_a_little_early_or_late_leave_no_bin_empty() -> None:
+    jitter = np.random.default_rng(1).uniform(-0.2, 0.2, 300)
+    of = quantity(Kind.READING, [(1000 + at + late, at) for at, late in enumerate(jitter)], hold_s=5)
+    grid, _ = grid_of([of], NS_PER_S)
+    assert grid is not None
+    assert np.isfinite(on_grid(of, grid)[:300]).all()
+    assert grid.origin_ns == pytest.approx(999.5 * NS_PER_S, abs=0.05 * NS_PER_S)
+
+
 @pytest.mark.parametrize(
     ("points", "words"),
     [

@@ -178,7 +178,7 @@ def test_rlp_recovers_what_its_rounds_can(rounds: tuple[int, int, int], loss: fl
         rlp=RlpConfig(first_naks=first, second_naks=second, third_naks=third, overhead_bytes=0),
     )
     link, lost = link_of(config, seed=2), 0
-    count = 3_000
+    count = 2_000
     for number in range(count):  # a packet is a frame, and alone in it
         link.send("fixed", packet(number, 20)[:20], now_ns=number * 200 * NS_PER_MS)
         link.advance(number * 200 * NS_PER_MS)
@@ -194,7 +194,8 @@ def test_a_hole_is_filled_or_given_up_and_what_is_behind_it_waits() -> None:
     assert {each.attempts for each in naks} == {1, 2, 3}
     assert given_up
     assert all(each.attempts == 3 for each in given_up)
-    assert len(seen.of("mobile", PppDamaged)) == seen.sent["fixed"] - len(seen.packets["mobile"])
+    damaged = len(seen.of("mobile", PppDamaged))
+    assert damaged == seen.sent["fixed"] - len(seen.packets["mobile"]) > 0
     again = [each for each in seen.of("fixed", PieceSent) if each.attempts > 1]
     assert again
     assert {each.cause for each in again} == {"nak"}

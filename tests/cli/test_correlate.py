@@ -79,4 +79,4 @@ def test_part_of_the_time_has_fewer_points() -> None:
         for window in ((), ("--from", "20", "--to", "110"))
     )
     assert part["n"] is not None
-    assert 80 <= part["n"] <= 90 < whole["n"]
+    assert 75 <= part["n"] <= 90 < whole["n"]

@@ -109,6 +109,18 @@ def test_a_lost_retransmission_is_found_by_what_was_sent_after_it() -> None:
     assert plain.a.sender.counters.timeouts == 1
 
 
+def test_a_hole_before_the_last_segment_is_repaired_without_the_timer() -> None:
+    """One SACK above it, FIN and all: it is lost when a quarter of the round trip is over (RFC 8985, 6.2)."""
+    pair = Pair(client=LINUX, fate=losing({98: 1}))
+    pair.run(seconds=1)
+    pair.a.write(bytes(100 * MSS))
+    pair.a.close()
+    pair.run(seconds=30)
+    counters = pair.a.sender.counters
+    assert len(pair.received["b"]) == 100 * MSS
+    assert (counters.timeouts, counters.retransmitted_segments) == (0, 1)
+
+
 def test_a_reduction_lets_out_one_segment_for_two_that_arrive() -> None:
     """RFC 6937: in the round trip after the loss 19 of 20 arrive, and ten leave instead."""
     pair = sent_over(replace(limited(LINUX), congestion="linux-reno"), {40: 1})

@@ -105,8 +105,8 @@ def test_the_radio_of_a_transaction_is_the_one_that_the_link_had(
     truth: dict[int, RadioReading] = {}
     answer = CdpdLink.reading
 
-    def noted(self: CdpdLink, now_ns: int) -> RadioReading:
-        truth[now_ns] = answer(self, now_ns)
+    def noted(self: CdpdLink, now_ns: int, *, host: str) -> RadioReading:
+        truth[now_ns] = answer(self, now_ns, host=host)
         return truth[now_ns]
 
     monkeypatch.setattr(CdpdLink, "reading", noted)

@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 import multitracer as mt
+from multitracer.analysis.common_grid import Quantity
 from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdma2000.mean_rate import mean_rate_bps
 from multitracer.protocols.channel_events import STREAM_BITS, RateAssigned
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import read_recording
+from multitracer.recording.quantities import Quantities
 from multitracer.scenario import Traffic, load_scenario
 from multitracer.simulator.observer import Observer
 from multitracer.simulator.record import record_virtual
@@ -104,6 +108,14 @@ def test_the_fixed_host_s_log_tells_whose_rate_it_is(recorded: Path) -> None:
     assert set(mobiles.tolist()) == set(range(MOBILES))
     assert {9_600, 153_600} <= set(given["rate_bps"].tolist()) <= {9_600, 19_200, 38_400, 76_800, 153_600}
     assert given["queue_bytes"].max() > 10_000
+
+
+def test_correlate_finds_the_assigned_rate_and_the_pilot(recorded: Path) -> None:
+    quantities = Quantities(read_recording(find_inputs(str(recorded))))
+    for name in ("rate_bps", "link_events.queue_bytes", "ecio_db"):
+        quantity = quantities.named(name)
+        assert isinstance(quantity, Quantity), quantity
+        assert np.count_nonzero(np.isfinite(quantity.value)) > 10
 
 
 def test_a_run_is_the_same_with_the_same_seed(tmp_path: Path) -> None:

@@ -93,6 +93,8 @@ class PacketQueue(ABC):
 
     def incidents(self) -> list[Incident]:
         """Return the drops and marks since the last call."""
+        if not self._incidents:  # asked for every packet
+            return []
         happened, self._incidents = self._incidents, []
         return happened
 

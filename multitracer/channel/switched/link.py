@@ -236,7 +236,8 @@ class SwitchedLink:
 
     def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at one end since the last call, in order."""
-        return self._journals[one_of_two(host)].events()
+        journal = self._journals.get(host)  # type: ignore[call-overload]  # asked after every event
+        return (journal or self._journals[one_of_two(host)]).events()
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the received power; after the end of one that is not repeated that of its last step."""

@@ -135,10 +135,10 @@ def _beyond_around(case: Case, delays: Delays, waits: Waits, lost: Array, runs: 
     return float(np.mean(np.abs(waits.beyond[near]) >= _LARGE))
 
 
-def _bound(served: int, told: int, by_chance: float) -> float:
-    """Return the most probable that `served` of `told` or more are by chance (Chernoff's bound)."""
-    part = served / told if told else 0.0
+def _bound(served: int, runs: int, by_chance: float) -> float:
+    """Return Chernoff's bound: with no higher probability so many of the runs seem served by chance."""
+    part = served / runs if runs else 0.0
     if part <= by_chance:
         return 1.0
     other = (1 - part) * np.log((1 - part) / (1 - by_chance)) if part < 1 else 0.0
-    return float(np.exp(-told * (part * np.log(part / by_chance) + other)))
+    return float(np.exp(-runs * (part * np.log(part / by_chance) + other)))

@@ -20,6 +20,8 @@ _SMALL_BYTES = 536
 _LEAST_TRIES = 3  # full segments that vanished: chance seldom takes three in a row. Not measured
 _LEAST_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
 _LEAST_LOST = 5  # full segments, none through, where both captures show each. Not measured
+_LEAST_LATER = 2
+"""Of them, lost when smaller ones came through again: then it was no outage that had ended. Not measured"""
 LEAST_SMALLER = 20
 """Smaller segments after it that were answered, without one of full size."""
 _BY_CHANCE = 0.02
@@ -33,7 +35,8 @@ def mtu_holes(case: Case) -> list[DeadTime]:
 
     Either one ended with a smaller copy, and nothing of full size was sent in what came through after it
     (black-hole detection of RFC 4821); or no segment of full size ever came through, from the first one on,
-    right after smaller packets had; or both captures show that smaller ones passed meanwhile.
+    right after smaller packets had; or both captures show that smaller ones passed meanwhile, or that larger
+    ones were lost also later, when smaller ones passed.
     """
     dead_times = case.dead_times
     if not dead_times:
@@ -58,7 +61,8 @@ def _is_hole(case: Case, dead: DeadTime, full: int) -> bool:
     vanished = payload[dead.tries[: dead.failed]] >= full
     if full <= _SMALL_BYTES or np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
         return False
-    if vanished.all() and (_none_ever(case, dead, full) or _smaller_passed(case, dead, full)):
+    ways = (_none_ever, _smaller_passed, _larger_lost_after)
+    if vanished.all() and any(is_shown(case, dead, full) for is_shown in ways):
         return True
     return dead.answer != NA and dead.failed >= _LEAST_TRIES and _smaller_after(case, dead, full)
 
@@ -84,6 +88,29 @@ def _smaller_passed(case: Case, dead: DeadTime, full: int) -> bool:
     passed, lost = (since & (pairs.table["outcome"] == which) for which in (Outcome.MATCHED, Outcome.LOST))
     smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
     return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _LEAST_LOST)
+
+
+def _larger_lost_after(case: Case, dead: DeadTime, full: int) -> bool:
+    """Return whether both captures show that what is larger than all that came was lost, also later.
+
+    Others may be lost meanwhile, to a full queue or by chance. A sender that looks for the size that passes
+    sends larger segments now and then (RFC 4821).
+    """
+    pairs, table = case.transfer.data_pairs, case.transfer.sender
+    if pairs is None:
+        return False
+    sent = np.maximum(pairs.sent, 0)
+    since = (pairs.sent != NA) & (table["time_ns"][sent] >= dead.begin_ns)
+    later = since & (table["time_ns"][sent] >= dead.end_ns)
+    outcome, payload = pairs.table["outcome"], table["payload_bytes"][sent]
+    passed = outcome == Outcome.MATCHED
+    most = int(payload[since & passed].max(initial=0))
+    if most >= full or np.any(since & (outcome == Outcome.RECUT)):
+        return False
+    larger = (outcome == Outcome.LOST) & (payload > most)
+    is_later = np.count_nonzero(later & larger) >= _LEAST_LATER
+    is_passed = np.count_nonzero(later & passed & (payload > 0)) >= LEAST_SMALLER
+    return bool(is_later and is_passed and np.count_nonzero(since & larger) >= _LEAST_LOST)
 
 
 def _none_ever(case: Case, dead: DeadTime, full: int) -> bool:

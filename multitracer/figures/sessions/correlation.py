@@ -79,15 +79,15 @@ def _shown(table: Table) -> Array:
 
 def _notes(table: Table) -> list[Props]:
     """Return the words in each field of the matrix."""
-    notes = []
+    notes: list[Props] = []
     for row in _shown(table).tolist():
         value, lag_s, q_value = (float(table[name][row]) for name in ("nmi", "lag_s", "q_value"))
         text = "–" if np.isnan(value) else f"{value:.2f} at {lag_s:+g} s"
-        bold = q_value <= LEVEL
-        notes.append(
-            {"x": str(table["x"][row]), "y": str(table["y"][row]), "text": f"<b>{text}</b>" if bold else text,
-             "font": {"color": "#1c2430" if not value > _DARK else "#ffffff", "size": 11}}
-        )  # fmt: skip
+        note: Props = {"x": str(table["x"][row]), "y": str(table["y"][row]), "text": text}
+        if not np.isnan(value):  # on a field, whatever the theme; else on the figure's own ground
+            note["text"] = f"<b>{text}</b>" if q_value <= LEVEL else text
+            note["font"] = {"color": "#ffffff" if value > _DARK else "#1c2430", "size": 11}
+        notes.append(note)
     return notes
 
 

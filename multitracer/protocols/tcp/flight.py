@@ -31,6 +31,8 @@ class Sent:
     """Its retransmission is under way (TCPCB_SACKED_RETRANS)."""
     was_resent: bool = False
     """It was ever sent again (TCPCB_EVER_RETRANS)."""
+    has_fin: bool = False
+    """Its last unit is a FIN, which a receiver need not report in its blocks."""
 
 
 @dataclass(slots=True)
@@ -80,9 +82,14 @@ class Flight:
 
     # --- what leaves ---
 
-    def add(self, seq: int, end: int, now_ns: int) -> None:
+    def add(self, seq: int, end: int, now_ns: int, *, fin: bool = False) -> None:
         """Add a new segment that leaves now."""
-        self._segments.append(Sent(seq, end, now_ns))
+        self._segments.append(Sent(seq, end, now_ns, has_fin=fin))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something arrived since losses were looked for."""
+        return self._has_news
 
     def take_back(self, seq: int) -> None:
         """Undo that the segment from `seq` left: a new one is unsent, of an old one the copy."""
@@ -140,7 +147,7 @@ class Flight:
         """Mark what SACK blocks hold."""
         news, blocks = Arrived(), sorted(blocks)
         for segment in self._segments if blocks else ():
-            first, end = segment.seq, segment.end
+            first, end = segment.seq, segment.end - segment.has_fin
             if segment.is_sacked or not any(left <= first < end <= right for left, right in blocks):
                 continue
             self._forget(segment)

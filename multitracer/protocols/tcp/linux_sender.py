@@ -86,7 +86,7 @@ class LinuxSender(Sender):
 
     def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
         if self.sack and segment.seq >= self.snd_nxt and not segment.syn:
-            self._flight.add(segment.seq, segment.end, now_ns)
+            self._flight.add(segment.seq, segment.end, now_ns, fin=segment.fin)
         if self.ca_state is CaState.RECOVERY:
             self._left += 1
         return super()._sent(segment, now_ns)
@@ -285,6 +285,8 @@ class LinuxSender(Sender):
 
     def _detect(self, now_ns: int, *, again: bool = False) -> bool:
         """Mark what RACK calls lost; return whether a retransmission was."""
+        if not (again or self._flight.has_news):
+            return False
         is_aggressive = self.ca_state in _REDUCING or self._flight.sacked >= DUP_THRESH
         window_ns = min((self.rto.smallest_ns or 0) // 4, (self.rto.srtt_ns or 0) // 8)
         lost_again, self._reorder_ns = self._flight.detect_losses(

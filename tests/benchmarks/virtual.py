@@ -1,0 +1,121 @@
+"""What a run in virtual time costs: `python -m tests.benchmarks.virtual` measures this alone.
+
+Processor time of what `testbed run NAME --virtual` does, its logs included, without the start of the
+interpreter. A run over 9.6 kbit/s is measured over two links: one with an event for each packet, and a GSM
+data call, which has a frame each way every 20 ms, so that its cost does not fall with the traffic.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.channel.ray.channel import channel_of
+from multitracer.channel.switched.config import SwitchedConfig
+from multitracer.scenario import load_scenario
+from multitracer.simulator.record import record_virtual
+from tests.benchmarks import goals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from multitracer.scenario import Scenario
+
+RAYS = tuple(f"ray-{number}" for number in range(1, 6))
+MOST_S, MOST_POWER_S = 0.5, 0.2
+"""For 20 s of a ray scenario, and for its received power alone (issue 20)."""
+LEAST_FAST, LEAST_SLOW = 40, 1_000
+"""Times as fast as the link: at 2 Mbit/s, and at 9.6 kbit/s (issue 20)."""
+LEAST_CALL = 300
+"""Of a data call, where the 100 frames of a second have their price (ours)."""
+_SLOW_BITS_PER_S = 9_600
+_SLOW_S = 600.0
+
+
+def virtual_time(_: object = None, *, runs: int) -> Iterator[goals.Row]:
+    """CPU time of the ray scenarios, of their received power, and how much faster than the link it is."""
+    for name in RAYS:
+        scenario = load_scenario(name)
+        seconds = _recorded_s(scenario, runs=runs)
+        yield _row("`testbed run --virtual`, 20 s, CPU", name, seconds, MOST_S)
+        yield _row("received power of 20 s, CPU", name, _power_s(scenario, runs=runs), MOST_POWER_S)
+    fast = load_scenario("ray-1")
+    yield _factor("2 Mbit/s", "ray-1", fast, LEAST_FAST, runs=runs)
+    assert isinstance(fast.link, SwitchedConfig)
+    slow = replace(fast, link=replace(fast.link, bits_per_s=_SLOW_BITS_PER_S, threshold_dbm=-200.0))
+    slow = replace(slow, limit_s=_SLOW_S)
+    yield _factor("9.6 kbit/s by packets", "ray-1, always up", slow, LEAST_SLOW, runs=runs)
+    call = load_scenario("clean-bulk")
+    yield _factor("9.6 kbit/s by frames", "clean-bulk", call, LEAST_CALL, runs=runs)
+
+
+def _row(what: str, on: str, seconds: float, at_most: float) -> goals.Row:
+    return goals.Row(
+        what, on, f"{seconds:.2f} s", "", f"{seconds:.2f} s", f"≤ {at_most} s", seconds <= at_most
+    )
+
+
+def _factor(rate: str, on: str, scenario: Scenario, at_least: int, *, runs: int) -> goals.Row:
+    lasted_s = _lasted_s(scenario)
+    seconds = _recorded_s(scenario, runs=runs)
+    times = lasted_s / seconds
+    return goals.Row(
+        f"time of the link / CPU, {rate}", on, f"{seconds:.2f} s", f"{lasted_s:.0f} s",
+        f"{times:,.0f} ×", f"≥ {at_least:,} ×", times >= at_least,
+    )  # fmt: skip
+
+
+def _lasted_s(scenario: Scenario) -> float:
+    """Return how long the link was simulated."""
+    with tempfile.TemporaryDirectory() as folder:
+        summary = record_virtual(scenario, Path(folder) / "run")
+    (flow,) = summary.flows
+    assert flow.rate_bps, f"{scenario.title}: nothing arrived"
+    sent_s = flow.delivered_bytes * 8 / flow.rate_bps
+    return flow.start_s + sent_s
+
+
+def _recorded_s(scenario: Scenario, *, runs: int) -> float:
+    def recorded() -> None:
+        channel_of.cache_clear()
+        with tempfile.TemporaryDirectory() as folder:
+            record_virtual(scenario, Path(folder) / "run")
+
+    return _median_s(recorded, runs=runs)
+
+
+def _power_s(scenario: Scenario, *, runs: int) -> float:
+    config = scenario.link
+    assert isinstance(config, SwitchedConfig)
+
+    def computed() -> None:
+        channel_of.cache_clear()
+        channel_of(config.ray, seed=scenario.seed)
+
+    return _median_s(computed, runs=runs)
+
+
+def _median_s(work: Callable[[], object], *, runs: int) -> float:
+    """Return the processor time of some work that was done once before."""
+    work()
+    costs_s = []
+    for _ in range(runs):
+        began_s = time.process_time()
+        work()
+        costs_s.append(time.process_time() - began_s)
+    return statistics.median(costs_s)
+
+
+ALL: tuple[goals.Goal, ...] = (virtual_time,)
+
+
+if __name__ == "__main__":
+    for each in virtual_time(runs=5):
+        cells = (each.what, each.on, each.ours, each.peer, each.result, each.goal, each.met)
+        sys.stdout.write(f"| {' | '.join(map(str, cells))} |\n")
+        sys.stdout.flush()
