@@ -45,7 +45,6 @@ REFUSED = (
     "SET GLOBAL threads = 64",
     "SET enable_external_access = true",
     "SET lock_configuration = false",
-    "PRAGMA enable_profiling",
     "SET profiling_output = '{file}'",
     "SET log_query_path = '{file}'",
     "CREATE SECRET (TYPE s3)",
