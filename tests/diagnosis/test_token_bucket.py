@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.packets.policing import is_even
 from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
 
 RATE, PACKET = 250_000.0, 1500.0
@@ -75,3 +76,19 @@ def test_no_bucket_explains_what_chance_dropped(seed: int) -> None:
 def test_losses_in_a_row_are_no_evidence() -> None:
     times = np.arange(20) / 100
     assert bucket(Stream(times, np.full(20, PACKET), np.ones(20, bool))) is None
+
+
+def test_a_paced_sender_that_always_loses_shows_an_even_bucket() -> None:
+    """It leaves few stretches without a loss, as BBR does."""
+    stream, _ = policed(np.arange(1500) * PACKET / RATE / 1.15, 10 * PACKET)
+    found = bucket(stream)
+    assert found is None or found.stretches < 5
+    assert is_even(stream)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_chance_leaves_no_even_bucket(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    times = np.arange(1500) * PACKET / RATE
+    lost = chance.random(len(times)) < 0.05
+    assert not is_even(Stream(times, np.full(len(times), PACKET), lost))

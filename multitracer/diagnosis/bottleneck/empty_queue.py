@@ -95,7 +95,8 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
         few |= _far(delays, waited, longest_ns)
         if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
-            few |= _most_ns(case, delays, lost[first], lost[last - 1]) <= _NOT_FULL * longest_ns
+            most_ns = _most_ns(case, delays, lost[first], lost[last - 1])
+            few |= _unless_alike(waited, most_ns <= _NOT_FULL * longest_ns)
     few &= ~may_be_full(delays, lost[first], case.carried.sent_ns[lost[first]])
     least = _least_runs((last - first)[few & (waited <= limit_ns)]) if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):

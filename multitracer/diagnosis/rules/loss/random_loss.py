@@ -11,6 +11,7 @@ from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
 from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
 from multitracer.diagnosis.packets.losses import rounds
 from multitracer.diagnosis.packets.policing import is_suspected
+from multitracer.diagnosis.silences.mtu_hole import mtu_holes
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
-    lost, served = _by_chance(case), lost_behind_queue(case)
+    lost, served = (_unless_probes(case, each) for each in (_by_chance(case), lost_behind_queue(case)))
     seen = case.limited.seen
     is_policed = seen is not None and seen.policer is not None
     if (lost is None and served is None) or is_policed or is_suspected(case.carried):
@@ -57,3 +58,16 @@ def _by_chance(case: Case) -> Losses | None:
     high_ns = float(np.quantile(lost.queue_ns, _HIGH))
     is_deep = lost.longest_ns >= _DEEP_NS or lost.longest_ns >= max(_NOISE_NS, _DEEPER * high_ns)
     return lost if is_deep or rounds(case.carried, lost.place) >= _LEAST_ROUNDS else None
+
+
+def _unless_probes(case: Case, lost: Losses | None) -> Losses | None:
+    """Return the losses; None where a sender tried out sizes after a hole of the path's MTU, and lost these.
+
+    Such a size is lost as often as it arrives, and the path lost it for its size (RFC 4821, section 7).
+    """
+    if lost is None or next(iter(mtu_holes(case)), None) is None:
+        return lost
+    sizes, closes = case.segments.payload_bytes, case.segments.closes
+    size, times = np.unique(sizes[lost.place], return_counts=True)
+    arrived = np.array([np.count_nonzero(closes & (sizes == each)) for each in size])
+    return None if (arrived <= times).all() else lost
