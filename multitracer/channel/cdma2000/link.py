@@ -16,13 +16,13 @@ from multitracer.channel.cdma2000.member import Member, Shared
 from multitracer.channel.cdma2000.rates import FRAME_NS
 from multitracer.channel.cdma2000.supplemental import Scheduler
 from multitracer.channel.shared.event_log import SideJournal
-from multitracer.channel.shared.hosts import FIXED, SIDES, host_address, host_names
+from multitracer.channel.shared.hosts import FIXED, SIDES, host_names
 from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.mobiles import Mobiles
 from multitracer.channel.shared.outages import STATES, Outages
 from multitracer.channel.shared.packet_link import Delivery
 from multitracer.channel.shared.scheduler import Agenda
 from multitracer.channel.shared.script import Script
-from multitracer.errors import LocalProtocolError
 from multitracer.protocols.channel_events import OutageEnded, OutageStarted
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from multitracer.protocols.link_events import LinkEvent
 
 _KINDS = {"fade", "drop", "blackout"}
-_DESTINATION = slice(16, 20)
-"""Of an IPv4 header."""
 
 
 class Cdma2000Link:
@@ -65,7 +63,7 @@ class Cdma2000Link:
         self._journal = SideJournal(FRAME_NS)
         self._outages = Outages([], agenda=self._agenda, seed=self._seed, changed=self._outage)
         self._members = {host: self._member(number, host) for number, host in enumerate(self.hosts[:-1], 1)}
-        self._by_address = {host_address(host): member for host, member in self._members.items()}
+        self._mobiles = Mobiles(self._members)
         self._schedulers = {
             "fixed": Scheduler(config.forward, config.errors, has_codes=True),
             "mobile": Scheduler(config.reverse, config.errors, has_codes=False),
@@ -101,7 +99,7 @@ class Cdma2000Link:
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Offer a host's IP packet; False if the mobile's queue refused it and reports that."""
-        member = None if host == FIXED else self._named(host)
+        member = None if host == FIXED else self._mobiles.named(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
@@ -109,26 +107,13 @@ class Cdma2000Link:
             taken = member.offer("mobile", packet, now_ns)
             self._wake(now_ns)
             return taken
-        member = self._addressed(packet)
+        member = self._mobiles.addressed(packet)
         if member is not None:
             self._over_wire(member, packet, now_ns)
             return True
         facts = ip_facts(packet)
         self._journal.add(PacketDropped, now_ns, 0, len(packet), facts.ip_id, facts.seq, "no-route")
         return True
-
-    def _named(self, host: HostName) -> Member:
-        member = self._members.get(host)
-        if member is None:
-            choice = f"mobile-1 to mobile-{len(self._members)}" if len(self._members) > 1 else "mobile"
-            raise LocalProtocolError(f"this link has no host {host}; choose {choice}, or fixed")
-        return member
-
-    def _addressed(self, packet: bytes) -> Member | None:
-        """Return the mobile to which a packet goes; the only one gets all."""
-        if len(self._members) == 1:
-            return next(iter(self._members.values()))
-        return self._by_address.get(packet[_DESTINATION])
 
     def _over_wire(self, member: Member, packet: bytes, now_ns: int) -> None:
         """Carry a packet of the fixed host to the buffer of a mobile."""
@@ -201,10 +186,10 @@ class Cdma2000Link:
 
     def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
-        return self._journal.events() if host == FIXED else self._named(host).journal.events()
+        return self._journal.events() if host == FIXED else self._mobiles.named(host).journal.events()
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the answer of a mobile's modem, by default the first one's."""
         kind = self._outages.kind
         state = "connected" if kind is None else STATES[kind]
-        return self._named(host or self.hosts[0]).reading(now_ns, state=state)
+        return self._mobiles.named(host or self.hosts[0]).reading(now_ns, state=state)

@@ -21,13 +21,13 @@ from multitracer.channel.cdpd.forward_channel import ForwardChannel
 from multitracer.channel.cdpd.member import Member, Shared
 from multitracer.channel.cdpd.other_users import Cell
 from multitracer.channel.shared.event_log import SideJournal
-from multitracer.channel.shared.hosts import FIXED, host_address, host_names
+from multitracer.channel.shared.hosts import FIXED, host_names
 from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.mobiles import Mobiles
 from multitracer.channel.shared.outages import STATES, Chance, Outages
 from multitracer.channel.shared.packet_link import Delivery
 from multitracer.channel.shared.scheduler import Agenda
 from multitracer.channel.shared.script import Script
-from multitracer.errors import LocalProtocolError
 from multitracer.protocols.channel_events import OutageEnded, OutageStarted
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 _AMPS_CHANNELS = range(1, 800)
 _KINDS = {"fade", "drop", "hop", "ejection", "blackout"}
-_DESTINATION = slice(16, 20)
-"""Of an IPv4 header."""
 
 
 class CdpdLink:
@@ -73,7 +71,7 @@ class CdpdLink:
         self._journal, self._hops = shared.journal, shared.hops
         self._members = self._joined(shared)
         self._journals = {FIXED: self._journal} | {h: m.journal for h, m in self._members.items()}
-        self._by_address = {host_address(host): member for host, member in self._members.items()}
+        self._mobiles = Mobiles(self._members)
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
 
     # --- parts ---
@@ -130,32 +128,19 @@ class CdpdLink:
 
     def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
         """Offer a host's IP packet; False if the modem's queue refused it and reports that."""
-        member = None if host == FIXED else self._member(host)
+        member = None if host == FIXED else self._mobiles.named(host)
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
         if member is not None:
             return member.send_up(packet, now_ns)
-        member = self._addressed(packet)
+        member = self._mobiles.addressed(packet)
         if member is not None:
             member.send_down(packet, now_ns)
             return True
         facts = ip_facts(packet)
         self._journal.add(PacketDropped, now_ns, 0, len(packet), facts.ip_id, facts.seq, "no-route")
         return True
-
-    def _member(self, host: HostName) -> Member:
-        member = self._members.get(host)
-        if member is None:
-            choice = f"mobile-1 to mobile-{len(self._members)}" if len(self._members) > 1 else "mobile"
-            raise LocalProtocolError(f"this link has no host {host}; choose {choice}, or fixed")
-        return member
-
-    def _addressed(self, packet: bytes) -> Member | None:
-        """Return the mobile to which a packet goes; the only one gets all."""
-        if len(self._members) == 1:
-            return next(iter(self._members.values()))
-        return self._by_address.get(packet[_DESTINATION])
 
     def advance(self, now_ns: int) -> list[Delivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
@@ -194,7 +179,7 @@ class CdpdLink:
     def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
         journal = self._journals.get(host)  # asked for each host after each event: 31 times in a full cell
-        return journal.events() if journal is not None else self._member(host).journal.events()
+        return journal.events() if journal is not None else self._mobiles.named(host).journal.events()
 
     def radio(self, now_ns: int) -> ErrorTrace | None:
         """Return which blocks the radio has destroyed up to now; None for several mobiles or no blocks."""
@@ -205,4 +190,4 @@ class CdpdLink:
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the answer of a mobile's modem, by default the first one's."""
-        return self._member(host or self.hosts[0]).reading(now_ns, self._channel)
+        return self._mobiles.named(host or self.hosts[0]).reading(now_ns, self._channel)
