@@ -11,7 +11,7 @@ import click
 from multitracer.cli._options import FiniteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from multitracer.measure.journal import Journal
     from multitracer.measure.plan import Plan
@@ -95,15 +95,22 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
     return function
 
 
-def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progress: Progress) -> Journal:
-    """Do the remaining transactions of a plan over a modelled link."""
+def measure_over(
+    chosen: Over,
+    plan: Plan,
+    folder: Path,
+    options: Options,
+    progress: Progress,
+    changes: Mapping[str, object] | None = None,
+) -> Journal:
+    """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
     from multitracer.channel.links import link_of
     from multitracer.rig.profiles import with_tcp_profile
     from multitracer.scenario import load_scenario, read_error_trace
     from multitracer.scenario.radio import realism_of, under_errors
 
     assert chosen.over is not None
-    scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
+    scenario = with_tcp_profile(load_scenario(chosen.over, changes), chosen.tcp_profile)
     if chosen.trace is not None:
         trace, at_end = read_error_trace(chosen.trace), chosen.at_end or "clear"
         scenario, radio = under_errors(scenario, trace, path=str(chosen.trace), at_end=at_end)
