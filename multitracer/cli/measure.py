@@ -10,6 +10,8 @@ import click
 
 from multitracer.cli._options import FiniteRange, debug_option, examples
 from multitracer.cli._over import Over, over_options
+from multitracer.errors import InputError
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +206,81 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     click.echo(f"written to {folder}")
 
 
+@command.command(
+    "plan",
+    epilog=examples(
+        "multitracer measure plan drive.csv --protocol tcp --vary reply --dry-run",
+        "multitracer measure plan drive.toml --server fixed.example:5100 --at location=campus -o CAMPAIGN",
+        "multitracer measure plan drive.toml --over cdpd --virtual -o CAMPAIGN",
+    ),
+)
+@click.argument("table", metavar="TABLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="What carries the messages."
+)
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
+@click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message is of the size stated.")
+@click.option(
+    "--sessions", type=click.IntRange(min=1), metavar="N", help="Transactions for each tuple. Default: 100."
+)
+@click.option(
+    "--repetitions", type=click.IntRange(min=1), metavar="N",
+    help="How often each tuple is measured. Default: 1.",
+)  # fmt: skip
+@click.option(
+    "--at", "levels", multiple=True, callback=_labels, metavar="VARIABLE=LEVEL",
+    help="A level that holds now: measure only its tuples; repeatable.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print the order, and measure nothing.")
+@click.option(
+    "-o", "--output", "folder", metavar="CAMPAIGN", type=click.Path(file_okay=False, path_type=Path),
+    help="The campaign: new, or of this plan, which then continues.",
+)  # fmt: skip
+@over_options
+@_centaurus_options
+@debug_option
+def plan(
+    table: Path,
+    folder: Path | None,
+    levels: dict[str, str],
+    *,
+    dry_run: bool,
+    server: str | None,
+    **chosen: Any,
+) -> None:
+    """Measure all combinations of variables, in random order, into a campaign.
+
+    TABLE holds the variables and their levels: CSV, a column for each variable with its levels below its
+    name, or TOML (docs/measuring.md). A tuple is one combination; it becomes a session, whose labels are its
+    levels. protocol, vary, size, sessions, connection, timeout_s, over, tcp_profile and keys such as
+    link.cell.busy_percent are set by the program. Any other variable is yours: go there, and name its level
+    with --at.
+
+    Repetitions are blocks: each has every tuple once. The same command continues a plan that was ended,
+    however that was. --seed is that of the order and of the link's random numbers; its default is 1.
+    """
+    from dataclasses import fields, replace
+
+    from multitracer.cli._plan import PlanRun, is_modelled
+    from multitracer.measure.variables import parse_product
+    from multitracer.scenario.library import small_text
+
+    link = Over(**{each.name: chosen.pop(each.name) for each in fields(Over)})
+    stated = {name: chosen.pop(name) for name in ("protocol", "vary", "sessions", "repetitions")}
+    stated |= {"server": server, "over": link.over, "seed": link.seed, "tcp_profile": link.tcp_profile}
+    product = parse_product(small_text(table), path=str(table), more=stated)
+    replace(link, over="" if is_modelled(product) else None, seed=None).check(server)
+    planned = PlanRun(product, folder or Path(), link, levels, _options(**chosen))
+    if dry_run:
+        planned.show_order()
+        return
+    if folder is None:
+        raise click.UsageError("give -o CAMPAIGN, or --dry-run")
+    planned.check()
+    if failures := planned.measure():
+        raise InputError(f"{count(len(failures), 'tuple')} could not be measured, the first {failures[0]}")
+
+
 def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan:
     from dataclasses import replace
 
@@ -224,7 +301,6 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
 
 
 def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:
-    from multitracer.errors import InputError
     from multitracer.measure.transports import Options
     from multitracer.protocols.centaurus import Extension
 
