@@ -183,12 +183,18 @@ class _Run:
         self._spooled: list[str] = []
         self._bytes = 0
         self._arrivals: Arrivals | None = None
+        self._suspected: set[str] = set()
+        """Attempts that a run left which was killed."""
+        self._waiting: set[str] = set()
+        """Keys of sessions that have not come home whole."""
         self.progress = Progress()
 
     def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> Progress:
         """Do it."""
         self._go_on()
-        self._round(list(self._tasks(inputs, retry=retry)), workers)
+        tasks = list(self._tasks(inputs, retry=retry))
+        self._forget_suspects(tasks)
+        self._round(tasks, workers)
         return self.progress
 
     def watch(self, inputs: list[str], workers: Workers, *, retry: bool) -> Progress:
@@ -199,17 +205,21 @@ class _Run:
         while not self._stop(pause_s):
             began_s = time.monotonic()
             tasks = self._complete(inputs, is_first=is_first, retry=retry and is_first)
-            pause_s, is_first = max(_PAUSE_S, _IDLE * (time.monotonic() - began_s)), False
+            pause_s = max(_PAUSE_S, _IDLE * (time.monotonic() - began_s))
+            if self._stop(0.0):
+                break
+            if is_first:
+                self._forget_suspects(tasks)
+            is_first = False
             self._round(tasks, workers)
             if self._folds >= _COMPACT_FOLDS:
                 self._committer.compact()
                 self._folds = 0
-        for name in self._store.list(ATTEMPTS):  # of workers that were stopped: no session is to blame
-            self._store.remove(name)
         return self.progress
 
     def _go_on(self) -> None:
-        """Fold what a run left that was killed."""
+        """Fold what a run left that was killed, and note which sessions may have killed it."""
+        self._suspected = set(self._store.list(ATTEMPTS))
         self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
         self._fold(self._committer.waiting())
 
@@ -219,17 +229,23 @@ class _Run:
         self.progress.sessions += len(tasks)
         self.progress.began_s = time.monotonic()
         self._shown(self.progress)
-        suspected = set(self._store.list(ATTEMPTS))
-        alone = [task for task in tasks if task.attempt in suspected]
-        for name in suspected - {task.attempt for task in alone}:
-            self._store.remove(name)
-        rest = [task for task in tasks if task.attempt not in suspected]
+        alone = [task for task in tasks if task.attempt in self._suspected]
+        rest = [task for task in tasks if task.attempt not in self._suspected]
+        is_cut = False
         with contextlib.closing(self._outcomes(alone, rest, workers)) as outcomes:
             for task, outcome in outcomes:
                 self._take(task, outcome)
-                if self._stop(0.0):
+                if is_cut := self._stop(0.0):
                     break
+        for task in rest if is_cut else ():  # their workers were stopped: no session is to blame
+            self._store.remove(task.attempt)
         self._fold(self._spooled)
+
+    def _forget_suspects(self, tasks: list[Task]) -> None:
+        """Remove what a run that was killed left of sessions that are gone."""
+        kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
+        for name in self._suspected - kept:
+            self._store.remove(name)
 
     def _forget_inner(self, tasks: list[Task]) -> None:
         """Forget subfolders of sessions that were sessions before: their manifest came after their logs."""
@@ -259,7 +275,7 @@ class _Run:
     def _tasks(self, inputs: Iterable[str], *, retry: bool) -> Iterator[Task]:
         known = self._committer.known
         sessions = {key for key, each in known.items() if each.session is not None}
-        waiting = set()
+        self._waiting.clear()
         for candidate in candidates(inputs, known=sessions, passed_over=self.progress.passed_over):
             session, before, _ = known.get(candidate.key, _UNKNOWN)
             state, size = candidate.state_and_bytes()
@@ -268,9 +284,9 @@ class _Run:
             elif self._has_come(candidate):
                 yield Task(candidate, state, session, size)
             else:
-                waiting.add(candidate.key)
+                self._waiting.add(candidate.key)
         if self._arrivals is not None:
-            self._arrivals.keep(waiting)
+            self._arrivals.keep(self._waiting)
 
     def _has_come(self, candidate: Candidate) -> bool:
         """Return whether a session may be read: of what is watched, if it is complete."""
@@ -285,6 +301,7 @@ class _Run:
         return lack is None
 
     def _take(self, task: Task, outcome: str) -> None:
+        self._suspected.discard(task.attempt)
         self.progress.done += 1
         self.progress.failed += outcome == FAILED
         self._spooled.append(task.spool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -13,7 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.campaign.analysed import spool_session
+from multitracer.campaign.discovery import candidates
 from multitracer.campaign.run import Progress, run, watch
+from multitracer.campaign.store import ATTEMPTS, Store
 from multitracer.campaign.upkeep import faults
 from multitracer.errors import InputError
 from multitracer.manifest import LogFile, read_manifest, write_manifest
@@ -24,6 +28,8 @@ from tests.cli.program import COMMAND, ENVIRONMENT
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from multitracer.campaign.analysed import Task
 
 PATIENCE_S = 120
 CAPTURE = "phone/capture.pcap"
@@ -219,6 +225,36 @@ def test_a_folder_that_goes_for_a_while_ends_nothing(tmp_path: Path) -> None:
     assert count(place) == 2
     with pytest.raises(InputError, match="check the name"):
         watch([str(tmp_path / "nowhere")], place, stop=lambda _: False)
+
+
+def test_a_suspect_is_one_though_it_has_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, place = tmp_path / "home", tmp_path / "campaign"
+    day = make_session(home / "day")
+    store = Store(place)
+    store.make()
+    attempt = f"{ATTEMPTS}/{next(candidates([str(day)])).key}"
+    store.put(attempt, b"")  # as a watch leaves it that was killed there
+    alone: list[str] = []
+
+    def spool(store: Store, task: Task) -> str:
+        alone.append(task.attempt)
+        return spool_session(store, task)
+
+    monkeypatch.setattr("multitracer.campaign.run.spool_alone", spool)
+    with watching(home, place) as state:
+        state.until(lambda: state.progress.done == 1)
+    assert alone == [attempt]
+    assert store.list(ATTEMPTS) == []
+
+
+def test_a_watch_that_ends_leaves_the_rest_for_the_next_one(tmp_path: Path) -> None:
+    home, place = make_sessions(tmp_path / "home", 4), tmp_path / "campaign"
+    for folder in home.glob("car*/day*"):
+        _listed(folder)
+    questions = itertools.count(1)
+    progress = watch([str(home)], place, stop=lambda _: next(questions) > 3)
+    assert (progress.done, progress.sessions, count(place)) == (2, 4, 2)
+    assert Store(place).list(ATTEMPTS) == []
 
 
 def test_many_small_folds_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
