@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -32,6 +32,11 @@ class Over:
     tcp_profile: str | None
     trace: Path | None
     at_end: Literal["clear", "repeat"] | None
+
+    @classmethod
+    def taken(cls, chosen: Document) -> Over:
+        """Return the link that the options of a command choose, and take these out."""
+        return cls(**{each.name: chosen.pop(each.name) for each in fields(cls)})
 
     def check(self, server: str | None) -> None:
         """Refuse options that contradict each other.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import Plan, ProtocolName
     from multitracer.measure.transports import Options
+    from multitracer.tables import Document
 
 _EXTENSIONS = {"early-start": 1, "several-messages": 2, "path-mtu": 4}
 _KEY_BYTES = 1024
@@ -182,14 +183,12 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
     line holds the readings of the link's modem.
     """
-    from dataclasses import fields
-
     from multitracer.cli._measure import progress_line, show_results
     from multitracer.cli._over import measure_over
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
 
-    link = Over(**{each.name: chosen.pop(each.name) for each in fields(Over)})
+    link = Over.taken(chosen)
     link.check(chosen["server"])
     plan = _plan(over=link.over, **chosen)
     options = _options(key_file=key_file, extensions=extensions, baud=baud)
@@ -245,8 +244,7 @@ def plan(
     levels: dict[str, str],
     *,
     dry_run: bool,
-    server: str | None,
-    **chosen: Any,
+    **chosen: object,
 ) -> None:
     """Measure all combinations of variables, in random order, into a campaign.
 
@@ -259,18 +257,18 @@ def plan(
     Repetitions are blocks: each has every tuple once. The same command continues a plan that was ended,
     however that was. --seed is that of the order and of the link's random numbers; its default is 1.
     """
-    from dataclasses import fields, replace
+    from dataclasses import replace
 
     from multitracer.cli._plan import PlanRun, is_modelled
     from multitracer.measure.variables import parse_product
     from multitracer.scenario.library import small_text
 
-    link = Over(**{each.name: chosen.pop(each.name) for each in fields(Over)})
-    stated = {name: chosen.pop(name) for name in ("protocol", "vary", "sessions", "repetitions")}
-    stated |= {"server": server, "over": link.over, "seed": link.seed, "tcp_profile": link.tcp_profile}
+    link, options = Over.taken(chosen), _taken_options(chosen)
+    stated = chosen | {"over": link.over, "seed": link.seed, "tcp_profile": link.tcp_profile}
     product = parse_product(small_text(table), path=str(table), more=stated)
+    server = None if chosen["server"] is None else str(chosen["server"])
     replace(link, over="" if is_modelled(product) else None, seed=None).check(server)
-    planned = PlanRun(product, folder or Path(), link, levels, _options(**chosen))
+    planned = PlanRun(product, folder or Path(), link, levels, options)
     if dry_run:
         planned.show_order()
         return
@@ -298,6 +296,10 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
     experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
     server = "" if over else chosen["server"]
     return Plan(chosen["protocol"], server, (experiment,), chosen["timeout"], labels, over)
+
+
+def _taken_options(chosen: Document) -> Options:
+    return _options(**{name: chosen.pop(name) for name in ("key_file", "extensions", "baud")})
 
 
 def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:
