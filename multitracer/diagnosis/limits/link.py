@@ -160,7 +160,7 @@ def _proven_throughout(queued: Spans, delivery: Delivery, floor_ns: Array) -> Ar
     """Return which deliveries were served by a link that had a queue all that time."""
     first = queued.which(delivery.since_ns - floor_ns)
     same = (first >= 0) & (first == queued.which(delivery.time_ns - floor_ns))
-    return same & (delivery.rate > 0)
+    return np.asarray(same & (delivery.rate > 0))
 
 
 def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
