@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -250,6 +251,32 @@ def test_a_suspect_is_one_though_it_has_to_wait(tmp_path: Path, monkeypatch: pyt
         state.until(lambda: state.progress.done == 1)
     assert alone == [attempt]
     assert store.list(ATTEMPTS) == []
+
+
+def test_ctrl_c_is_no_fault_of_the_session_that_is_read_alone(tmp_path: Path) -> None:
+    day, place, python = make_session(tmp_path / "day"), tmp_path / "campaign", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho > {tmp_path}/begun\nsleep 2\nexec {sys.executable} "$@"\n', "utf-8")
+    python.chmod(0o755)
+    Store(place).make()
+    Store(place).put(f"{ATTEMPTS}/{next(candidates([str(day)])).key}", b"")
+    command = [sys.executable, "-c", _ALONE, str(python), str(day), str(place)]
+    with subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True) as process:
+        ends_s = time.monotonic() + PATIENCE_S
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < ends_s
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.returncode == 0
+    assert (count(place), count(place, "failures")) == (1, 0)
+
+
+_ALONE = """
+import signal, sys
+from multitracer.campaign.run import run
+signal.signal(signal.SIGINT, lambda *_: None)  # noted, as a watch does
+sys.executable = sys.argv[1]
+run([sys.argv[2]], sys.argv[3])
+"""
 
 
 def test_a_watch_that_ends_leaves_the_rest_for_the_next_one(tmp_path: Path) -> None:
