@@ -24,6 +24,7 @@ MEMORY = "1GB"
 _SETTINGS = {
     "memory_limit": MEMORY,
     "temp_directory": "",
+    "enable_progress_bar": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "allow_community_extensions": "false",
