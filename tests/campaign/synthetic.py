@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+    Counts = NDArray[np.int64]
     Columns = dict[str, object]
 
 START_NS = 1_790_000_000 * 10**9
@@ -42,7 +43,7 @@ def make_catalogue(place: Path, seconds: int, *, length_s: int = 1000, seed: int
     store.make()
     town = np.random.default_rng(seed)
     streets = town.uniform(-_TOWN_M / 2, _TOWN_M / 2, (_STREETS, 4))
-    groups = []
+    groups: list[Group] = []
     numbers = np.arange(max(seconds // length_s, 1))
     for begin in range(0, len(numbers), SESSIONS_IN_GROUP):
         random = np.random.default_rng((seed, begin))
@@ -54,7 +55,7 @@ def make_catalogue(place: Path, seconds: int, *, length_s: int = 1000, seed: int
 
 
 def _tables(
-    numbers: NDArray[np.int64], length_s: int, streets: Numbers, random: np.random.Generator
+    numbers: Counts, length_s: int, streets: Numbers, random: np.random.Generator
 ) -> dict[str, pa.Table]:
     names = np.array([f"{number:016x}" for number in numbers])
     begin = START_NS + numbers * HOUR_S // 4 * 10**9
@@ -66,7 +67,7 @@ def _tables(
     }
 
 
-def _sessions(names: NDArray[np.str_], numbers: NDArray[np.int64], begin: Numbers, length_s: int) -> pa.Table:
+def _sessions(names: NDArray[np.str_], numbers: Counts, begin: Counts, length_s: int) -> pa.Table:
     rows = [
         {
             "session": str(name), "name": f"drive {number}", "path": f"/drives/<b>{number}</b>",
@@ -80,7 +81,7 @@ def _sessions(names: NDArray[np.str_], numbers: NDArray[np.int64], begin: Number
 
 
 def _seconds(
-    names: NDArray[np.str_], begin: Numbers, length_s: int, streets: Numbers, random: np.random.Generator
+    names: NDArray[np.str_], begin: Counts, length_s: int, streets: Numbers, random: np.random.Generator
 ) -> pa.Table:
     rows = len(names) * length_s
     session = np.repeat(np.arange(len(names)), length_s)
@@ -140,7 +141,7 @@ def _holed(values: Numbers, random: np.random.Generator, share: float) -> Number
 
 
 def _transfers(
-    names: NDArray[np.str_], begin: Numbers, length_s: int, random: np.random.Generator
+    names: NDArray[np.str_], begin: Counts, length_s: int, random: np.random.Generator
 ) -> pa.Table:
     seconds = random.dirichlet(np.full(len(LIMIT_COLUMNS), 0.4), len(names)) * length_s
     labels = np.array([each.label for each in LIMIT_COLUMNS])
@@ -155,7 +156,7 @@ def _transfers(
     return schemas.of_columns("transfers", columns, len(names))
 
 
-def _findings(names: NDArray[np.str_], begin: Numbers, random: np.random.Generator) -> pa.Table:
+def _findings(names: NDArray[np.str_], begin: Counts, random: np.random.Generator) -> pa.Table:
     session = np.repeat(np.arange(len(names)), 3)
     kind = np.array(KINDS)[random.integers(0, len(KINDS), len(session))]
     cost = np.where(kind == "handover", np.nan, random.exponential(5, len(session)))

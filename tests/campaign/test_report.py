@@ -90,12 +90,15 @@ def test_how_good_it_is(engine: Engine, seconds: pd.DataFrame) -> None:
     answer = quality.quality(engine)
     assert engine.bounds.typical_bps == pytest.approx(seconds["typical"][0], rel=CLOSE)
     counts = (answer.seconds, answer.judged, answer.bad, answer.by_rate)
-    assert counts == (SECONDS, seconds["bad"].notna().sum(), seconds["bad"].sum(), seconds["by_rate"].sum())
-    assert (answer.sent, answer.lost) == (seconds["sent"].sum(), seconds["lost"].sum())
+    expected = (seconds["bad"].notna(), seconds["bad"], seconds["by_rate"])
+    assert counts == (SECONDS, *(int(each.sum()) for each in expected))
+    assert (answer.sent, answer.lost) == tuple(int(seconds[name].sum()) for name in ("sent", "lost"))
+    begins = seconds["time_ns"].dt.floor("s")
+    assert answer.first == begins.min().value
     assert (answer.sessions, answer.failures, answer.speeds) == (SECONDS // LENGTH_S, 0, 0)
     for name in ("throughput_bps", "rtt_ns"):
-        expected = np.quantile(seconds[name].dropna(), np.arange(101) / 100)
-        np.testing.assert_allclose(getattr(answer, name), expected, rtol=CLOSE)
+        at = np.quantile(seconds[name].dropna(), np.arange(101) / 100)
+        np.testing.assert_allclose(getattr(answer, name), at, rtol=CLOSE)
 
 
 def test_main_reasons_are_the_limits_of_bad_seconds(engine: Engine, seconds: pd.DataFrame) -> None:

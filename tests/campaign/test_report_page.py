@@ -21,6 +21,8 @@ from tests.cli.program import call
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.tables import Row
+
 HOSTILE = "<script>alert(1)</script>\u202e'\""
 MOST_BYTES = 20_000_000
 
@@ -106,7 +108,7 @@ def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
         for n in range(80)
     ]  # fmt: skip
     finding = {"session": f"{HOSTILE}0", "kind": HOSTILE, "sentence": HOSTILE, "cost_s": 1.0}
-    rows = {"sessions": sessions, "seconds": seconds, "findings": [finding]}
+    rows: dict[str, list[Row]] = {"sessions": sessions, "seconds": seconds, "findings": [finding]}
     parts = {name: write_part(store, name, schemas.of_rows(name, each)) for name, each in rows.items()}
     snapshot.write(store, Snapshot(1, (Group(1, parts),)))
     text = report(tmp_path / "campaign", tmp_path / "report")

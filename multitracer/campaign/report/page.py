@@ -15,7 +15,7 @@ from multitracer.figures.surroundings.cells import cell_name
 from multitracer.report.limit_words import says
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, moment, printable, rate, share
+from multitracer.words import count, duration, ends, moment, printable, rate, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Row
 
 _MEDIAN, _TENTH = 50, 10
-_TO_SECONDS = len("2026-11-23 20:15:00")
+_TO_DAYS, _TO_SECONDS = len("2026-11-23"), len("2026-11-23 20:15:00")
 _DAY_S = 86_400
 _LIMITS = {limit.label: limit for limit in Limit}
 _NO_RATE = "no second has a throughput: record packets, or a phone's logger"
@@ -82,8 +82,9 @@ def _span(seconds_: float) -> str:
 def answer_section(numbers: Quality, sentence: str) -> Markup:
     """Return the headline and the main numbers."""
     failed = f"{count(numbers.failures, 'input')} could not be read" if numbers.failures else "none failed"
+    days = ends(moment(numbers.first)[:_TO_DAYS], moment(numbers.last)[:_TO_DAYS])
     facts = [
-        ("Sessions", f"{numbers.sessions:,}", failed),
+        ("Sessions", f"{numbers.sessions:,}", f"{days}; {failed}" if numbers.sessions else failed),
         ("Recorded", _span(numbers.seconds), f"{_span(numbers.judged)} can be judged"),
         ("Bad time", share(numbers.bad, numbers.judged), _span(numbers.bad) if numbers.judged else ""),
     ]

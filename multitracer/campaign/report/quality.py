@@ -27,15 +27,14 @@ class Quality:
 
     Attributes
     ----------
-    sessions, seconds, judged, bad, by_rate, positions, radio : int
-        Sessions and failures, and seconds: all, those that can be judged, the bad ones, those judged by their
-        rate, those with a position, and those with a level of the radio.
-    failures : int
-        Inputs that could not be read.
+    sessions, failures : int
+        Failures are inputs that could not be read.
     first, last : int or None
         Begins of the first and the last session, ns since 1970.
     speeds : int
         Sessions whose link ran faster or slower than real time.
+    seconds, judged, bad, by_rate : int
+        All of them, those that can be judged, the bad ones, and those that are judged by their rate.
     sent, lost : int or None
         Segments of the explained transfers.
     throughput_bps, rtt_ns : sequence of float
@@ -51,8 +50,6 @@ class Quality:
     judged: int
     bad: int
     by_rate: int
-    positions: int
-    radio: int
     sent: int | None
     lost: int | None
     throughput_bps: Sequence[float]
@@ -74,15 +71,16 @@ def quality(engine: Engine) -> Quality:
     seconds = engine.row(
         "SELECT count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
         "count(*) FILTER (by_rate) AS by_rate, "
-        "count(*) FILTER (lat_deg IS NOT NULL) AS positions, "
-        "count(*) FILTER (coalesce(rsrp_dbm, rscp_dbm, rssi_dbm, sinr_db, rsrq_db) IS NOT NULL) AS radio, "
         f"sum(sent)::BIGINT AS sent, sum(lost)::BIGINT AS lost FROM {engine.judged}"
     )
-    spread = {
-        name: engine.row(f"SELECT quantile_cont({name}, {_SHARES}) AS at FROM seconds")["at"] or ()
-        for name in ("throughput_bps", "rtt_ns")
-    }
-    return Quality(**sessions, **seconds, **spread)
+    spread = {name: _spread(engine, name) for name in ("throughput_bps", "rtt_ns")}
+    return Quality(**{**sessions, **seconds, **spread})
+
+
+def _spread(engine: Engine, column: str) -> Sequence[float]:
+    """Return the distribution of a column of `seconds`."""
+    row = engine.row(f"SELECT quantile_cont({column}, {_SHARES}) AS spread FROM seconds")
+    return row["spread"] or ()
 
 
 def days(engine: Engine) -> list[Row]:
