@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MEMORY = "1GB"
 """That a query may use; it does not spill to a disk. A typical one over 10^7 seconds needs less."""
 _SETTINGS = {
-    "memory_limit": MEMORY,
     "temp_directory": "",
     "enable_progress_bar": "false",
     "autoload_known_extensions": "false",
@@ -35,12 +34,14 @@ _SETTINGS = {
 }
 
 
-def connection(catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
+def connection(catalogue: Catalogue, *, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
     """Return a DuckDB connection that sees the tables of a catalogue, and nothing else.
 
     Parameters
     ----------
     catalogue : Catalogue
+    memory : str
+        That its questions may use, as DuckDB writes it.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def connection(catalogue: Catalogue) -> duckdb.DuckDBPyConnection:
         If a part is gone or is no Parquet file.
     """
     made = duckdb.connect(":memory:")
-    for name, value in _SETTINGS.items():
+    for name, value in {"memory_limit": memory, **_SETTINGS}.items():
         made.execute(f"SET {name} = '{value}'")
     for name in TABLES:
         made.register(name, catalogue.dataset(name))

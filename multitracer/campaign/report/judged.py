@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from multitracer.campaign.catalogue import Catalogue
     from multitracer.tables import Row
 
+_MEMORY = "2GB"
+"""Medians of 10^7 seconds by a label, twice, take a little more than 1 GB."""
 _WANTED = (
     "limited_by IS NOT NULL AND NOT (limited_by = 'application' AND coalesce(part, '') IN ('own', 'peer'))"
 )
@@ -91,7 +93,7 @@ class Engine:
     """
 
     def __init__(self, catalogue: Catalogue) -> None:
-        self._connection = connection(catalogue)
+        self._connection = connection(catalogue, memory=_MEMORY)
         at = self.row(_TYPICAL)
         self.bounds = Bounds(at["typical_bps"] or 0.0, max(OUTAGE_SHARE * (at["usual_bps"] or 0.0), GOOD_BPS))
         self.judged = _judged(self.bounds)

@@ -175,14 +175,19 @@ def _hexagons(engine: Engine, plane: Plane, width_m: float) -> pa.Table:
 
 
 def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
+    """Return the squares with most seconds, and how many there are; only these are counted in full."""
     turn = 360 / SECTORS
+    source = (
+        f"(SELECT *, floor(east / {SQUARE_M})::BIGINT AS q, floor(north / {SQUARE_M})::BIGINT AS r, "
+        f"coalesce(round(heading_deg / {turn})::BIGINT % {SECTORS}, -1) AS way "
+        f"FROM {_located(engine, plane)})"
+    )
     table = engine.table(
-        f"SELECT *, (q + 0.5) * {SQUARE_M}::DOUBLE AS x, (r + 0.5) * {SQUARE_M}::DOUBLE AS y, "
-        "count(*) OVER () AS squares FROM ("
-        f"SELECT q, r, sector, {_NUMBERS} FROM ("
-        f"SELECT *, floor(east / {SQUARE_M})::BIGINT AS q, floor(north / {SQUARE_M})::BIGINT AS r, "
-        f"round(heading_deg / {turn})::BIGINT % {SECTORS} AS sector FROM {_located(engine, plane)}) "
-        f"GROUP BY q, r, sector) ORDER BY seconds DESC, bad DESC, q, r, sector LIMIT {MOST_SQUARES}"
+        "WITH chosen AS (SELECT q, r, way, count(*) OVER () AS squares "
+        f"FROM {source} GROUP BY q, r, way ORDER BY count(*) DESC, q, r, way LIMIT {MOST_SQUARES}) "
+        f"SELECT q, r, nullif(way, -1) AS sector, (q + 0.5) * {SQUARE_M}::DOUBLE AS x, "
+        f"(r + 0.5) * {SQUARE_M}::DOUBLE AS y, any_value(squares) AS squares, {_NUMBERS} "
+        f"FROM {source} JOIN chosen USING (q, r, way) GROUP BY q, r, way ORDER BY seconds DESC, q, r, way"
     )
     count = table["squares"][0].as_py() if len(table) else 0
     return table.drop_columns(["squares"]), count
