@@ -23,6 +23,7 @@ MEMORY = "1GB"
 """That a query may use; it does not spill to a disk. A typical one over 10^7 seconds needs less."""
 _SETTINGS = {
     "temp_directory": "",
+    "disabled_optimizers": "join_order,build_side_probe_side",
     "enable_progress_bar": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -32,6 +33,8 @@ _SETTINGS = {
     "python_scan_all_frames": "false",
     "TimeZone": "UTC",
 }
+"""The tables tell DuckDB no number of rows: in a join it hashed all `seconds` and not `sessions`. With two
+optimizers off joins are done as they are written: the table behind JOIN is hashed."""
 
 
 def connection(catalogue: Catalogue, *, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:

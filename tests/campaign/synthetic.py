@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    Numbers = NDArray[np.float64]
+    Reals = NDArray[np.float64]
     Counts = NDArray[np.int64]
     Columns = dict[str, object]
 
@@ -55,7 +55,7 @@ def make_catalogue(place: Path, seconds: int, *, length_s: int = 1000, seed: int
 
 
 def _tables(
-    numbers: Counts, length_s: int, streets: Numbers, random: np.random.Generator
+    numbers: Counts, length_s: int, streets: Reals, random: np.random.Generator
 ) -> dict[str, pa.Table]:
     names = np.array([f"{number:016x}" for number in numbers])
     begin = START_NS + numbers * HOUR_S // 4 * 10**9
@@ -81,7 +81,7 @@ def _sessions(names: NDArray[np.str_], numbers: Counts, begin: Counts, length_s:
 
 
 def _seconds(
-    names: NDArray[np.str_], begin: Counts, length_s: int, streets: Numbers, random: np.random.Generator
+    names: NDArray[np.str_], begin: Counts, length_s: int, streets: Reals, random: np.random.Generator
 ) -> pa.Table:
     rows = len(names) * length_s
     session = np.repeat(np.arange(len(names)), length_s)
@@ -136,7 +136,7 @@ def _seconds(
     )
 
 
-def _holed(values: Numbers, random: np.random.Generator, share: float) -> Numbers:
+def _holed(values: Reals, random: np.random.Generator, share: float) -> Reals:
     return np.where(random.random(len(values)) < share, np.nan, values)
 
 

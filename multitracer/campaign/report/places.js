@@ -1,7 +1,7 @@
 /* Draws the map of a campaign: hexagons, or squares by heading, coloured by any quantity; no tiles, no network.
 
-   The page carries the middle of each cell in metres and its values. A square by heading is cut into eight
-   sectors, each points where the cars went; its middle is for those that stood. */
+   The page carries the middle of each cell in metres and its values. In a square an arrow for each heading points
+   where the cars went; its middle is for those that stood. */
 "use strict";
 
 (() => {
@@ -50,8 +50,9 @@
     }
     const sector = level.sector[i];
     if (sector === null) return [[-6, -6], [6, -6], [6, 6], [-6, 6]];
-    const [left, right] = [-1, 1].map((side) => ((sector + side / 2) * Math.PI) / 4);
-    return [[0, 0], ...[left, right].map((angle) => [half * Math.sin(angle), half * Math.cos(angle)])];
+    const [east, north] = [Math.sin((sector * Math.PI) / 4), Math.cos((sector * Math.PI) / 4)];
+    const at = (ahead, right) => [half * (ahead * east + right * north), half * (ahead * north - right * east)];
+    return [at(1, 0), at(0.1, 0.45), at(0.1, -0.45)];
   }
 
   function trace(i) {
@@ -146,8 +147,8 @@
       let [x, y] = [level.x[i], level.y[i]];
       const sector = level.sector?.[i];
       if (level.sector && sector !== null) {
-        x += (level.width_m / 3) * Math.sin((sector * Math.PI) / 4);
-        y += (level.width_m / 3) * Math.cos((sector * Math.PI) / 4);
+        x += (level.width_m / 4) * Math.sin((sector * Math.PI) / 4);
+        y += (level.width_m / 4) * Math.cos((sector * Math.PI) / 4);
       }
       const away = (toX(x) - px) ** 2 + (toY(y) - py) ** 2;
       if (away < least) [best, least] = [i, away];

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _WIDEST_EM = 4.0
 """The bar of a second that is always bad."""
+_SEEN = 25
+"""A table of more rows scrolls in a window of its own, so that the page stays short."""
 Heads = tuple[tuple[str, bool], ...]
 """Names of columns, and whether they hold numbers."""
 GROUP_HEADS: Heads = (
@@ -43,15 +45,17 @@ def table(caption: str, heads: Heads, rows: Iterable[Sequence[Markup]], *, filte
         )
         for name, is_number in heads
     )
+    lines = [element("tr", *row) for row in rows]
     made = element(
         "table",
         element("caption", caption, class_="unseen"),
         element("thead", element("tr", columns)),
-        element("tbody", [element("tr", *row) for row in rows]),
+        element("tbody", lines),
         class_="sortable free",
         data_filter=filter_id or None,
     )
-    scrolled = element("div", made, class_="scroll", tabindex="0", role="group", aria_label=caption)
+    height = "scroll tall" if len(lines) > _SEEN else "scroll"
+    scrolled = element("div", made, class_=height, tabindex="0", role="group", aria_label=caption)
     if not filter_id:
         return scrolled
     box = element("input", id=filter_id, type="search", placeholder="Filter…", aria_label="Filter rows")

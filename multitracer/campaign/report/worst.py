@@ -37,8 +37,8 @@ SELECT w.session, w.begin_ns, s.name, s.path, mode(j.limited_by) FILTER (j.bad A
     median(j.lat_deg) AS lat_deg, median(j.lon_deg) AS lon_deg,
     mode({{'rat': j.rat, 'plmn': j.plmn, 'cell_id': j.cell_id, 'physical_cell_id': j.physical_cell_id,
            'channel': j.channel}}) AS cell
-FROM (VALUES {values}) AS w(session, begin_ns, end_ns)
-JOIN {judged} j
+FROM {judged} j
+JOIN (VALUES {values}) AS w(session, begin_ns, end_ns)
     ON j.session = w.session AND epoch_ns(j.time_ns) >= w.begin_ns AND epoch_ns(j.time_ns) < w.end_ns
 LEFT JOIN sessions s ON s.session = w.session
 WHERE j.session IN ({sessions}) GROUP BY ALL
