@@ -142,6 +142,40 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
     write_answer(answer_of(Catalogue(campaign), sql), form, output)
 
 
+@command.command(
+    "report",
+    epilog=examples(
+        "multitracer campaign report campaign -o report",
+        "multitracer campaign report campaign -o report --with-reports",
+    ),
+)
+@_campaign
+@click.option(
+    "-o", "--output", "folder", type=named, metavar="DIR", required=True,
+    help="The folder of the page, index.html; made if it is missing.",
+)  # fmt: skip
+@click.option(
+    "--with-reports", is_flag=True,
+    help="Write the reports of the sessions with the worst stretches, too; reads their logs again.",
+)  # fmt: skip
+@debug_option
+def report(campaign: str, folder: str, *, with_reports: bool) -> None:
+    """Write one page on all sessions: how good, where it is bad, why, and the worst stretches.
+
+    The page is one file that needs no network. Prints its path.
+    """
+    import shlex
+
+    from multitracer.campaign.report.write import write_campaign_report
+    from multitracer.cli._output import warn
+
+    words = ["multitracer", "campaign", "report", campaign, "-o", folder, *["--with-reports"] * with_reports]
+    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, command=shlex.join(words))
+    for sentence in outcome.failed:
+        warn(sentence)
+    click.echo(str(outcome.page))
+
+
 @command.command("status", epilog=examples("multitracer campaign status campaign"))
 @_campaign
 @debug_option
