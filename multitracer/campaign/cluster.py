@@ -33,7 +33,7 @@ from multitracer.campaign.bucket import store_at
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from multitracer.campaign.store import Store
 
@@ -104,7 +104,7 @@ class OnCluster:
     jobs: int = 1
     address: str | None = None
 
-    def __call__(self, store: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+    def __call__(self, store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written.
 
         Raises

@@ -62,6 +62,14 @@ class Candidate:
         """Give it as files of this machine; `RemoteCandidate` fetches them."""
         yield self
 
+    def inner(self) -> Iterator[Candidate]:
+        """Yield its subfolders, if it is a folder; without its manifest each may be taken for a session."""
+        with contextlib.suppress(OSError):
+            folders = [path for path in self.paths if os.path.isdir(path)]  # noqa: PTH112
+            for entry in (entry for folder in folders for entry in _entries(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    yield Candidate((entry.path,))
+
     def inputs(self) -> Inputs:
         """Return what it holds.
 

@@ -88,6 +88,12 @@ class RemoteCandidate(Candidate):
         """Return a sum over names, sizes and ETags as they are now; "" if there are no files."""
         return self._sum(self._now())
 
+    def inner(self) -> Iterator[Candidate]:
+        """Yield its subfolders; without its manifest each may be taken for a session."""
+        names = {item.name.partition("/")[0] for items in self.listed for item in items if "/" in item.name}
+        for name in sorted(names):
+            yield RemoteCandidate((f"{self.paths[0]}/{name}",))
+
     def _now(self) -> tuple[tuple[Item, ...], ...]:
         return tuple(_files(Remote(path).below()) for path in self.paths)
 

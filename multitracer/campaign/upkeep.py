@@ -19,6 +19,7 @@ from multitracer.errors import InputError
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
+    from multitracer.campaign.store import Store
     from multitracer.tables import Row
 
 _MOST_SHOWN = 10
@@ -160,7 +161,7 @@ def compact(place: str | os.PathLike[str]) -> tuple[int, int]:
         return before, len(list(committer.snapshot.parts()))
 
 
-def failures(place: str | os.PathLike[str], most: int = _MOST_SHOWN) -> list[str]:
+def failures(place: str | os.PathLike[str] | Store, most: int = _MOST_SHOWN) -> list[str]:
     """Return the sentences of the first failures, by path."""
     table = query(Catalogue(place), f"SELECT sentence FROM failures ORDER BY path LIMIT {int(most)}")  # noqa: S608
     return [str(each) for each in table["sentence"].to_pylist()] if isinstance(table, pa.Table) else []
