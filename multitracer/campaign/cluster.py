@@ -139,7 +139,8 @@ class OnCluster:
             cluster = LocalCluster(
                 n_workers=self.jobs,
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # without one it is port 8787 of all interfaces
+                scheduler_kwargs={"dashboard": False},
                 silence_logs=logging.CRITICAL,
             )
         with cluster, Client(cluster, set_as_default=False) as client:
