@@ -47,12 +47,13 @@ def command() -> None:
         "multitracer campaign run drives/ /mnt/car2 capture.pcap -o campaign --jobs 4",
         "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
         "multitracer campaign run --watch /srv/uploads -o campaign",
+        "multitracer campaign run s3://drives/2026 -o s3://campaigns/2026",
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
 @click.option(
     "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
-    help="The folder of the campaign; made if it is missing.",
+    help="The folder of the campaign, or a URL such as s3://BUCKET/FOLDER; made if it is missing.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
@@ -73,9 +74,9 @@ def run(
 ) -> None:
     """Add every session below the INPUTs to a campaign.
 
-    An INPUT is a folder, which is searched for sessions, or a capture. What is in the campaign already and
-    has not changed is passed over, so the same command continues a run that was ended, however that was.
-    A session that cannot be read is a row of the table failures.
+    An INPUT is a folder, which is searched for sessions, a capture, or the URL of either. What is in the
+    campaign already and has not changed is passed over, so the same command continues a run that was ended,
+    however that was. A session that cannot be read is a row of the table failures.
 
     With --watch a session is complete when every file that its manifest lists has its size, or, without
     such a list, when nothing of it changed for 60 s. Ctrl-C or SIGTERM end the watch with exit status 0, once
