@@ -8,8 +8,8 @@ Probability Letters 36; Chung and Romano 2013, Annals of Statistics 41).
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import comb
+from itertools import combinations, product
+from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,6 +38,8 @@ class Entries(NamedTuple):
         Weights above 0.
     side : ndarray of bool, shape (n_units,)
         Whether a unit is on the second side.
+    stratum : ndarray of int64, shape (n_units,)
+        From 0: units change sides only with those of their stratum.
     """
 
     unit: Numbers
@@ -45,6 +47,7 @@ class Entries(NamedTuple):
     weight: Array
     value: Array
     side: Mask
+    stratum: Numbers
 
 
 class Relabelled:
@@ -67,7 +70,7 @@ class Relabelled:
     ) -> None:
         scores = _Scores(entries, base, step)
         rows = max(1, _CELLS // len(entries.unit))
-        pieces = [scores.of(labels) for labels in _labels(entries.side, draws, rows, chance)]
+        pieces = [scores.of(labels) for labels in _labels(entries, draws, rows, chance)]
         self._sums = np.concatenate(pieces, axis=1)
 
     @property
@@ -135,19 +138,34 @@ def _starts(ordered: Numbers) -> Numbers:
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
-def _labels(side: Mask, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
-    """Yield labels, 0 or 1, in pieces of so many rows; the true ones first, and again if all are taken."""
-    yield side[None].astype(np.float64)
-    units, chosen = len(side), int(side.sum())
-    if comb(units, chosen) <= draws:
-        every = np.zeros((comb(units, chosen), units))
-        for row, places in enumerate(combinations(range(units), chosen)):
-            every[row, list(places)] = 1
-        every = every[(every != side).any(axis=1)]
-        yield from (every[begin : begin + rows] for begin in range(0, len(every), rows))
+def _labels(entries: Entries, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
+    """Yield labels, 0 or 1, in pieces of so many rows; the true ones are there, all of them once or first."""
+    side, stratum = entries.side, entries.stratum
+    members = [np.flatnonzero(stratum == each) for each in np.unique(stratum)]
+    chosen = [int(side[each].sum()) for each in members]
+    if prod(comb(len(each), count) for each, count in zip(members, chosen, strict=True)) <= draws:
+        yield _first(_every(members, chosen, len(side)), side)
         return
+    yield side[None].astype(np.float64)
+    pattern = side[np.lexsort((~side, stratum))].astype(np.float64)  # within a stratum the chosen come first
     for begin in range(0, draws, rows):
-        drawn = np.zeros((min(rows, draws - begin), units))
-        order = np.argpartition(chance.random(drawn.shape), chosen - 1, axis=1)[:, :chosen]
-        np.put_along_axis(drawn, order, 1.0, axis=1)
+        keys = chance.random((min(rows, draws - begin), len(side))) + stratum
+        drawn = np.empty_like(keys)
+        np.put_along_axis(drawn, np.argsort(keys, axis=1), np.broadcast_to(pattern, keys.shape), axis=1)
         yield drawn
+
+
+def _every(members: list[Numbers], chosen: list[int], units: int) -> Array:
+    """Return every relabelling that leaves as many of each stratum on the second side."""
+    choices = [list(combinations(each.tolist(), count)) for each, count in zip(members, chosen, strict=True)]
+    taken = [[unit for each in picked for unit in each] for picked in product(*choices)]
+    labels = np.zeros((len(taken), units))
+    for row, places in enumerate(taken):
+        labels[row, places] = 1
+    return labels
+
+
+def _first(labels: Array, side: Mask) -> Array:
+    """Return the rows with the true one first."""
+    is_true = (labels == side).all(axis=1)
+    return np.concatenate([labels[is_true], labels[~is_true]])
