@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CELLS = 1_000_000
 """Numbers at once: 8 MB in each of some temporary arrays. Not measured."""
+_FEWEST_ROWS = 16
+"""Relabellings at once, also of many entries: fewer take longer each, since memory is read in lines."""
 _TIE = 1e-9
 """Statistics that differ by less are equal: the same sum in another order (float64)."""
 _ZERO = 1e-20
@@ -69,7 +71,7 @@ class Relabelled:
         self, entries: Entries, base: Array, step: Array, *, draws: int, chance: np.random.Generator
     ) -> None:
         scores = _Scores(entries, base, step)
-        rows = max(1, _CELLS // len(entries.unit))
+        rows = max(_FEWEST_ROWS, _CELLS // len(entries.unit))
         pieces = [scores.of(labels) for labels in _labels(entries, draws, rows, chance)]
         self._sums = np.concatenate(pieces, axis=1)
 
@@ -102,7 +104,7 @@ class _Scores:
         self._cell_starts = _starts(entries.cell[self._by_cell])
         self._unit_starts = _starts(entries.unit[self._by_unit])
         self._rests = [self._rest(values) for values in (base, step)]
-        self._totals = [np.bincount(self._unit, rest, self._units) for rest in self._rests]
+        self._totals = [np.bincount(self._unit, rest, self._units)[:, None] for rest in self._rests]
 
     def _rest(self, values: Array) -> Array:
         """Return each value less the mean of its cell, weighted."""
@@ -111,27 +113,25 @@ class _Scores:
         return rest
 
     def of(self, labels: Array) -> Array:
-        """Return five sums for each row of labels, shape (5, n_rows)."""
-        order = self._by_cell
-        inside = labels[:, self._unit[order]] * self._weight[order]
-        share = np.add.reduceat(inside, self._cell_starts, axis=1) / self._in_cell
+        """Return five sums for each row of labels, shape (5, n_rows).
+
+        The score of a unit: its values' rests, times label less the cell's share of labels.
+        """
+        by_cell, by_unit = self._by_cell, self._by_unit
+        columns = np.ascontiguousarray(labels.T)
+        inside = columns[self._unit[by_cell]] * self._weight[by_cell, None]
+        share = np.add.reduceat(inside, self._cell_starts, axis=0) / self._in_cell[:, None]
+        expected = share[self._cell[by_unit]]
         base, step = (
-            self._of_units(labels, share, rest, total)
+            columns * total - np.add.reduceat(expected * rest[by_unit, None], self._unit_starts, axis=0)
             for rest, total in zip(self._rests, self._totals, strict=True)
         )
         return np.array(
             [
-                base.sum(axis=1), step.sum(axis=1),
-                (base * base).sum(axis=1), (base * step).sum(axis=1), (step * step).sum(axis=1),
+                base.sum(axis=0), step.sum(axis=0),
+                (base * base).sum(axis=0), (base * step).sum(axis=0), (step * step).sum(axis=0),
             ]
         )  # fmt: skip
-
-    def _of_units(self, labels: Array, share: Array, rest: Array, total: Array) -> Array:
-        """Return the score of each unit: its values' rests, times label less the cell's share of labels."""
-        order = self._by_unit
-        expected = share[:, self._cell[order]] * rest[order]
-        score: Array = labels * total - np.add.reduceat(expected, self._unit_starts, axis=1)
-        return score
 
 
 def _starts(ordered: Numbers) -> Numbers:
@@ -141,7 +141,8 @@ def _starts(ordered: Numbers) -> Numbers:
 def _labels(entries: Entries, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
     """Yield labels, 0 or 1, in pieces of so many rows; the true ones are there, all of them once or first."""
     side, stratum = entries.side, entries.stratum
-    members = [np.flatnonzero(stratum == each) for each in np.unique(stratum)]
+    order = np.argsort(stratum, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(stratum[order])) + 1)
     chosen = [int(side[each].sum()) for each in members]
     if prod(comb(len(each), count) for each, count in zip(members, chosen, strict=True)) <= draws:
         yield _first(_every(members, chosen, len(side)), side)
