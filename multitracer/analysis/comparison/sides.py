@@ -189,8 +189,8 @@ def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> Entries 
         return None
     cells_held = np.unique(keys % cells, return_inverse=True)[1]
     sessions_of = np.bincount(dense, weight)  # a place weighs 1 however many sessions it has
-    weight /= sessions_of[dense]
-    return Entries(dense, cells_held, weight, value, side, strata(dense, cells_held, weight, side))
+    scaled = weight / sessions_of[dense]
+    return Entries(dense, cells_held, scaled, value, side, strata(dense, cells_held, scaled, side))
 
 
 def _levels(
