@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.analysis.comparison.difference import difference
 from multitracer.analysis.comparison.family import stands
-from multitracer.analysis.comparison.matching import matching
+from multitracer.analysis.comparison.matching import matching, strata
 from multitracer.analysis.comparison.relabelling import Entries
 from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare
 from multitracer.tables import NA
@@ -23,7 +23,8 @@ THROUGHPUT = [Quantity("throughput", relative=True, weight=1.0)]
 def entries(first: list[float], second: list[float]) -> Entries:
     values = np.array([*first, *second], dtype=np.float64)
     unit = np.arange(len(values))
-    return Entries(unit, np.zeros_like(unit), np.ones(len(values)), values, unit >= len(first))
+    same = np.zeros_like(unit)
+    return Entries(unit, same, np.ones(len(values)), values, unit >= len(first), same)
 
 
 def sides(place: list[int], side: list[int], value: list[float]) -> Sides:
@@ -93,6 +94,23 @@ def test_places_that_both_sides_visited_are_set_beside_each_other() -> None:
     assert of.value == pytest.approx(-0.1, abs=0.03)
     assert -0.2 < of.low < of.high < 0
     assert result.judged[0].is_shown
+
+
+def test_pairs_change_sides_as_pairs() -> None:
+    """Five of five pairs agree by chance in 2 of 32; eight in 2 of 256."""
+    for pairs, p_value in ((5, 2 / 32), (8, 2 / 256)):
+        level = np.arange(1.0, pairs + 1)
+        value = [*(10 * level), *(10 * level + 1)]
+        of = compare(sides([*range(pairs)] * 2, [0] * pairs + [1] * pairs, value), THROUGHPUT).judged[0]
+        assert of.difference.p_value == pytest.approx(p_value)
+        assert of.is_shown == (pairs == 8)
+
+
+def test_drives_of_one_road_are_a_group_whatever_square_they_were_in_longest() -> None:
+    unit, cell = np.repeat(np.arange(8), 2), np.array([0, 1, 1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11])
+    weight = np.tile([0.9, 0.1, 0.1, 0.9], 4)
+    assert strata(unit, cell, weight, np.arange(8) % 2 == 1).tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert strata(unit, cell, weight, np.arange(8) % 4 > 1).tolist() == [0] * 8
 
 
 def test_a_hundred_sessions_at_one_place_are_one_place() -> None:

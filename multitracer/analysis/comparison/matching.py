@@ -84,3 +84,44 @@ def _known(codes: Numbers) -> Numbers:
     own = -1 - np.arange(len(codes))
     dense = np.unique(codes, return_inverse=True)[1]
     return np.unique(np.where(codes == NA, own, dense), return_inverse=True)[1].astype(np.int64)
+
+
+def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
+    """Return which units may change sides with each other: the smallest groups that keep enough.
+
+    Pairs that were planned as pairs stay pairs, since chance could not have put both on one side.
+
+    Parameters
+    ----------
+    unit, cell : ndarray of int64, shape (n_entries,)
+        From 0, without holes.
+    weight : ndarray of float64, shape (n_entries,)
+    side : ndarray of bool, shape (n_units,)
+
+    Returns
+    -------
+    ndarray of int64, shape (n_units,)
+        The cell in which a unit is most, else which units have cells in common directly or through others,
+        else one for all.
+    """
+    order = np.argsort(weight, kind="stable")
+    mostly = np.zeros(len(side), dtype=np.int64)
+    mostly[unit[order]] = cell[order]
+    for codes in (mostly, _connected(unit, cell, len(side))):
+        dense = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        if kept_share(dense, np.ones(len(side)), side) >= LEAST_KEPT:
+            return dense
+    return np.zeros(len(side), dtype=np.int64)
+
+
+def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
+    """Return the least number of a unit that each is connected with through common cells."""
+    least = np.arange(units)
+    while True:
+        of_cell = np.full(int(cell.max()) + 1, units)
+        np.minimum.at(of_cell, cell, least[unit])
+        spread = least.copy()
+        np.minimum.at(spread, unit, of_cell[cell])
+        if (spread == least).all():
+            return least
+        least = spread

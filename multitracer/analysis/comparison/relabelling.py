@@ -8,8 +8,8 @@ Probability Letters 36; Chung and Romano 2013, Annals of Statistics 41).
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import comb
+from itertools import combinations, product
+from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _CELLS = 1_000_000
 """Numbers at once: 8 MB in each of some temporary arrays. Not measured."""
+_FEWEST_ROWS = 16
+"""Relabellings at once, also of many entries: fewer take longer each, since memory is read in lines."""
 _TIE = 1e-9
 """Statistics that differ by less are equal: the same sum in another order (float64)."""
 _ZERO = 1e-20
@@ -38,6 +40,8 @@ class Entries(NamedTuple):
         Weights above 0.
     side : ndarray of bool, shape (n_units,)
         Whether a unit is on the second side.
+    stratum : ndarray of int64, shape (n_units,)
+        From 0: units change sides only with those of their stratum.
     """
 
     unit: Numbers
@@ -45,6 +49,7 @@ class Entries(NamedTuple):
     weight: Array
     value: Array
     side: Mask
+    stratum: Numbers
 
 
 class Relabelled:
@@ -66,8 +71,8 @@ class Relabelled:
         self, entries: Entries, base: Array, step: Array, *, draws: int, chance: np.random.Generator
     ) -> None:
         scores = _Scores(entries, base, step)
-        rows = max(1, _CELLS // len(entries.unit))
-        pieces = [scores.of(labels) for labels in _labels(entries.side, draws, rows, chance)]
+        rows = max(_FEWEST_ROWS, _CELLS // len(entries.unit))
+        pieces = [scores.of(labels) for labels in _labels(entries, draws, rows, chance)]
         self._sums = np.concatenate(pieces, axis=1)
 
     @property
@@ -99,7 +104,7 @@ class _Scores:
         self._cell_starts = _starts(entries.cell[self._by_cell])
         self._unit_starts = _starts(entries.unit[self._by_unit])
         self._rests = [self._rest(values) for values in (base, step)]
-        self._totals = [np.bincount(self._unit, rest, self._units) for rest in self._rests]
+        self._totals = [np.bincount(self._unit, rest, self._units)[:, None] for rest in self._rests]
 
     def _rest(self, values: Array) -> Array:
         """Return each value less the mean of its cell, weighted."""
@@ -108,46 +113,60 @@ class _Scores:
         return rest
 
     def of(self, labels: Array) -> Array:
-        """Return five sums for each row of labels, shape (5, n_rows)."""
-        order = self._by_cell
-        inside = labels[:, self._unit[order]] * self._weight[order]
-        share = np.add.reduceat(inside, self._cell_starts, axis=1) / self._in_cell
+        """Return five sums for each row of labels, shape (5, n_rows).
+
+        The score of a unit: its values' rests, times label less the cell's share of labels.
+        """
+        by_cell, by_unit = self._by_cell, self._by_unit
+        columns = np.ascontiguousarray(labels.T)
+        inside = columns[self._unit[by_cell]] * self._weight[by_cell, None]
+        share = np.add.reduceat(inside, self._cell_starts, axis=0) / self._in_cell[:, None]
+        expected = share[self._cell[by_unit]]
         base, step = (
-            self._of_units(labels, share, rest, total)
+            columns * total - np.add.reduceat(expected * rest[by_unit, None], self._unit_starts, axis=0)
             for rest, total in zip(self._rests, self._totals, strict=True)
         )
         return np.array(
             [
-                base.sum(axis=1), step.sum(axis=1),
-                (base * base).sum(axis=1), (base * step).sum(axis=1), (step * step).sum(axis=1),
+                base.sum(axis=0), step.sum(axis=0),
+                (base * base).sum(axis=0), (base * step).sum(axis=0), (step * step).sum(axis=0),
             ]
         )  # fmt: skip
-
-    def _of_units(self, labels: Array, share: Array, rest: Array, total: Array) -> Array:
-        """Return the score of each unit: its values' rests, times label less the cell's share of labels."""
-        order = self._by_unit
-        expected = share[:, self._cell[order]] * rest[order]
-        score: Array = labels * total - np.add.reduceat(expected, self._unit_starts, axis=1)
-        return score
 
 
 def _starts(ordered: Numbers) -> Numbers:
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
-def _labels(side: Mask, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
-    """Yield labels, 0 or 1, in pieces of so many rows; the true ones first, and again if all are taken."""
-    yield side[None].astype(np.float64)
-    units, chosen = len(side), int(side.sum())
-    if comb(units, chosen) <= draws:
-        every = np.zeros((comb(units, chosen), units))
-        for row, places in enumerate(combinations(range(units), chosen)):
-            every[row, list(places)] = 1
-        every = every[(every != side).any(axis=1)]
-        yield from (every[begin : begin + rows] for begin in range(0, len(every), rows))
+def _labels(entries: Entries, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
+    """Yield labels, 0 or 1, in pieces of so many rows; the true ones are there, all of them once or first."""
+    side, stratum = entries.side, entries.stratum
+    order = np.argsort(stratum, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(stratum[order])) + 1)
+    chosen = [int(side[each].sum()) for each in members]
+    if prod(comb(len(each), count) for each, count in zip(members, chosen, strict=True)) <= draws:
+        yield _first(_every(members, chosen, len(side)), side)
         return
+    yield side[None].astype(np.float64)
+    pattern = side[np.lexsort((~side, stratum))].astype(np.float64)  # within a stratum the chosen come first
     for begin in range(0, draws, rows):
-        drawn = np.zeros((min(rows, draws - begin), units))
-        order = np.argpartition(chance.random(drawn.shape), chosen - 1, axis=1)[:, :chosen]
-        np.put_along_axis(drawn, order, 1.0, axis=1)
+        keys = chance.random((min(rows, draws - begin), len(side))) + stratum
+        drawn = np.empty_like(keys)
+        np.put_along_axis(drawn, np.argsort(keys, axis=1), np.broadcast_to(pattern, keys.shape), axis=1)
         yield drawn
+
+
+def _every(members: list[Numbers], chosen: list[int], units: int) -> Array:
+    """Return every relabelling that leaves as many of each stratum on the second side."""
+    choices = [list(combinations(each.tolist(), count)) for each, count in zip(members, chosen, strict=True)]
+    taken = [[unit for each in picked for unit in each] for picked in product(*choices)]
+    labels = np.zeros((len(taken), units))
+    for row, places in enumerate(taken):
+        labels[row, places] = 1
+    return labels
+
+
+def _first(labels: Array, side: Mask) -> Array:
+    """Return the rows with the true one first."""
+    is_true = (labels == side).all(axis=1)
+    return np.concatenate([labels[is_true], labels[~is_true]])

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis.comparison.difference import LEVEL, NOTHING, SEED, Difference, difference
 from multitracer.analysis.comparison.family import stands
-from multitracer.analysis.comparison.matching import LEAST_KEPT, Matching, matching
+from multitracer.analysis.comparison.matching import LEAST_KEPT, Matching, matching, strata
 from multitracer.analysis.comparison.relabelling import Entries
 from multitracer.tables import NA
 
@@ -189,7 +189,8 @@ def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> Entries 
         return None
     cells_held = np.unique(keys % cells, return_inverse=True)[1]
     sessions_of = np.bincount(dense, weight)  # a place weighs 1 however many sessions it has
-    return Entries(dense, cells_held, weight / sessions_of[dense], value, side)
+    scaled = weight / sessions_of[dense]
+    return Entries(dense, cells_held, scaled, value, side, strata(dense, cells_held, scaled, side))
 
 
 def _levels(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.comparison.sums import Distribution
     from multitracer.tables import Array
 
-_WIDE, _HIGH, _LEFT, _BELOW, _TOP = 640, 260, 44, 44, 12
+_WIDE, _HIGH, _LEFT, _BELOW, _TOP = 640, 250, 44, 30, 12
 """Of a picture, its axes and its upper edge, in its own units."""
 _STEPS = 400
 """Points of a curve: more than a screen shows."""

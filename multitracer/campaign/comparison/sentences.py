@@ -26,6 +26,8 @@ MARGIN = 0.05
 """A difference below 5 % is small for a user. Not measured."""
 _FEWEST = 4
 """Sessions a side from which on chance alone gives the most extreme order in under 5 %: 2 of 70."""
+_PAIRS = 6
+"""Pairs at one place and hour from which on they all agree by chance in under 5 %: 2 of 64."""
 _MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
 """What the headline speaks of: the first of these that both sides have."""
 _IS_RATE = (THROUGHPUT, GOODPUT)
@@ -60,7 +62,7 @@ def _main(main: Judged, comparison: Comparison, names: Names) -> str:
     if min(main.sessions) < _FEWEST or not math.isfinite(high) or low <= -1:
         return (
             f"{names.second}'s {what} was {_sized(value)} than {names.first}'s in these {sessions} sessions; "
-            f"so few cannot show whether that is more than chance (it takes {_FEWEST} a side or more)."
+            f"so few cannot show whether that is more than chance; {_FEWEST} a side can, or {_PAIRS} pairs."
         )
     if main.is_shown:
         is_slower = (value < 0) == (what in _IS_RATE)
@@ -103,8 +105,8 @@ def _other(judged: Judged, names: Names) -> str:
     if judged.quantity.name == LOSS:
         low, high = sorted(abs(100 * each) for each in judged.difference[1:3])
         return (
-            f"{names.second} loses {abs(100 * value):.2g} ({low:.2g} to {high:.2g}) of 100 segments "
-            f"{'more' if value > 0 else 'fewer'}"
+            f"{names.second} loses {abs(100 * value):.2g} ({low:.2g} to {high:.2g}) "
+            f"{'more' if value > 0 else 'fewer'} of 100 segments"
         )
     return f"{names.second}'s RTT is {_range(judged)} {'longer' if value > 0 else 'shorter'}"
 

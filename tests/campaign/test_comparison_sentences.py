@@ -1,0 +1,84 @@
+"""What is said of two sides is what the numbers allow, and no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multitracer.analysis.comparison.difference import Difference
+from multitracer.analysis.comparison.matching import Matching
+from multitracer.analysis.comparison.sides import Comparison, Judged, Quantity
+from multitracer.campaign.comparison.sentences import Names, headline, row
+
+NAMES = Names("A", "B")
+MATCHING = Matching("", 1.0, np.zeros(0, np.int64), float("nan"))
+
+
+def judged(
+    name: str, value: float, low: float, high: float, *, shown: bool = False, sessions: int = 6
+) -> Judged:
+    quantity = Quantity(name, name in ("throughput", "RTT"), 1.0)
+    difference = Difference(value, low, high, 0.001 if shown else 0.3)
+    return Judged(quantity, (sessions, sessions), (1e6, 1e6), (1e6, 1e6), difference, shown)
+
+
+def says(*of: Judged) -> str:
+    return headline(Comparison(list(of), MATCHING, are_places=False), NAMES)
+
+
+SLOWER = judged("throughput", -0.12, -0.19, -0.05, shown=True)
+
+
+def test_a_difference_that_is_shown_is_claimed_with_its_interval() -> None:
+    assert says(SLOWER) == "B is 12 % (5 to 19 %) slower than A."
+    assert says(judged("throughput", 0.5, 0.2, 0.9, shown=True)) == "B is 50 % (20 to 90 %) faster than A."
+
+
+def test_the_limit_that_held_the_slower_side_more_stands_with_it() -> None:
+    link = judged("limited by link", 0.31, 0.2, 0.41, shown=True)
+    assert says(SLOWER, link) == (
+        "B is 12 % (5 to 19 %) slower than A, and link limited B in 31 % (20 to 41 %) more of the time."
+    )
+    not_shown = judged("limited by link", 0.31, -0.1, 0.6)
+    less = judged("limited by application", -0.31, -0.4, -0.2, shown=True)
+    assert says(SLOWER, not_shown, less) == "B is 12 % (5 to 19 %) slower than A."
+
+
+def test_what_the_sessions_cannot_tell_is_said() -> None:
+    assert says(judged("throughput", -0.1, -0.3, 0.2)) == (
+        "No difference of 5 % or more can be excluded or shown with these 12 sessions: "
+        "B's throughput is between 30 % lower and 20 % higher than A's."
+    )
+
+
+def test_sides_are_alike_only_if_the_interval_says_so() -> None:
+    assert says(judged("throughput", 0.01, -0.02, 0.04)) == (
+        "B and A are alike: B's throughput is between 2 % lower and 4 % higher than A's."
+    )
+
+
+@pytest.mark.parametrize(("low", "high", "sessions"), [(-1, np.inf, 6), (-0.2, -0.1, 3)])
+def test_few_sessions_are_described_only(low: float, high: float, sessions: int) -> None:
+    words = says(judged("throughput", -0.12, low, high, sessions=sessions))
+    assert words.startswith(
+        f"B's throughput was 12 % lower than A's in these {2 * sessions} sessions; so few"
+    )
+
+
+def test_rtt_and_loss_that_are_shown_follow() -> None:
+    rtt = judged("RTT", 0.2, 0.1, 0.3, shown=True)
+    loss = judged("loss", -0.01, -0.015, -0.005, shown=True)
+    assert says(judged("throughput", 0.01, -0.02, 0.04), rtt, loss).endswith(
+        "B's RTT is 20 % (10 to 30 %) longer. B loses 1 (0.5 to 1.5) fewer of 100 segments."
+    )
+
+
+def test_without_throughput_the_next_quantity_is_the_answer() -> None:
+    nothing = judged("throughput", float("nan"), float("nan"), float("nan"))
+    assert says(nothing, judged("RTT", 0.2, 0.1, 0.3, shown=True)) == "B is 20 % (10 to 30 %) slower than A."
+    assert "nothing in common" in says(nothing)
+
+
+def test_a_row_has_no_number_where_there_is_none() -> None:
+    assert row(judged("throughput", 0.5, -1, np.inf))[5:7] == ("+50 %", "any")
+    assert row(judged("loss", 0.0, -np.inf, np.inf))[5:7] == ("+0 points", "any")
