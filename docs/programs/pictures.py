@@ -72,6 +72,8 @@ def _drive(browser: Browser, page: Path) -> None:
     _run("report", str(ROOT / "sample_traces" / "rehearsed-drive"), "-o", str(page))
     browser.resize(1000, 760)
     _open(browser, page, "light")
+    browser.evaluate("document.querySelector('#stretches').open = true")
+    browser.evaluate("document.querySelector('#stretches').scrollIntoView()")
     _save(browser, "drive")
     browser.resize(1000, 860)
     browser.evaluate("document.querySelector('#map').open = true")

@@ -1,4 +1,4 @@
-"""A report as PDF, printed by an installed browser with the print style of the page; nothing is drawn anew."""
+"""A report as PDF, printed by an installed browser with the print style of the page; nothing is redrawn."""
 
 from __future__ import annotations
 

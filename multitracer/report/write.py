@@ -30,7 +30,7 @@ from multitracer.report.drive.drive_section import (
     tcp_on_the_road,
 )
 from multitracer.report.drive.route_map import map_section
-from multitracer.report.drive.stretches_section import stretches_section
+from multitracer.report.drive.stretches_section import stretches_note, stretches_section
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.markup import fold
@@ -149,7 +149,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         *_opening(recording, answer),
         None
         if bad is None
-        else fold("Where was it bad, and why?", bad, note="along the road", id="stretches"),
+        else fold("Where was it bad, and why?", bad, note=stretches_note(road), id="stretches"),
         _figures(drawn, several=len(parts) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),

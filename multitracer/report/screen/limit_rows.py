@@ -116,7 +116,7 @@ def _spent(diagnosis: Diagnosis, member: Member, limit: Limit, times: Array) -> 
     ends = np.column_stack([member.begin[own], member.end[own]]).ravel().astype(np.float64)
     counted = diagnosis.group.counted(ends)
     passed = np.concatenate([[0.0], np.cumsum(np.diff(counted) * (np.arange(len(ends) - 1) % 2 == 0))])
-    return np.asarray(np.interp(times, ends, passed))
+    return np.asarray(np.interp(diagnosis.group.counted(times), counted, passed))
 
 
 def _area(height: Array, kind: str, label: str) -> Markup:

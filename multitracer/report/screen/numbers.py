@@ -47,9 +47,8 @@ def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTrip | None:
     """Return the round trips of a transfer; None where nothing tells them."""
     row, speed = drawn.direction, diagnosis.transfer.speed
     if not RoundTrips(row["rtt_absent"]):
-        return RoundTrip(
-            *(row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95")), is_inferred=False
-        )
+        least, usual, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
+        return RoundTrip(least, usual, most, is_inferred=False)
     seen = diagnosis.limited.seen
     if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
         return None
