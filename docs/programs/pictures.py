@@ -72,8 +72,11 @@ def _drive(browser: Browser, page: Path) -> None:
     _run("report", str(ROOT / "sample_traces" / "rehearsed-drive"), "-o", str(page))
     browser.resize(1000, 760)
     _open(browser, page, "light")
+    browser.evaluate("document.querySelector('#stretches').open = true")
+    browser.evaluate("document.querySelector('#stretches').scrollIntoView()")
     _save(browser, "drive")
     browser.resize(1000, 860)
+    browser.evaluate("document.querySelector('#map').open = true")
     browser.evaluate(
         "(() => {const s = document.querySelector('.map select'); s.selectedIndex = s.options.length - 1;"
         " s.dispatchEvent(new Event('change')); s.closest('section').scrollIntoView()})()"
@@ -89,16 +92,16 @@ def _open(browser: Browser, page: Path, scheme: str) -> None:
 
 
 def _desktop(browser: Browser, page: Path) -> None:
-    browser.resize(1100, 1000)
+    browser.resize(1100, 840)
     _open(browser, page, "light")
     _save(browser, "report")
 
 
 def _answer(browser: Browser, page: Path) -> None:
     """Show what the report says first, alone."""
-    browser.resize(1000, 1110)
+    browser.resize(1100, 720)
     _open(browser, page, "light")
-    browser.evaluate("document.querySelector('section.diagnosis').scrollIntoView()")
+    browser.evaluate("document.querySelector('.first').scrollIntoView()")
     _save(browser, "limits")
 
 
@@ -106,6 +109,7 @@ def _places(browser: Browser, page: Path) -> None:
     """Zoom into the two places that docs/figures.md explains."""
     browser.resize(1000, 900)
     _open(browser, page, "light")
+    browser.evaluate("document.querySelector('#figure').open = true")
     for name, from_s, to_s in (("figure_loss", 9.6, 11.2), ("figure_outage", 15.5, 19.5)):
         browser.evaluate(f"window.report.then((shown) => shown.look({from_s}, {to_s}))")
         box = browser.evaluate(f"{_PLOT}.getBoundingClientRect().toJSON()")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         "multitracer report -o reports/ monday.pcap tuesday.pcap sample_traces/cellular_upload",
         "multitracer report --base-map roads.geojson drive/",
         "multitracer report -o cdpd/ cdpd-tcp/ cdpd-cc/",
+        "multitracer report --pdf -o call.html sample_traces/cellular_upload",
     ),
 )
 @click.option(
@@ -42,10 +44,11 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Draw the lines of this GeoJSON file below the route of a drive.",
 )
+@click.option("--pdf", is_flag=True, help="Write each report as PDF too, beside the page; needs Chromium.")
 @pool_option
 @reads_captures
-def command(reading: Reading, output: str | None, base_map: str | None, *, pool: bool) -> None:
-    """Write a self-contained HTML report: trust, summary, figures, connection table, provenance.
+def command(reading: Reading, output: str | None, base_map: str | None, *, pdf: bool, pool: bool) -> None:
+    """Write a self-contained HTML report: what limited the transfer and why, then every packet.
 
     Each INPUT gets its own report, and several get an index page; files that tcpdump or dumpcap numbered
     are one input. Folders that `measure run` wrote are compared on one page. Prints the path of the report or
@@ -55,6 +58,8 @@ def command(reading: Reading, output: str | None, base_map: str | None, *, pool:
     from multitracer.recording.transactions import LAYER
 
     _read_base_map(base_map)
+    if pdf:
+        _prints()
     sessions = separate_inputs(reading.inputs)
     if all(session.holds(LAYER) for session in sessions):
         click.echo(_write_measured(sessions, reading, output, pool=pool))
@@ -64,6 +69,16 @@ def command(reading: Reading, output: str | None, base_map: str | None, *, pool:
         click.echo(_write_several(sessions, reading, output or "reports"))
 
 
+def _prints() -> None:
+    """Find the browser that prints before any other work, so that a missing one costs no time."""
+    from multitracer.report.pdf import browser
+
+    browser()
+    click.get_current_context().meta[_PDF] = True
+
+
+_PDF = "multitracer.pdf"
+"""Where the context of the command keeps that pages are printed."""
 _BASE_MAP = "multitracer.base_map"
 """Where the context of the command keeps the base map that was read."""
 
@@ -97,7 +112,20 @@ def _write_one(session: Inputs, reading: Reading, target: str) -> str:
 
     analysed = _analysed(session, reading, output=target)
     write_report(analysed.recording, target, analysed.request)
+    _print([Path(target)])
     return target
+
+
+def _print(pages: list[Path]) -> None:
+    """Print pages, if that was asked for, and name the files."""
+    if not click.get_current_context().meta.get(_PDF):
+        return
+    from multitracer.report.pdf import print_pdf
+
+    for page in pages:
+        printed = page.with_suffix(".pdf")
+        print_pdf(page, printed)
+        click.echo(printed)
 
 
 def _write_several(sessions: list[Inputs], reading: Reading, folder: str) -> str:
@@ -108,6 +136,7 @@ def _write_several(sessions: list[Inputs], reading: Reading, folder: str) -> str
     check_output(folder, [path for session in sessions for path in session.paths], files="*.html")
     failed: list[str] = []
     index = write_reports(_readable(sessions, reading, failed), folder)
+    _print(sorted(each for each in index.parent.glob("*.html") if each.name != index.name))
     if failed:
         raise InputError(f"{len(failed)} of {len(sessions)} inputs have no report; {index} lists the others")
     return str(index)

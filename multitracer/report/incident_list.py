@@ -52,7 +52,7 @@ def incident_list(diagnosis: Diagnosis, axis: Axis) -> list[Markup]:
         return [element("p", "No known fault was found.", class_="muted")]
     items = [element("li", _incident(each, diagnosis.findings, axis)) for each in diagnosis.incidents[:_MOST]]
     items += _rest(len(diagnosis.incidents) - _MOST)
-    listed = [element("h3", "What happened"), element("ol", items[:_FIRST], class_="findings")]
+    listed = [element("ol", items[:_FIRST], class_="findings")]
     if len(items) <= _FIRST:
         return listed
     folded = element(

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from multitracer.errors import InputError
+from multitracer.report.index_row import HEADS, index_row, order
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
-from multitracer.report.write import Request, summary, write_report
-from multitracer.words import count, printable
+from multitracer.report.write import Request, write_report
+from multitracer.words import count
 
 if TYPE_CHECKING:
     import os
@@ -57,14 +57,15 @@ def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Pa
             f"{place}: cannot make this folder: {failure.strerror}; choose another one"
         ) from failure
     taken: set[str] = set()
-    rows: list[Markup] = []
+    rows: list[tuple[float, Markup]] = []
     try:
         for each in inputs:
             name = file_name(each.name, taken)
-            write_report(each.recording, place / name, each.request)
-            rows.append(_row(each, name))
+            answer = write_report(each.recording, place / name, each.request)
+            rows.append((order(answer), index_row(each.recording, answer, title=each.name, page=name)))
     finally:  # what was written before a failure is whole, and stays to be found
-        write(place / INDEX, document(count(len(rows), "report"), _section(rows)))
+        listed = [row for _, row in sorted(rows, key=lambda row: row[0])]
+        write(place / INDEX, document(count(len(rows), "report"), _section(listed)))
     return place / INDEX
 
 
@@ -82,32 +83,21 @@ def file_name(title: str, taken: set[str]) -> str:
     return name
 
 
-def _row(each: Input, name: str) -> Markup:
-    parts = each.recording.parts
-    verdict = each.recording.trust if parts else ""
-    connections = len(each.recording)
-    return element(
-        "tr",
-        element("td", element("a", printable(each.name), href=quote(name))),
-        element("td", verdict or "no packets", class_=f"verdict {verdict}".rstrip()),
-        element("td", f"{connections:,}", class_="number", data_value=connections),
-        element("td", summary(parts, each.request.connection), class_="wrap"),
-    )
-
-
 def _section(rows: list[Markup]) -> Markup:
-    heads = (("Input", False), ("Trust", False), ("Connections", True), ("The largest connection", False))
     cells = [
-        element("th", element("button", name, type="button"), class_="number" if number else None)
-        for name, number in heads
+        element(
+            "th", element("button", name, type="button"), scope="col", class_="number" if number else None
+        )
+        for name, number in HEADS
     ]
     box = element("input", id="filter", type="search", placeholder="Filter…", aria_label="Filter rows")
     status = element("span", id="filter-told", class_="muted", role="status")
     table = element(
         "table",
+        element("caption", "Reports, the slowest first"),
         element("thead", element("tr", cells)),
         element("tbody", rows),
-        class_="sortable cards",
+        class_="sortable cards index",
         data_filter="filter",
     )
     return element(

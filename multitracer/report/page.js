@@ -41,9 +41,12 @@
         const number = head.classList.contains("number");
         const down = head.getAttribute("aria-sort") === (number ? "descending" : "ascending");
         const falling = number ? !down : down;
-        const compare = (a, b) =>
-          number ? Number(key(a, column)) - Number(key(b, column)) : key(a, column).localeCompare(key(b, column));
-        const rows = [...body.rows].sort((a, b) => (falling ? -compare(a, b) : compare(a, b)));
+        const compare = (a, b) => (number ? Number(a) - Number(b) : a.localeCompare(b));
+        const rows = [...body.rows].sort((one, other) => {
+          const [a, b] = [key(one, column), key(other, column)];
+          if (a === "" || b === "") return (a === "") - (b === "");  // what is missing comes last, either way
+          return falling ? -compare(a, b) : compare(a, b);
+        });
         heads.forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", falling ? "descending" : "ascending");
         body.replaceChildren(...rows);

@@ -30,7 +30,7 @@ from multitracer.report.drive.drive_section import (
     tcp_on_the_road,
 )
 from multitracer.report.drive.route_map import map_section
-from multitracer.report.drive.stretches_section import stretches_section
+from multitracer.report.drive.stretches_section import stretches_note, stretches_section
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.markup import fold
@@ -38,7 +38,6 @@ from multitracer.report.page import document, write
 from multitracer.report.provenance import provenance_section
 from multitracer.report.screen.first_screen import Answer, first_screen
 from multitracer.report.sections import summary_section, trust_line
-from multitracer.report.sentence import NOTHING, sentence
 from multitracer.words import count, printable, size
 
 if TYPE_CHECKING:
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
-    from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
     from multitracer.report.drive.base_map import BaseMap
@@ -90,8 +88,10 @@ class Request:
     base_map: BaseMap | None = None
 
 
-def write_report(recording: Recording, path: str | os.PathLike[str], request: Request = Request()) -> None:
-    """Write one self-contained HTML report.
+def write_report(
+    recording: Recording, path: str | os.PathLike[str], request: Request = Request()
+) -> Answer | None:
+    """Write one self-contained HTML report, and return what its first screen shows.
 
     Parameters
     ----------
@@ -99,6 +99,11 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     path : path
         Of the file to write; it appears whole or not at all.
     request : Request
+
+    Returns
+    -------
+    Answer or None
+        None where no transfer could be explained.
 
     Raises
     ------
@@ -113,6 +118,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
     write(path, document(printable(title), sections, figures=page.figures, route=route))
+    return page.answer
 
 
 class _Page(NamedTuple):
@@ -121,6 +127,7 @@ class _Page(NamedTuple):
     sections: list[Markup | None]
     figures: list[Document]
     route: DrawnRoute | None
+    answer: Answer | None = None
 
 
 def _of_captures(recording: Recording, request: Request) -> _Page:
@@ -136,9 +143,13 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
     each_shown = (_panels(each, of, recording.speed, request) for each, of in zip(layers, drawn, strict=True))
     shown = next(each_shown, None)
+    answer = None if diagnosis is None else _answer(diagnosis, shown, surroundings, request)
+    bad = stretches_section(road, origin_ns=first_ns, speed=recording.speed)
     sections = [
-        *_opening(recording, diagnosis, shown, surroundings, request),
-        stretches_section(road, origin_ns=first_ns, speed=recording.speed),
+        *_opening(recording, answer),
+        None
+        if bad is None
+        else fold("Where was it bad, and why?", bad, note=stretches_note(road), id="stretches"),
         _figures(drawn, several=len(parts) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
@@ -152,7 +163,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
             zip(filter(None, chain([shown], each_shown)), _budgets(len(drawn), _length(route)), strict=True)
         )
     ]
-    return _Page(sections, figures, route)
+    return _Page(sections, figures, route, answer)
 
 
 def _of_logs(surroundings: Surroundings, request: Request) -> _Page:
@@ -234,33 +245,29 @@ class _Shown(NamedTuple):
     places: list[Place]
 
 
-def _opening(
-    recording: Recording,
-    diagnosis: Diagnosis | None,
-    first: _Shown | None,
-    surroundings: Surroundings,
-    request: Request,
-) -> list[Markup | None]:
-    """Return the first screen and what happened; without a diagnosis how far the capture can be trusted."""
-    if diagnosis is None:
-        return [trust_line(recording)]
+def _answer(
+    diagnosis: Diagnosis, first: _Shown | None, surroundings: Surroundings, request: Request
+) -> Answer:
+    """Return what the first screen shows; the panels only if the first figure is of that transfer."""
     view = diagnosis.transfer.layers.view.sender
     of = Drawn(view.part, view.connection, reverse=view.reverse)
-    is_drawn = first is not None and first.drawn == of
-    zero_ns = origin_ns(view.part)
-    return [
-        first_screen(
-            Answer(
-                diagnosis,
-                of,
-                first.panels if first is not None and is_drawn else [],
-                surroundings if is_drawn else None,
-                (request.from_ns, request.to_ns),
-            ),
-            trust=trust_line(recording),
-        ),
-        happened_section(diagnosis, origin_ns=zero_ns, speed=recording.speed, figure=is_drawn),
-    ]
+    bounds_ns = (request.from_ns, request.to_ns)
+    if first is None or first.drawn != of:
+        return Answer(diagnosis, of, [], None, bounds_ns)
+    return Answer(diagnosis, of, first.panels, surroundings, bounds_ns)
+
+
+def _opening(recording: Recording, answer: Answer | None) -> list[Markup | None]:
+    """Return the first screen and what happened; without an answer how far the capture can be trusted."""
+    if answer is None:
+        return [trust_line(recording)]
+    happened = happened_section(
+        answer.diagnosis,
+        origin_ns=origin_ns(answer.drawn.part),
+        speed=recording.speed,
+        figure=bool(answer.panels),
+    )
+    return [first_screen(answer, trust=trust_line(recording)), happened]
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
@@ -278,14 +285,6 @@ def _first(diagnosis: Diagnosis | None, request: Request) -> int | None:
     if request.connection is not None or diagnosis is None:
         return request.connection
     return diagnosis.transfer.layers.view.sender.number
-
-
-def summary(parts: Sequence[Part], connection: int | None = None) -> str:
-    """Return the sentence on the chosen or largest connection."""
-    drawn = choose(parts, connection=connection, most=1)
-    if not drawn:
-        return NOTHING
-    return sentence(drawn[0])
 
 
 def _title(drawn: Drawn, *, several: bool) -> str:

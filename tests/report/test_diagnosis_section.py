@@ -15,6 +15,7 @@ from multitracer.recording.open import open_recording
 from multitracer.report.diagnosis_section import happened_section, limits_section
 from multitracer.report.lanes import lanes
 from multitracer.report.limit_words import RECEIVER_ONLY
+from multitracer.report.screen.cause import help_of
 from multitracer.report.write import write_report
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
@@ -66,7 +67,7 @@ def test_the_report_opens_with_the_answer_then_what_would_help_then_the_limits(
     found: Diagnosis, report: Path
 ) -> None:
     text = report.read_text("utf-8")
-    words = ("Why was it slow?", headline(found)[:40], "What would help:", found.headline.help,
+    words = ("Why was it slow?", headline(found)[:40], "What would help:", help_of(found),
              'class="tracks"', "link-reset</strong>", 'class="limits"', 'class="account"',
              "<h2>Summary")  # fmt: skip
     places = [text.index(word) for word in words]

@@ -1,14 +1,24 @@
-"""File names of reports come from hostile input names, and lead nowhere."""
+"""The page that lists several reports: file names that lead nowhere, and columns that find the slow one."""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.report.index import file_name
+from multitracer.recording.open import open_recording
+from multitracer.report.index import Input, file_name, write_reports
+from multitracer.report.index_row import HEADS
+from tests.conftest import SAMPLES
+from tests.report.test_markup import parsed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.report.chromium import Browser
 
 
 @pytest.mark.parametrize(
@@ -46,3 +56,38 @@ def test_inputs_of_one_name_get_a_number() -> None:
         "tcp.pcap-2.html",
         "tcp.pcap-3.html",
     ]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    names = ("download", "fig4-slow-start", "rehearsal")
+    inputs = [Input(name, open_recording(SAMPLES / name)) for name in names]
+    return write_reports(inputs, tmp_path_factory.mktemp("several") / "out")
+
+
+def test_the_slowest_report_comes_first_and_what_has_no_rate_last(index: Path) -> None:
+    links = re.findall(r'href="([^"]*)"', index.read_text("utf-8"))
+    assert links == ["fig4-slow-start.html", "download.html", "rehearsal.html"]
+
+
+def test_a_row_tells_limit_rate_delay_loss_and_where(index: Path) -> None:
+    page = index.read_text("utf-8")
+    row = page[page.index("fig4-slow-start.html") :]
+    row = row[: row.index("</tr>")]
+    said = parsed(f"<tr><td>{row}</tr>").text
+    assert re.search(r"link \d+%", said)
+    assert "kbit/s" in said
+    assert "→" in said
+    assert 'class="spark"' in row
+    assert row.count("<td") == len(HEADS) - 1
+
+
+@pytest.mark.browser
+def test_what_is_missing_comes_last_in_either_order(browser: Browser, index: Path) -> None:
+    browser.open(index)
+    goodput = [name for name, _ in HEADS].index("Goodput")
+    names = "[...document.querySelectorAll('tbody a')].map((a) => a.textContent)"
+    for expected in (["download", "fig4-slow-start"], ["fig4-slow-start", "download"]):
+        browser.evaluate(f"document.querySelectorAll('th button')[{goodput}].click()")
+        assert browser.evaluate(names) == [*expected, "rehearsal"]
+    assert browser.complaints == []

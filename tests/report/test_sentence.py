@@ -16,8 +16,7 @@ from multitracer.report.drawn import choose
 from multitracer.report.figure_section import figure_section
 from multitracer.report.provenance import provenance_section
 from multitracer.report.sections import summary_section, trust_line
-from multitracer.report.sentence import NOTHING
-from multitracer.report.write import summary
+from multitracer.report.sentence import NOTHING, sentence
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
 from tests.report.test_markup import parsed
 
@@ -31,7 +30,8 @@ def part(found: Capture) -> Part:
 
 
 def said(segments: list[Segment]) -> str:
-    return summary([part(capture(segments))])
+    drawn = choose([part(capture(segments))], connection=None, most=1)
+    return sentence(drawn[0]) if drawn else NOTHING
 
 
 def at(ms: float, side: int, seq: int, payload: int = 0, **how: Any) -> Segment:

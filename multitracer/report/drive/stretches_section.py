@@ -88,6 +88,16 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
     )
 
 
+def stretches_note(road: Road) -> str:
+    """Return the answer in a sentence; empty where times of two clocks forbid one, or no phone was there."""
+    if not road.phones:
+        return ""
+    try:
+        return _answer(road)
+    except InputError:
+        return ""
+
+
 def _lead(road: Road) -> str:
     """Return the answer, what makes its times doubtful, and which drive it is of if the logs hold several."""
     return " ".join(filter(None, (_answer(road), road.surroundings.doubts, _other_drives(road))))

@@ -60,6 +60,13 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
 
 
+def help_of(diagnosis: Diagnosis) -> str:
+    """Return what would help: against what made the limit hold, else against the limit itself."""
+    first = cause(diagnosis)
+    known = "" if first is None or first.kind in _REPEATS else first.help
+    return (known or diagnosis.headline.help).rstrip(".")
+
+
 def cause(diagnosis: Diagnosis) -> Incident | None:
     """Return the incident that explains the largest limit; None if none does."""
     kinds = _EXPLAIN[diagnosis.headline.limit]

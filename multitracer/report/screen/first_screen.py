@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.report.drawn import origin_ns
 from multitracer.report.limit_words import SEEN_FROM
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.cause import why
+from multitracer.report.screen.cause import help_of, why
 from multitracer.report.screen.culprit import culprit_rows
 from multitracer.report.screen.event_rows import incident_rows, road_rows
 from multitracer.report.screen.limit_rows import clock_shift_ns, limit_rows
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
 def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     """Return the section; `trust` says how far the captures can be trusted."""
     diagnosis = answer.diagnosis
-    axis = _axis(diagnosis, origin_ns(answer.drawn.part), answer.bounds_ns)
+    axis = axis_of(answer)
     headline = diagnosis.headline
     return element(
         "section",
@@ -62,7 +62,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
                 element("h2", "Why was it slow?"),
                 element("p", printable(headline.sentence), class_="lead"),
                 _cause(diagnosis),
-                element("p", element("em", "What would help: "), f"{headline.help}.", class_="help"),
+                element("p", element("em", "What would help: "), f"{help_of(diagnosis)}.", class_="help"),
             ),
             numbers(diagnosis, answer.drawn),
             class_="answer",
@@ -86,13 +86,16 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     )
 
 
-def _axis(diagnosis: Diagnosis, zero_ns: int, bounds_ns: tuple[int | None, int | None]) -> TimeAxis:
+def axis_of(answer: Answer) -> TimeAxis:
     """Return the time of the work, or of that part of it which the user asked for."""
+    diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.part)
     speed, shift = diagnosis.transfer.speed, clock_shift_ns(diagnosis)
     timed = [each for each in diagnosis.group.members if len(each.begin)]
     begin = min(int(each.begin[0]) for each in timed) - shift
     end = max(int(each.end[-1]) for each in timed) - shift
-    first, last = (None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in bounds_ns)
+    first, last = (
+        None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in answer.bounds_ns
+    )
     begin, end = max(begin, begin if first is None else first), min(end, end if last is None else last)
     return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
 

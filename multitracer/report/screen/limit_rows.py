@@ -83,10 +83,10 @@ def _rounded(share: float) -> str:
 def _sure(own: list[Share]) -> str:
     """Return how sure a limit is; of one that is weak, between which shares it lies."""
     sure = own[0].confidence
-    low, high = f"{own[0].share_low:.0%}", f"{own[0].share_high:.0%}"
+    low, high = f"{100 * own[0].share_low:.0f}", f"{100 * own[0].share_high:.0f}"
     if len(own) > 1 or sure is not Confidence.WEAK or low == high:
         return sure.label
-    return f"{sure.label} ({low} to {high})"
+    return f"{sure.label}: {low}–{high}%"
 
 
 def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
@@ -116,7 +116,7 @@ def _spent(diagnosis: Diagnosis, member: Member, limit: Limit, times: Array) -> 
     ends = np.column_stack([member.begin[own], member.end[own]]).ravel().astype(np.float64)
     counted = diagnosis.group.counted(ends)
     passed = np.concatenate([[0.0], np.cumsum(np.diff(counted) * (np.arange(len(ends) - 1) % 2 == 0))])
-    return np.asarray(np.interp(times, ends, passed))
+    return np.asarray(np.interp(diagnosis.group.counted(times), counted, passed))
 
 
 def _area(height: Array, kind: str, label: str) -> Markup:

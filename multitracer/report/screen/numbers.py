@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,75 +15,98 @@ from multitracer.words import count, duration, rate, share, size
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.report.drawn import Drawn
-    from multitracer.tables import Row
+
+
+class RoundTrip(NamedTuple):
+    """How long a round trip takes, link time, ns."""
+
+    least_ns: float
+    usual_ns: float
+    """The median."""
+    most_ns: float
+    """95 % took less."""
+    is_inferred: bool
+    """From arrivals at the receiver: the shortest one and the queue on top."""
+
+
+class Loss(NamedTuple):
+    """What is known of the segments that did not get through at once."""
+
+    name: str
+    segments: int
+    of: int
+
+
+def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
+    """Return the goodput in bit/s, link time; None if it is not known."""
+    speed = goodput(drawn.direction)
+    return None if speed is None else speed / diagnosis.transfer.speed
+
+
+def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTrip | None:
+    """Return the round trips of a transfer; None where nothing tells them."""
+    row, speed = drawn.direction, diagnosis.transfer.speed
+    if not RoundTrips(row["rtt_absent"]):
+        least, usual, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
+        return RoundTrip(least, usual, most, is_inferred=False)
+    seen = diagnosis.limited.seen
+    if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
+        return None
+    queue_ns = seen.delays.way_ns - seen.delays.way_ns.min()
+    usual, most = (seen.floor_ns + float(np.quantile(queue_ns, share)) for share in (0.5, 0.95))
+    return RoundTrip(seen.floor_ns * speed, usual * speed, most * speed, is_inferred=True)
+
+
+def loss(diagnosis: Diagnosis, drawn: Drawn) -> Loss:
+    """Return what is known to be lost; else what was sent again, or filled holes."""
+    seen, row = diagnosis.limited.seen, drawn.direction
+    if seen is not None and len(seen.sends) and (seen.sends.lost != NA).all():
+        return Loss("Lost", int(np.count_nonzero(seen.sends.lost == 1)), len(seen.sends))
+    if drawn.is_at_receiver:
+        return Loss("Lost or late", row["out_of_order"], row["data_segments"])
+    return Loss("Sent again", row["retransmitted_segments"], row["data_segments"])
 
 
 def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
     """Return the three numbers of the connection that is explained."""
+    lost = loss(diagnosis, drawn)
     return element(
         "dl",
-        _speed(drawn.direction),
-        _delay(diagnosis, drawn.direction),
-        _loss(diagnosis, drawn),
+        _speed(diagnosis, drawn),
+        _delay(round_trip(diagnosis, drawn), drawn),
+        _number(lost.name, in_share(lost), f"{lost.segments:,} of {count(lost.of, 'data segment')}"),
         class_="three",
     )
+
+
+def in_share(lost: Loss) -> str:
+    """Return a loss as a share of the segments."""
+    return share(lost.segments, lost.of) if lost.segments else "none"
 
 
 def _number(name: str, value: str, more: str) -> Markup:
     return element("div", element("dt", name), element("dd", value, element("small", more)))
 
 
-def _speed(row: Row) -> Markup:
-    speed, delivered = goodput(row), size(row["unique_bytes"])
-    by = GoodputBy(row["goodput_by"])
+def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
+    row, speed = drawn.direction, goodput_bps(diagnosis, drawn)
+    delivered, by = size(row["unique_bytes"]), GoodputBy(row["goodput_by"])
     if speed is None:
         return _number("Speed", delivered, by.words)
-    return _number("Speed", rate(speed), f"{delivered} {by.words} in {duration(row['goodput_ns'])}")
+    took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
+    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
 
 
-def _delay(diagnosis: Diagnosis, row: Row) -> Markup:
-    """Return the shortest and the usual round trip; of a receiver, the shortest and the queue on top."""
-    if not RoundTrips(row["rtt_absent"]):
-        least, usual, most = (row[f"rtt_{name}_ns"] for name in ("min", "p50", "p95"))
-        return _number("Round trip", _grows(least, usual), f"least → usual; 95 % below {duration(most)}")
-    seen, speed = diagnosis.limited.seen, diagnosis.transfer.speed
-    if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
-        return _number("Round trip", "not known", RoundTrips(row["rtt_absent"]).words)
-    queue_ns = (seen.delays.way_ns - seen.delays.way_ns.min()) * speed
-    least = seen.floor_ns * speed
-    value = _grows(least, least + float(np.median(queue_ns)))
-    most = duration(least + float(np.quantile(queue_ns, 0.95)))
-    return _number("Round trip", value, f"least → usual, inferred from arrivals; 95 % below {most}")
+def _delay(trip: RoundTrip | None, drawn: Drawn) -> Markup:
+    if trip is None:
+        return _number("Round trip", "not known", RoundTrips(drawn.direction["rtt_absent"]).words)
+    how = ", inferred from arrivals" if trip.is_inferred else ""
+    more = f"least → usual{how}; 95 % below {duration(trip.most_ns)}"
+    return _number("Round trip", grows(trip.least_ns, trip.usual_ns), more)
 
 
-def _grows(least_ns: float, usual_ns: float) -> str:
+def grows(least_ns: float, usual_ns: float) -> str:
     """Return two lengths of time, the unit once where it is the same: 70.8 → 406 ms."""
     least, usual = duration(least_ns), duration(usual_ns)
     number, _, unit = least.rpartition(" ")
     return f"{number if usual.endswith(f' {unit}') else least} → {usual}"
-
-
-def _loss(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
-    """Return what is known to be lost; else what was sent again, or filled holes."""
-    seen, row = diagnosis.limited.seen, drawn.direction
-    if seen is not None and len(seen.sends) and (seen.sends.lost != NA).all():
-        lost = int(np.count_nonzero(seen.sends.lost == 1))
-        return _number(
-            "Lost",
-            share(lost, len(seen.sends)) if lost else "none",
-            f"{lost:,} of {count(len(seen.sends), 'data segment')}",
-        )
-    segments = row["data_segments"]
-    if drawn.is_at_receiver:
-        filled = row["out_of_order"]
-        return _number(
-            "Lost or late",
-            share(filled, segments) if filled else "none",
-            f"{count(filled, 'segment')} filled holes of {segments:,}",
-        )
-    again = row["retransmitted_segments"]
-    return _number(
-        "Sent again",
-        share(again, segments) if again else "none",
-        f"{again:,} of {count(segments, 'data segment')}",
-    )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _WIDE, _HIGH = 1000, 300
 """Units of the picture: some pixels of a screen, so that numbers need no fraction."""
+_PARTS, _LOW = 60, 20
+"""Units of a small picture."""
 _TICKS = 4
 _EDGE = 2
 """A point beyond the picture is drawn so far within its edge."""
@@ -64,6 +66,23 @@ def still(panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str) -
         for tick in ticks
     ]
     return element("div", words, class_="levels", aria_hidden="true"), picture
+
+
+def sparkline(series: Series, axis: TimeAxis) -> Markup:
+    """Return the highest value of each part of the time as a small picture without words."""
+    begin, end = (round(axis.origin_ns + axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
+    shown = series.between(begin, end)
+    shown = shown.take(shown.is_drawn)
+    high = int(shown.value.max(initial=1))
+    part = np.minimum((shown.time_ns - begin) * (_PARTS / max(end - begin, 1)), _PARTS - 1).astype(np.int64)
+    most = np.zeros(_PARTS)
+    np.maximum.at(most, part, shown.value)
+    points = "".join(f"H{place}V{_LOW * (1 - value / high):.0f}" for place, value in enumerate(most.tolist()))
+    path = element("path", d=f"M0 {_LOW}{points}H{_PARTS}V{_LOW}z")
+    return element(
+        "svg", path, viewBox=f"0 0 {_PARTS} {_LOW}", preserveAspectRatio="none", class_="spark", role="img",
+        aria_label="Rate over time",
+    )  # fmt: skip
 
 
 def in_words(value: float, suffix: str) -> str:
