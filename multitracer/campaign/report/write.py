@@ -91,7 +91,7 @@ def write_campaign_report(
 def _folder(target: Path, catalogue: Catalogue) -> Path:
     """Return the folder, made; refuse one inside the campaign, whose files are its own."""
     inside = target.resolve()
-    if catalogue.store.path(".").resolve() in (inside, *inside.parents):
+    if Path(catalogue.store.address) in (inside, *inside.parents):
         raise InputError(f"{target}: lies in the campaign itself; choose a folder outside of it")
     try:
         target.mkdir(parents=True, exist_ok=True)
