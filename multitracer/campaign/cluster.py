@@ -52,6 +52,7 @@ _SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # who is to blame is decided here, by the attempts
     "distributed.comm.timeouts.connect": "10s",
     "distributed.comm.timeouts.tcp": "30s",
+    "distributed.worker.profile.enabled": False,  # it looks at each worker's stack every 10 ms
     "distributed.worker.preload": [__name__],  # `dask_setup` below
 }
 _LOST = (OSError, TimeoutError, asyncio.CancelledError)
@@ -138,6 +139,7 @@ class OnCluster:
                 n_workers=self.jobs,
                 threads_per_worker=1,
                 dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # any; 8787 may be taken
                 silence_logs=logging.CRITICAL,
             )
         with cluster, Client(cluster, set_as_default=False) as client:
@@ -192,8 +194,9 @@ class _Round:
                 else:
                     self._raise_own(future)
                     yield from self._after_death(batch)
-            self._submit()
-            if not ended:
+            if ended:
+                self._submit()  # asks the scheduler: not at every look
+            else:
                 time.sleep(_POLL_S)
 
     def _submit(self) -> None:
