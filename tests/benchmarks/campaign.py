@@ -1,157 +1,97 @@
-"""How a campaign grows: `python -m tests.benchmarks.campaign --sizes 100 1000 10000` (an hour, 8 GB).
+"""What questions and the report of a large campaign cost.
 
-It makes sessions in virtual time, of ten shapes in turn: calls over GSM with overflows, fades and resets,
-ray-traced links that fade, cdma2000 with its pilot, measurements over CDPD with a modem's log, and copies of
-the bundled drive with its radio and route. Then processes of their own make campaigns of the first of them.
+`python -m tests.benchmarks.campaign SECONDS [FOLDER]` makes a catalogue of so many seconds
+(tests/campaign/synthetic.py) unless the folder holds one. Each question is put by a process of its own after
+the files have left the page cache (cold), and again in that process (warm); the report is the program's.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import shutil
+import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from tests.benchmarks.measure import Cost, cost
+from tests.benchmarks.measure import cost
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_FOLDER = 100
-"""Sessions in a folder: a day of a car."""
-_CUT = {
-    "fig4-slow-start": 25,
-    "fig8-resets-vj": 40,
-    "fig11-fade": 25,
-    "radio-poor": 25,
-    "ray-4": 2,
-    "ray-5": 2,
+QUESTIONS = {
+    "count of seconds by limit": "SELECT limited_by, count(*) FROM seconds GROUP BY ALL ORDER BY ALL",
+    "deciles of throughput and RTT": (
+        "SELECT quantile_cont(throughput_bps, [0.1, 0.5, 0.9]), quantile_cont(rtt_ns, [0.1, 0.5, 0.9]) "
+        "FROM seconds"
+    ),
+    "medians by operator": (
+        "SELECT labels['operator'] AS operator, median(throughput_bps), median(rtt_ns) "
+        "FROM seconds JOIN sessions USING (session) GROUP BY ALL"
+    ),
+    "medians by cell": (
+        "SELECT plmn, cell_id, count(*) AS n, median(throughput_bps) FROM seconds "
+        "GROUP BY ALL ORDER BY n DESC LIMIT 20"
+    ),
+    "findings by cost": (
+        "SELECT kind, sum(cost_s) AS seconds, count(DISTINCT session) FROM findings "
+        "GROUP BY ALL ORDER BY seconds DESC"
+    ),
+    "one session": "SELECT * FROM seconds WHERE session = '0000000000000007' ORDER BY time_ns",
 }
-"""Scenario -> seconds of it: a tenth of a second of processor time, in which something happens."""
-_DRIVE = Path("sample_traces/rehearsed-drive")
-
-
-def make(folder: Path, number: int) -> None:
-    """Make one session; its number decides its shape and is its seed."""
-    from multitracer.scenario import load_scenario  # who measures stays small
-    from multitracer.simulator.record import record_virtual
-
-    shapes = (*_CUT, "cdma2000-download", "cdma2000-download", "cdpd", "drive")
-    shape = shapes[number % len(shapes)]
-    if shape == "drive":
-        _copied_drive(folder, number)
-    elif shape == "cdpd":
-        _measurement(folder, number)
-    else:
-        scenario = replace(load_scenario(shape), limit_s=_CUT.get(shape, 12), title=f"{shape} {number}")
-        record_virtual(scenario, folder, seed=number)
-
-
-def _copied_drive(folder: Path, number: int) -> None:
-    """Copy the bundled drive; a manifest of its own makes it another session."""
-    shutil.copytree(_DRIVE, folder)
-    manifest = folder / "manifest.json"
-    document = json.loads(manifest.read_text("utf-8"))
-    document["name"] = f"drive {number}"
-    manifest.write_text(json.dumps(document), "utf-8")
-
-
-def _measurement(folder: Path, number: int) -> None:
-    from tests.rig.virtual import link, plan, run
-
-    over = link('[link]\nkind = "cdpd"\n[[traffic]]\nbytes = 1\n')
-    run(plan("tcp", (64, 1500), 3), folder, over, seed=number, capture=True)
-
-
-def folders_of(place: Path, sessions: int) -> list[str]:
-    """Return the folders that hold the first sessions, and make what is missing of them."""
-    for number in range(sessions):
-        folder = place / f"{number // _FOLDER:04}" / f"{number:06}"
-        if not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(place / "unfinished", ignore_errors=True)
-            make(place / "unfinished", number)
-            (place / "unfinished").rename(folder)
-    return [str(place / f"{first // _FOLDER:04}") for first in range(0, sessions, _FOLDER)]
-
-
-def plain(folders: list[str]) -> int:
-    """Analyse sessions into all tables in this process, with no spool and no part; return how many."""
-    from multitracer.campaign.discovery import DIGITS, candidates, content_of
-    from multitracer.campaign.session_tables import session_tables
-    from multitracer.recording.open import read_recording
-
-    done = 0
-    for candidate in candidates(folders, known=set(), passed_over=[]):
-        inputs = candidate.inputs()
-        content = content_of(inputs)
-        session_tables(read_recording(inputs), content[:DIGITS], candidate.path, content)
-        done += 1
-    return done
-
-
-def _busy_s() -> float:
-    """Return the processor time that the machine spent on anything since its start (proc(5), /proc/stat)."""
-    user, nice, system, _, _, *interrupts = map(
-        int, Path("/proc/stat").read_text().split("\n")[0].split()[1:9]
-    )
-    return (user + nice + system + sum(interrupts)) / os.sysconf("SC_CLK_TCK")
-
-
-def _shared(argv: list[str]) -> tuple[Cost, float]:
-    """Run a command; return its cost, and the cores that others left to it in the mean."""
-    before_s = _busy_s()
-    each = cost(argv)
-    others_s = _busy_s() - before_s - each.cpu_s
-    return each, (os.cpu_count() or 1) - others_s / each.wall_s
-
-
-def measured(place: Path, sizes: list[int]) -> Iterator[str]:
-    """Yield a row for each campaign, for the second run of each, and for the comparisons of the first."""
-    program, first = [sys.executable, "-m", "multitracer", "campaign", "run"], min(sizes)
-    this = [sys.executable, "-m", "tests.benchmarks.campaign"]
-    yield _row(
-        "to make the sessions", max(sizes), *_shared([*this, "--make", str(max(sizes)), "--keep", str(place)])
-    )
-    for size in sorted(sizes):
-        folders = folders_of(place, size)
-        out = ["-o", str(place / f"campaign-{size}")]
-        yield _row("a campaign", size, *_shared([*program, *folders, *out]))
-        yield _row("its second run", size, *_shared([*program, *folders, *out]))
-    folders = folders_of(place, first)
-    yield _row("all tables, no campaign", first, *_shared([*this, "--plain", *folders]))
-    out = ["-o", str(place / "campaign-jobs"), "--jobs", "2"]
-    yield _row("a campaign, --jobs 2", first, *_shared([*program, *folders, *out]))
-
-
-def _row(what: str, sessions: int, each: Cost, cores: float) -> str:
-    cpu_ms, used = 1e3 * each.cpu_s / sessions, each.cpu_s / each.wall_s
-    return (
-        f"| {what} | {sessions:,} | {each.wall_s:.1f} s | {each.cpu_s:.1f} s | {cpu_ms:.1f} ms "
-        f"| {each.peak_bytes / (1 << 20):.0f} MiB | {used:.2f} of {cores:.2f} |"
-    )
+_CHILD = """
+import json, sys, time, resource
+from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.query import query
+took = []
+for _ in range(3):
+    begin, worked = time.perf_counter(), time.process_time()
+    query(Catalogue(sys.argv[1]), sys.argv[2])
+    took.append((time.perf_counter() - begin, time.process_time() - worked))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps([took[0][0], *min(took[1:]), peak]))
+"""
 
 
 def main() -> None:
-    """Measure, or be the process that is measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1000])
-    parser.add_argument("--keep", type=Path, help="make sessions and campaigns here, and take what is there")
-    parser.add_argument("--plain", nargs="+", help=argparse.SUPPRESS)
-    parser.add_argument("--make", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.plain or options.make:
-        plain(options.plain) if options.plain else folders_of(options.keep, options.make)
-        return
+    """Make the catalogue, measure, and print a table."""
+    seconds = int(sys.argv[1])
     with tempfile.TemporaryDirectory() as temporary:
-        for row in measured(options.keep or Path(temporary), options.sizes):
-            sys.stdout.write(f"{row}\n")
-            sys.stdout.flush()
+        place = Path(sys.argv[2] if len(sys.argv) > 2 else temporary) / "campaign"
+        if not place.exists():
+            cost([sys.executable, "-c", _MAKE, str(place), str(seconds)])
+        stored = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
+        print(f"{seconds:,} seconds, {stored / 1e6:,.0f} MB\n")
+        print("| question | cold | warm | processor, warm | memory |\n|---|---|---|---|---|")
+        for name, sql in QUESTIONS.items():
+            _forget_files(place)
+            cold_s, warm_s, worked_s, peak = json.loads(_child(str(place), sql))
+            row = (name, *(f"{each:.2f} s" for each in (cold_s, warm_s, worked_s)), f"{peak / 1e6:.0f} MB")
+            print(f"| {' | '.join(row)} |", flush=True)
+        _forget_files(place)
+        page = Path(temporary) / "report"
+        whole = cost([sys.executable, "-m", "multitracer", "campaign", "report", str(place), "-o", str(page)])
+        size = (page / "index.html").stat().st_size
+        print(
+            f"\nreport: {whole.wall_s:.1f} s, {whole.cpu_s:.1f} s of processor, "
+            f"{whole.peak_bytes / 1e6:.0f} MB of memory, {size / 1e6:.1f} MB of page"
+        )
+
+
+_MAKE = """
+import sys
+from pathlib import Path
+from tests.campaign.synthetic import make_catalogue
+make_catalogue(Path(sys.argv[1]), int(sys.argv[2]))
+"""
+
+
+def _child(*arguments: str) -> bytes:
+    return subprocess.run([sys.executable, "-c", _CHILD, *arguments], check=True, capture_output=True).stdout
+
+
+def _forget_files(place: Path) -> None:
+    """Take the files of the catalogue out of the page cache; this needs no rights."""
+    for path in place.rglob("*.parquet"):
+        with path.open("rb") as stream:
+            os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 if __name__ == "__main__":
