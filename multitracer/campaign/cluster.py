@@ -54,6 +54,7 @@ _SETTINGS = {
     "distributed.scheduler.allowed-failures": 0,  # who is to blame is decided here, by the attempts
     "distributed.comm.timeouts.connect": "10s",
     "distributed.comm.timeouts.tcp": "30s",
+    "distributed.worker.profile.enabled": False,  # it looks at each worker's stack every 10 ms
     "distributed.worker.preload": [__name__],  # `dask_setup` below
 }
 _LOST = (OSError, TimeoutError, asyncio.CancelledError)
@@ -195,8 +196,9 @@ class _Round:
                 else:
                     self._raise_own(future)
                     yield from self._after_death(batch)
-            self._submit()
-            if not ended:
+            if ended:
+                self._submit()  # asks the scheduler: not at every look
+            else:
                 time.sleep(_POLL_S)
 
     def _submit(self) -> None:

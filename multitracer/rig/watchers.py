@@ -105,10 +105,16 @@ class Recorder(Observer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._modem.end()
+        with self._files:
             for each in self._logs.values():
-                each.end(self._now_ns)
-        self._files.close()
+                each.write()
+            if kind is None:
+                self._end()
         for path in self._temporary if kind is None else ():
             path.replace(path.with_name(path.name.removeprefix(".")))
+
+    def _end(self) -> None:
+        """Write the last lines."""
+        self._modem.end()
+        for each in self._logs.values():
+            each.end(self._now_ns)

@@ -96,6 +96,7 @@ class SessionRecorder(Observer):
         clock, snap = host_clock(scenario, host), snap_bytes(scenario)
         logs = HostLogs(host, clock, opened=opened, snap_bytes=snap, facts=facts)
         logs.open_link_log()
+        files.callback(logs.write)
         return logs
 
     def _text(self, name: str, files: ExitStack) -> TextIO:

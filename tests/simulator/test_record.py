@@ -25,6 +25,7 @@ from multitracer.protocols.link_events import FrameLost
 from multitracer.recording.open import open_recording
 from multitracer.scenario import HostClock, Scenario, Traffic, load_scenario
 from multitracer.simulator.record import record_virtual
+from multitracer.simulator.run import VirtualRun
 from tests.narrowed import call_of, tables_of
 from tests.simulator.watch import watch, watched
 
@@ -120,6 +121,22 @@ def test_a_folder_with_something_in_it_is_left_alone(folder: Path, tmp_path: Pat
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be made"):
         record_virtual(short(), tmp_path / "file")
+
+
+def test_a_run_that_is_interrupted_leaves_all_that_it_saw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    record_virtual(short(), tmp_path / "whole")
+    monkeypatch.setattr(VirtualRun, "_summary", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        record_virtual(short(), tmp_path / "cut")
+    for log in sorted(LOGS):
+        whole = (tmp_path / "whole" / log).read_bytes()
+        last = whole[whole.rindex(b'{"kind":"clock"') :] if log.endswith(".jsonl") else b""  # two lines
+        assert (tmp_path / "cut" / log).read_bytes() + last == whole
 
 
 def test_a_session_of_230_kb_costs_less_than_two_seconds(tmp_path: Path) -> None:
