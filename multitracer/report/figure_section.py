@@ -1,4 +1,4 @@
-"""The section of a page in which `figure.js` draws: buttons, legend, plot, and how to read it."""
+"""The section of a page in which `points/figure.js` draws: buttons, legend, plot, and how to read it."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@
 const Timeline = (() => {
   const NARROWEST_S = 1e-6; // finer than any capture's clock
   const MOST_UNDONE = 100;
-  const heard = { window: [], cursor: [], mark: [] };
+  const listeners = { window: [], cursor: [], mark: [] };
   const undone = [];
   let bounds = [0, 1];
   let shown = null;
 
-  const send = (what, ...facts) => heard[what].forEach((each) => each(...facts));
+  const send = (what, ...facts) => listeners[what].forEach((each) => each(...facts));
 
   /* The window with these ends, moved and narrowed so that it lies within the bounds. */
   function kept(from_s, to_s) {
@@ -80,8 +80,8 @@ const Timeline = (() => {
     undo,
     cursor: (time_s) => send("cursor", time_s),
     mark: (from_s, to_s, words) => send("mark", from_s, to_s, words),
-    on_window: (each) => heard.window.push(each),
-    on_cursor: (each) => heard.cursor.push(each),
-    on_mark: (each) => heard.mark.push(each),
+    on_window: (each) => listeners.window.push(each),
+    on_cursor: (each) => listeners.cursor.push(each),
+    on_mark: (each) => listeners.mark.push(each),
   };
 })();

@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 MOST_FIGURES = 6
 MOST_ROWS = 200
-FIRST_BYTES = 1_900_000
-FURTHER_BYTES = 800_000
-"""Of packed series in the first figure, and in all others together: a page stays below 8 MB."""
+FIRST_BYTES = 20_000_000
+FURTHER_BYTES = 6_000_000
+"""Of points in the first figure, and in all others together: a page stays below 28 MB."""
 
 
 @dataclass(frozen=True, slots=True)
