@@ -101,7 +101,7 @@ def write_report(recording: Recording, path: str | os.PathLike[str], request: Re
     Raises
     ------
     InputError
-        If there is no such connection, the file cannot be written or plotly is not installed.
+        If there is no such connection, or the file cannot be written.
     """
     surroundings = recording.surroundings()
     is_drive = not len(recording) and (surroundings or not recording.parts)

@@ -61,6 +61,7 @@ const Figures = (() => {
     });
 
     function open(next) {
+      if (figure === figures[next]) return look(...figure.view);
       number = next;
       figure = prepared(figures[number]);
       if (choice) choice.value = String(number);
