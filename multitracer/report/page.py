@@ -83,7 +83,7 @@ def document(
 
 
 def _text(number: int, lines: object) -> Markup | None:
-    """Return the columns of a figure as text; it stands behind all else, so that the overview need not wait."""
+    """Return the columns of a figure as text, which stands behind all else: the overview need not wait."""
     if not isinstance(lines, list) or not lines:
         return None
     return element("script", Markup("\n".join(lines)), type="text/plain", id=f"points-{number}")
