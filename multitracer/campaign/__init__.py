@@ -5,7 +5,7 @@ becomes its rows in every table (`session_tables.py`), which a worker writes as 
 committer folds the spools of some hundred sessions into a group of parts, a Parquet file for each table, and
 then writes a snapshot, a numbered file that names the live parts (`snapshot.py`, `committer.py`). Who reads
 takes the list of the newest snapshot, never the names in a folder (`catalogue.py`), and may ask in SQL
-(`query.py`).
+(`query.py`). `comparison/` sets two sides of sessions beside each other.
 
 Read `schemas.py` first: the tables. `store.py` is the one place that writes, reads and lists files.
 

@@ -39,7 +39,13 @@ def spool_alone(store: Store, task: Task, *, most_bytes: int | None = None) -> s
         "session": task.session, "most_bytes": limit,
     }  # fmt: skip
     command = [sys.executable, "-m", __name__]
-    done = subprocess.run(command, input=json.dumps(words).encode(), capture_output=True, check=False)
+    done = subprocess.run(
+        command,
+        input=json.dumps(words).encode(),
+        capture_output=True,
+        check=False,
+        start_new_session=True,  # Ctrl-C ends this program, and is no fault of the session
+    )
     outcome = done.stdout.decode("ascii", "replace").strip()
     if done.returncode == 0 and store.path(task.spool).exists():
         return outcome

@@ -33,7 +33,7 @@ from multitracer.campaign.store import Store
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 BATCH = 15
 """Sessions a task: of small ones a task then takes some seconds, against 1 ms for the task itself."""
@@ -102,7 +102,7 @@ class OnCluster:
     jobs: int = 1
     address: str | None = None
 
-    def __call__(self, store: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+    def __call__(self, store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written.
 
         Raises

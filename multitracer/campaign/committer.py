@@ -205,8 +205,14 @@ class Committer:
     def forget(self, sessions: Iterable[str]) -> None:
         """Write the snapshot without sessions, and without what is known of their inputs."""
         gone = set(sessions)
-        inputs = {key for key, each in self.known.items() if each.session in gone}
-        self._finish(self._without(gone, inputs))
+        self.forget_inputs({key for key, each in self.known.items() if each.session in gone})
+
+    def forget_inputs(self, keys: Iterable[str]) -> None:
+        """Write the snapshot without some inputs, and without the sessions that no other input holds."""
+        gone = set(keys)
+        held = {each.session for key, each in self.known.items() if key not in gone}
+        sessions = {self.known[key].session for key in gone if key in self.known} - held
+        self._finish(self._without({each for each in sessions if each is not None}, gone))
         self._index()
 
     def compact(self) -> int:

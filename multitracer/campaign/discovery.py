@@ -8,6 +8,7 @@ they are named, and campaigns are passed over.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from dataclasses import dataclass
@@ -50,6 +51,14 @@ class Candidate:
     def path(self) -> str:
         """The path as text."""
         return portable(self.paths[0])
+
+    def inner(self) -> Iterator[Candidate]:
+        """Yield its subfolders, if it is a folder; without its manifest each may be taken for a session."""
+        with contextlib.suppress(OSError):
+            folders = [path for path in self.paths if os.path.isdir(path)]  # noqa: PTH112
+            for entry in (entry for folder in folders for entry in _entries(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    yield Candidate((entry.path,))
 
     def inputs(self) -> Inputs:
         """Return what it holds.

@@ -46,6 +46,7 @@ def command() -> None:
         "multitracer campaign run drives/ -o campaign",
         "multitracer campaign run drives/ /mnt/car2 capture.pcap -o campaign --jobs 4",
         "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
+        "multitracer campaign run --watch /srv/uploads -o campaign",
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
@@ -62,17 +63,27 @@ def command() -> None:
     help="The scheduler of a Dask cluster, tcp://HOST:PORT; its workers read the same paths.",
 )  # fmt: skip
 @click.option("--retry", is_flag=True, help="Try inputs again that failed and have not changed since.")
+@click.option(
+    "--watch", "watched", is_flag=True,
+    help="Go on until Ctrl-C: take sessions as they come home, each when it is complete.",
+)  # fmt: skip
 @debug_option
-def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool) -> None:
+def run(
+    inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool, watched: bool
+) -> None:
     """Add every session below the INPUTs to a campaign.
 
     An INPUT is a folder, which is searched for sessions, or a capture. What is in the campaign already and
     has not changed is passed over, so the same command continues a run that was ended, however that was.
     A session that cannot be read is a row of the table failures.
+
+    With --watch a session is complete when every file that its manifest lists has its size, or, without
+    such a list, when nothing of it changed for 60 s. Ctrl-C or SIGTERM end the watch with exit status 0, once
+    the session in hand is done.
     """
     from multitracer.campaign.run import in_process
     from multitracer.campaign.run import run as run_campaign
-    from multitracer.cli._campaign import Line
+    from multitracer.cli._campaign import Line, watch_campaign
     from multitracer.cli._output import warn
 
     workers: Workers = in_process
@@ -80,9 +91,13 @@ def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, 
         from multitracer.campaign.cluster import OnCluster
 
         workers = OnCluster(jobs, cluster)
-    with Line() as line:
-        progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
-    for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged)):
+    if watched:
+        progress = watch_campaign(inputs, campaign, workers=workers, retry=retry)
+    else:
+        with Line() as line:
+            progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
+    waiting = (f"{each}; it is not in the campaign as it is now" for each in progress.waiting)
+    for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged), *waiting):
         warn(sentence)
     click.echo(_outcome(progress, campaign))
 
@@ -90,9 +105,11 @@ def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, 
 def _outcome(progress: Progress, campaign: str) -> str:
     from multitracer.words import count, duration, portable, printable
 
-    words = [f"{count(progress.done, 'session')} analysed in {duration(progress.took_s * 1e9)}"]
+    took = "" if progress.is_watch else f" in {duration(progress.took_s * 1e9)}"
+    words = [f"{count(progress.done, 'session')} analysed{took}"]
     words += [f"{progress.failed:,} of them failed (table failures)"] if progress.failed else []
-    words += [f"{progress.unchanged:,} unchanged"] if progress.unchanged else []
+    is_counted = progress.unchanged and not progress.is_watch
+    words += [f"{progress.unchanged:,} unchanged"] if is_counted else []
     return f"{printable(portable(campaign))}: {', '.join(words)}"
 
 
