@@ -14,6 +14,7 @@ from multitracer.figures.series import seconds_since
 from multitracer.figures.stack import TIME_AXIS
 from multitracer.report.pack import pack_columns
 from multitracer.report.points.fit import Fitted, columns_of, common_tick_ns, fitted
+from multitracer.report.points.names import names
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def embed(
         "lines" holds the texts of the columns, which `page.document` writes behind the code.
     """
     drawn = [(series, panel) for panel in panels for series in panel.drawn]
+    called = [name for panel in panels for name in names(panel.drawn)]
     first = min((int(s.time_ns[0]) for s, _ in drawn), default=origin_ns)
     last = max((int(s.time_ns[-1]) for s, _ in drawn), default=origin_ns)
     packed, points = _packed(drawn, budget_bytes, origin_ns)
@@ -77,7 +79,8 @@ def embed(
         "panels": [_panel(panel) for panel in panels],
         "places": [_place(place, origin_ns) for place in places],
         "series": [
-            _series(series, panel) | entry for (series, panel), entry in zip(drawn, packed, strict=True)
+            _series(series, panel) | {"name": name} | entry
+            for (series, panel), name, entry in zip(drawn, called, packed, strict=True)
         ],
         "reduced": points.reduced,
         "lines": points.lines,
@@ -127,7 +130,6 @@ def _series(series: Series, panel: Panel) -> Document:
     return {
         "key": f"{panel.key} {series.label}",
         "label": series.label,
-        "name": series.label,
         "doc": series.doc,
         "bound": series.bound,
         "rare": series.rare,

@@ -15,6 +15,7 @@ from multitracer.figures.places import Place
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES, Panel
 from multitracer.report.embed import embed
+from multitracer.report.points.names import names
 
 START_NS = 1_700_000_000_000_000_000
 
@@ -102,3 +103,19 @@ def test_the_legend_knows_the_shape_of_every_mark() -> None:
     assert {
         symbol for symbol in symbols if not re.search(rf'^    "?{symbol}"?:', shapes, re.MULTILINE)
     } == set()
+
+
+def test_a_series_is_called_in_words_and_two_alike_by_their_labels_too() -> None:
+    panel = [
+        Series(label, role, np.array([START_NS]), np.array([1]))
+        for label, role in (
+            ("TcpRcv_data", "data"), ("RlpSnd_srej", "link_request"), ("RlpRcv_srej", "link_request"),
+            ("Gps_speed", "speed"),
+        )
+    ]  # fmt: skip
+    assert names(panel) == [
+        "arrived",
+        "link frames asked for (RlpSnd_srej)",
+        "link frames asked for (RlpRcv_srej)",
+        "Gps_speed",
+    ]

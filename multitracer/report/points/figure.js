@@ -137,13 +137,13 @@ const Figures = (() => {
         return entries.childElementCount ? [text("span", panel.title), entries] : [];
       });
       legend.replaceChildren(...groups.flat());
-      docs.replaceChildren(...figure.series.flatMap((series) => [text("dt", series.label), text("dd", series.doc)]));
+      docs.replaceChildren(...figure.series.flatMap((series) => [text("dt", `${series.name} (${series.label})`), text("dd", series.doc)]));
     }
 
     function entry(series) {
       const button = document.createElement("button");
       button.type = "button";
-      button.title = series.doc;
+      button.title = `${series.label}: ${series.doc}`;
       button.dataset.series = series.key;
       button.setAttribute("aria-pressed", String(!hidden.has(series.key)));
       button.append(Marks.swatch(series.look, series.look[document.documentElement.dataset.theme]), series.name);

@@ -7,7 +7,8 @@
 const PanelPen = (() => {
   const DOTS_PER_PX = 1.5; // of a series of points; with more of them in a view it becomes an envelope
   const NODES_PER_PX = 4; // of a line
-  const CROWDED = 1500; // marks; more of them are drawn smaller, and so that what is below shines through
+  const CROWDED_PER_PX = 0.1; // marks; denser ones are drawn smaller, so that what is below shines through
+  const SMALLER = 0.5;
   const CELL_PX = 2; // of events of one kind that fall into one such square, one is drawn
   const ENVELOPE_ALPHA = 0.3;
   const THINNEST_PX = 1.5;
@@ -86,9 +87,14 @@ const PanelPen = (() => {
     const { series } = one;
     const { table } = series;
     let last = NaN; // a line goes on from the column before, so that it has no gaps
+    let beyond = 0;
     for (const [column, first, end] of columnsOf(one, view, box.width)) {
       const { low, high } = Columns.range(table, first, end);
       if (low > high) continue;
+      if (one.isLine && column > beyond && !Number.isNaN(last)) {
+        pen.fillRect(box.left + beyond, place.y(last) - THINNEST_PX / 2, column - beyond, THINNEST_PX);
+      }
+      beyond = column + 1;
       const top = place.y(one.isLine && last > high ? last : high);
       const bottom = place.y(one.isLine && last < low ? last : low);
       const middle = (top + bottom) / 2;
@@ -139,10 +145,10 @@ const PanelPen = (() => {
     pen.stroke();
   }
 
-  function drawMarks(pen, { series, first, end }, place, density) {
+  function drawMarks(pen, { series, first, end }, place, box, density) {
     const { time, value } = series.table;
-    const crowded = end - first > CROWDED;
-    const size_px = series.look.size * (crowded ? 0.65 : 1);
+    const crowded = series.rare && end - first > CROWDED_PER_PX * box.width;
+    const size_px = series.look.size * (crowded ? SMALLER : 1);
     const { canvas, side_px } = Marks.sprite(series.look, pen.fillStyle, size_px, density);
     let seen = new Set();
     let column = NaN;
@@ -163,7 +169,7 @@ const PanelPen = (() => {
     const place = placing(box, view, range);
     pen.fillStyle = pen.strokeStyle = colour;
     if (!one.single) return drawEnvelope(pen, one, place, box, view);
-    if (one.series.look.mark === "points") return drawMarks(pen, one, place, density);
+    if (one.series.look.mark === "points") return drawMarks(pen, one, place, box, density);
     if (one.series.look.mark === "bars") return drawBars(pen, one, place);
     drawLine(pen, one, place);
     if (one.series.look.readings) drawDots(pen, one, place);

@@ -244,7 +244,7 @@ const Plot = (() => {
       const { time, value, until } = series.table;
       const ends = [value[i], ...(until ? [until[i]] : [])].map((each) => Axes.words(each, panel.unit, 12));
       const lines = [`${time[i].toFixed(6)} ${figure.unit}`, ends.join(" to "), Columns.frames(series.table, i)];
-      hover.replaceChildren(text("b", series.name), ...lines.filter(Boolean).map((each) => text("div", each)));
+      hover.replaceChildren(text("b", series.name), text("small", ` ${series.label}`), ...lines.filter(Boolean).map((each) => text("div", each)));
       const x = place.x(time[i]);
       hover.style.top = `${Math.max(0, place.y(value[i]) + 10)}px`;
       hover.style.left = x < root.clientWidth / 2 ? `${x + 10}px` : "";
