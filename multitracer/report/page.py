@@ -28,7 +28,7 @@ _FIGURE_CODE = (
     "link.js",
     *(
         f"points/{name}.js"
-        for name in ("decoder", "loader", "table", "axes", "marks", "panel", "plot", "figure")
+        for name in ("decoder", "loader", "table", "axes", "marks", "packets", "panel", "plot", "figure")
     ),
 )
 """In the order in which they need each other."""

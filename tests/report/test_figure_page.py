@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from multitracer.figures.places import places
-from multitracer.figures.series import Series
-from multitracer.figures.stack import BYTES, SECONDS, Panel
-from multitracer.figures.time_sequence import time_sequence_panels
-from multitracer.report.embed import embed
 from multitracer.report.figure_section import figure_section
 from multitracer.report.page import document, write
 from tests.figures.traffic import START_NS, transfer
 from tests.narrowed import known
+from tests.report.figure_pages import POINTS, figure, long_panels, opened, press, status, traces, view
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,76 +19,6 @@ if TYPE_CHECKING:
     from tests.report.chromium import Browser
 
 pytestmark = pytest.mark.browser
-
-POINTS = 400_000
-LONGEST_NS = 60 * 10**9
-
-
-def long_panels() -> list[Panel]:
-    random = np.random.default_rng(3)
-    times = START_NS + np.sort(random.integers(0, LONGEST_NS, POINTS))
-    rows = np.arange(POINTS)
-    rare = np.sort(random.choice(rows, 900, replace=False))
-    data = Series("TcpSnd_data", "data", times, 1448 * rows, frame=rows + 1)
-    resent = Series("TcpSnd_rexmt", "retransmission", times[rare], 1448 * rare, frame=rare + 1, rare=True)
-    ack = Series("TcpSnd_ack", "ack", times, 1448 * rows - 100_000, frame=rows + 1)
-    rtt = Series("TcpSnd_rtt", "rtt", times, random.integers(10**7, 10**9, POINTS), frame=rows + 1)
-    return [
-        Panel("sequence", "Time / sequence", BYTES, 3, [ack, data, resent]),
-        Panel("rtt", "Round-trip time", SECONDS, 1, [rtt]),
-        Panel("none", "Throughput", BYTES, 1, [], "Nothing to see, because this is a test."),
-    ]
-
-
-def figure(panels: list[Panel], *, budget_bytes: int = 20_000_000, **more: Any) -> dict[str, Any]:
-    return embed(panels, [], identity="one", origin_ns=START_NS, budget_bytes=budget_bytes) | {
-        "options": "--connection 1",
-        "filename": "connection-1",
-        **more,
-    }
-
-
-@pytest.fixture(scope="module")
-def long_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "long.html"
-    write(path, document("long </script>", figure_section(["one"]), figures=[figure(long_panels())]))
-    return path
-
-
-@pytest.fixture(scope="module")
-def short_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "short.html"
-    direction = transfer(lost=(20, 21, 150))
-    panels = time_sequence_panels(direction)
-    first = figure(panels) | embed(
-        panels, places(direction), identity="first", origin_ns=START_NS, budget_bytes=200_000
-    )
-    write(path, document("short", figure_section(["1: a", "2: b"]), figures=[first, figure(long_panels())]))
-    return path
-
-
-def opened(browser: Browser, page: Path) -> Browser:
-    """Show the first figure of a page in whole; the page is loaded only if it is not there already."""
-    if browser.evaluate("location.href") != page.as_uri():
-        browser.open(page)
-    browser.evaluate("window.report.then((shown) => shown.open(0)).then(() => true)")
-    return browser
-
-
-def traces(browser: Browser) -> dict[str, Any]:
-    """Return what is drawn of each series, by its panel and label, once all points have been read."""
-    browser.wait("!document.querySelector('.status').textContent.includes('are being read')")
-    return browser.evaluate(
-        "window.report.then((s) => Object.fromEntries(s.drawn().map((each) => [each.key, each])))"
-    )
-
-
-def press(browser: Browser, selector: str) -> None:
-    browser.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
-
-
-def view(browser: Browser) -> list[float]:
-    return browser.evaluate("window.report.then((shown) => shown.view())")
 
 
 def test_the_page_is_silent_and_fetches_nothing_but_itself(browser: Browser, long_page: Path) -> None:
@@ -136,28 +59,27 @@ def test_every_retransmission_is_drawn_from_afar(browser: Browser, long_page: Pa
 def test_extremes_are_drawn_from_afar(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
     whole = long_panels()[1].series[0]
-    assert extremes(browser, 0, POINTS) == pytest.approx([whole.value.min() / 1e9, whole.value.max() / 1e9])
+    (found,) = extremes(browser, [[0, POINTS]])
+    assert found == pytest.approx([whole.value.min() / 1e9, whole.value.max() / 1e9])
 
 
-def extremes(browser: Browser, first: int, end: int) -> list[float]:
+def extremes(browser: Browser, stretches: list[list[int]]) -> list[list[float]]:
     """Return the lowest and the highest of some round-trip times, as the blocks of the page have them."""
     browser.wait("!document.querySelector('.status').textContent.includes('are being read')")
     return browser.evaluate(
-        "window.report.then((s) => Columns.range("
-        f"s.plot.panels()[1].parts[0].series.table, {first}, {end})).then((r) => [r.low, r.high])"
+        f"window.report.then((s) => {json.dumps(stretches)}.map(([first, end]) => {{"
+        "const r = Columns.range(s.plot.panels()[1].parts[0].series.table, first, end);"
+        " return [r.low, r.high]}))"
     )
 
 
-@given(st.integers(0, 5000), st.integers(0, 5000))
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_blocks_give_the_extremes_of_any_stretch(
-    browser: Browser, long_page: Path, one: int, other: int
-) -> None:
+def test_blocks_give_the_extremes_of_any_stretch(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
-    first, end = sorted((one * 79, other * 79 + 1))
-    value = long_panels()[1].series[0].value[first:end]
-    found = extremes(browser, first, end)
-    assert found == pytest.approx([value.min() / 1e9, value.max() / 1e9])
+    ends = np.sort(np.random.default_rng(11).integers(0, POINTS, (200, 2)), axis=1) + [0, 1]
+    ends[:60, 1] = np.minimum(ends[:60, 0] + np.arange(1, 61) * 7, POINTS)  # within one block, and a few
+    value = long_panels()[1].series[0].value / 1e9
+    wanted = [[value[first:end].min(), value[first:end].max()] for first, end in ends]
+    assert np.allclose(extremes(browser, ends.tolist()), wanted, rtol=1e-12)
 
 
 def test_zooming_in_brings_every_packet(browser: Browser, long_page: Path) -> None:
@@ -170,10 +92,6 @@ def test_zooming_in_brings_every_packet(browser: Browser, long_page: Path) -> No
     assert near["time"] == pytest.approx(times[inside], abs=1e-9)
     assert near["frames"] == [f"frame {n + 1}" for n in np.flatnonzero(inside)]
     assert "every packet of this interval is drawn" in status(browser)
-
-
-def status(browser: Browser) -> str:
-    return browser.evaluate("document.querySelector('.status').textContent")
 
 
 def test_the_narrowest_window_is_a_microsecond(browser: Browser, long_page: Path) -> None:
@@ -354,38 +272,3 @@ def test_the_value_axis_fits_what_a_view_shows(browser: Browser, short_page: Pat
     assert low <= min(values)
     assert high - low < 3 * (max(values) - min(values))
     assert high < 0.8 * max(transfer(lost=(20, 21, 150)).segments["seq"])
-
-
-def test_a_link_leads_to_a_view_and_a_hostile_one_to_the_whole(browser: Browser, short_page: Path) -> None:
-    opened(browser, short_page)
-    whole = view(browser)
-    for fragment, wanted in (
-        ("#from=1&to=1.5", [1.0, 1.5]),
-        ("#from=<img src=x onerror=bad()>&to=1e999", whole),
-        ("#from=NaN&to=2", whole),
-        ("#from=3&to=1", whole),
-        ("#%ff", whole),
-    ):
-        browser.open("about:blank")
-        browser.call("Page.navigate", url=short_page.as_uri() + fragment)
-        browser.wait("document.readyState === 'complete' && window.report")
-        assert view(browser) == pytest.approx(wanted), fragment
-    assert browser.evaluate("window.bad") is None
-
-
-def test_the_window_before_comes_back(browser: Browser, short_page: Path) -> None:
-    opened(browser, short_page)
-    browser.evaluate("window.report.then((shown) => shown.look(1.0, 1.5))")
-    browser.evaluate("window.report.then((shown) => shown.look(1.1, 1.2))")
-    browser.evaluate("Timeline.undo()")
-    assert view(browser) == [1.0, 1.5]
-    assert "from=1&to=1.5" in browser.evaluate("location.hash")
-
-
-def test_a_mark_names_a_stretch_in_the_figure(browser: Browser, short_page: Path) -> None:
-    opened(browser, short_page)
-    browser.evaluate("Timeline.mark(1.0, 1.5, 'a <b>wait</b>')")
-    mark = "document.querySelector('.plot .mark')"
-    assert browser.evaluate(f"[{mark}.hidden, {mark}.textContent]") == [False, "a <b>wait</b>"]
-    browser.evaluate("Timeline.mark(null)")
-    assert browser.evaluate(f"{mark}.hidden") is True

@@ -4,7 +4,8 @@
 const Figures = (() => {
   const KM = "km"; // a figure over distance has a window of its own
   const NARROWEST = 1e-6; // s or km
-  const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "whole", u: "undo" };
+  const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "whole", u: "undo",
+    n: "next", p: "previous", "?": "help" };
 
   function text(name, words) {
     const element = document.createElement(name);
@@ -51,6 +52,7 @@ const Figures = (() => {
     let number = 0;
     let figure = null;
     let route = null; // the window of a figure over distance
+    let found = -1; // the finding that was shown last
 
     const isOverTime = () => figure.unit !== KM;
     const view = () => (isOverTime() ? Timeline.window() : [...route]);
@@ -58,6 +60,7 @@ const Figures = (() => {
       hidden,
       onZoom: (next) => look(...(next ?? figure.view)),
       onPoint: (at) => Link.points(at, figure.unit),
+      onPick: (series, i) => copied(Packets.command(figure, series, i)),
     });
 
     function open(next) {
@@ -106,8 +109,41 @@ const Figures = (() => {
       right: () => move(0.4),
       whole: () => look(...figure.view),
       undo: () => isOverTime() && Timeline.undo(),
+      next: () => finding(1),
+      previous: () => finding(-1),
+      help,
+      link: () => copied(location.href),
       save,
     };
+
+    function copied(words) {
+      if (!words) return;
+      Packets.copy(words).then(() => (status.textContent = `Copied: ${words.replace("\n", ", and ")}`));
+    }
+
+    /* Show the next finding that has a place in the figure, or the one before. */
+    function finding(step) {
+      const buttons = [...document.querySelectorAll("button[data-show][data-mark-from]")];
+      if (!buttons.length) return;
+      found = (found + step + buttons.length) % buttons.length;
+      buttons[found].click();
+    }
+
+    function help() {
+      const how = root.querySelector(".how");
+      how.open = true;
+      how.scrollIntoView({ block: "nearest" });
+    }
+
+    /* Go to what the search field names; a time keeps the width of the window, at most a tenth of all. */
+    function seek(entry) {
+      const { time, button } = Packets.find(figure, entry);
+      const half = Math.min(width(), (figure.view[1] - figure.view[0]) / 10) / 2;
+      if (button) button.click();
+      else if (Number.isFinite(time)) look(time - half, time + half);
+      else if (entry.trim()) status.textContent = `Nothing here is called “${entry.trim()}”.`;
+      if (Number.isFinite(time)) plot.cursor(time);
+    }
 
     function save() {
       plot.canvas.toBlob((picture) => {
@@ -164,6 +200,8 @@ const Figures = (() => {
       event.preventDefault();
       actions[action]();
     });
+    const search = root.querySelector(".seek");
+    search?.addEventListener("keydown", (event) => event.key === "Enter" && seek(search.value));
     choice?.addEventListener("change", () => open(Number(choice.value)));
     document.addEventListener("themechange", drawLegend);
     if (window.matchMedia("(max-width: 640px)").matches) root.querySelector(".series").open = false;

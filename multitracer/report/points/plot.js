@@ -22,7 +22,7 @@ const Plot = (() => {
   }
 
   /* Fill `root` with a canvas for the panels, and words above them; `onZoom` gets a window, or null for all. */
-  function mount(root, { hidden, onZoom, onPoint }) {
+  function mount(root, { hidden, onZoom, onPoint, onPick }) {
     const canvas = document.createElement("canvas");
     const words = text("div", "", "words");
     const brush = text("div", "", "brush");
@@ -241,10 +241,9 @@ const Plot = (() => {
       hover.hidden = !best;
       if (!best) return;
       const { series, i, panel, place } = best;
-      const { time, value, until } = series.table;
-      const ends = [value[i], ...(until ? [until[i]] : [])].map((each) => Axes.words(each, panel.unit, 12));
-      const lines = [`${time[i].toFixed(6)} ${figure.unit}`, ends.join(" to "), Columns.frames(series.table, i)];
-      hover.replaceChildren(text("b", series.name), text("small", ` ${series.label}`), ...lines.filter(Boolean).map((each) => text("div", each)));
+      const { time, value } = series.table;
+      const lines = Packets.lines(figure, series, panel, i);
+      hover.replaceChildren(text("b", series.name), text("small", ` ${series.label}`), ...lines.map((each) => text("div", each)));
       const x = place.x(time[i]);
       hover.style.top = `${Math.max(0, place.y(value[i]) + 10)}px`;
       hover.style.left = x < root.clientWidth / 2 ? `${x + 10}px` : "";
@@ -278,7 +277,11 @@ const Plot = (() => {
       if (to - from < DRAG_PX || Number.isNaN(from)) return;
       onZoom([seconds(Math.max(from, box.left)), seconds(Math.min(to, box.left + box.width))]);
     });
-    canvas.addEventListener("click", (event) => name(nearest(...placeOf(event))));
+    canvas.addEventListener("click", (event) => {
+      const best = nearest(...placeOf(event));
+      name(best);
+      if (best && event.pointerType !== "touch") onPick(best.series, best.i);
+    });
     canvas.addEventListener("dblclick", () => onZoom(null));
     canvas.addEventListener("pointerleave", () => {
       name(null);
