@@ -38,7 +38,7 @@ def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Marku
     return element(
         "section",
         element("h2", "Time / sequence"),
-        element("div", _choice(titles), _buttons(), _search(), class_="bar"),
+        element("div", _choice(titles), _buttons(), _trend(), _search(), class_="bar"),
         element("div", class_="places bar", role="group", aria_label="Places worth a look"),
         _legend(),
         element("div", class_="plot", tabindex="0", role="group", aria_label=_HINT),
@@ -123,6 +123,13 @@ def _buttons() -> Markup:
     link = element("button", "Copy link to this view", type="button", data_action="link")
     save = element("button", "Save picture", type="button", data_action="save")
     return element("div", moves, link, save, class_="group")
+
+
+def _trend() -> Markup:
+    says = "Draw the bytes less their mean rate: stalls and changes of the rate stand out"
+    return element(
+        "button", "Less the trend", type="button", data_action="trend", aria_pressed="false", title=says
+    )
 
 
 def _search() -> Markup:

@@ -23,14 +23,8 @@ if TYPE_CHECKING:
 
 DOCTYPE = "<!doctype html>\n"
 
-_FIGURE_CODE = (
-    "timeline.js",
-    "link.js",
-    *(
-        f"points/{name}.js"
-        for name in ("decoder", "loader", "table", "axes", "marks", "packets", "panel", "plot", "figure")
-    ),
-)
+_POINTS_CODE = "decoder loader table axes marks packets trend panel plot figure"
+_FIGURE_CODE = ("timeline.js", "link.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 """In the order in which they need each other."""
 
 

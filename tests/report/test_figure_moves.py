@@ -6,6 +6,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from multitracer.figures.time_sequence import time_sequence_panels
@@ -106,3 +107,15 @@ def test_keys_go_back_and_open_the_help(browser: Browser, short_page: Path) -> N
     assert view(browser) == whole
     key(browser, "?")
     assert browser.evaluate("document.querySelector('.how').open") is True
+
+
+def test_bytes_less_their_trend_keep_the_shape_and_lose_the_slope(browser: Browser, short_page: Path) -> None:
+    before = traces(opened(browser, short_page))["sequence TcpSnd_data"]
+    browser.evaluate("document.querySelector('[data-action=trend]').click()")
+    after = traces(browser)["sequence TcpSnd_data"]
+    browser.evaluate("document.querySelector('[data-action=trend]').click()")
+    time, value = np.array(before["time"]), np.array(before["value"])
+    rate = (value[-1] - value[0]) / (time[-1] - time[0])
+    assert len(before["value"]) > 100
+    np.testing.assert_allclose(after["value"], value - value[0] - rate * (time - time[0]), atol=1)
+    assert traces(browser)["sequence TcpSnd_data"] == before

@@ -113,6 +113,7 @@ const Figures = (() => {
       previous: () => finding(-1),
       help,
       link: () => copied(location.href),
+      trend,
       save,
     };
 
@@ -127,6 +128,13 @@ const Figures = (() => {
       if (!buttons.length) return;
       found = (found + step + buttons.length) % buttons.length;
       buttons[found].click();
+    }
+
+    function trend() {
+      const button = root.querySelector("[data-action=trend]");
+      const wish = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(wish));
+      plot.flatten(wish);
     }
 
     function help() {

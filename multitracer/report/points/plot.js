@@ -37,6 +37,7 @@ const Plot = (() => {
     let drawn = []; // of each panel: { panel, box, range, parts }
     let mark = null;
     let waiting = 0;
+    let flat = false; // whether the panel of bytes is drawn less its trend
 
     const colours = () => figure.themes[document.documentElement.dataset.theme];
     const colourOf = (series) => series.look[document.documentElement.dataset.theme];
@@ -64,9 +65,19 @@ const Plot = (() => {
 
     const seriesOf = (panel) => figure.series.filter((s) => s.panel === panel.key && !hidden.has(s.key));
 
+    /* The panel of bytes less its trend: its series with other tables, and its title with the rate. */
+    function flattened(panel) {
+      const rate = Trend.rate(figure.series.filter((s) => s.panel === panel.key));
+      const title = `${panel.title}, less its mean rate of ${Axes.words(rate, "B/s")}`;
+      return { panel: { ...panel, title }, series: seriesOf(panel).map((s) => ({ ...s, table: s.flat.table })) };
+    }
+
     function layout() {
-      drawn = boxes().map(({ panel, box }) => {
-        const parts = seriesOf(panel).map((series) => PanelPen.part(series, view, box.width));
+      drawn = boxes().map((each) => {
+        const { box } = each;
+        const isFlat = flat && each.panel.key === "sequence" && seriesOf(each.panel).length > 0;
+        const { panel, series } = isFlat ? flattened(each.panel) : { panel: each.panel, series: seriesOf(each.panel) };
+        const parts = series.map((one) => PanelPen.part(one, view, box.width));
         return { panel, box, parts, ...PanelPen.scale(panel, parts, view) };
       });
     }
@@ -319,6 +330,10 @@ const Plot = (() => {
       mark: (from, to, said) => {
         mark = from === null ? null : [from, to, said];
         if (view) placeMark();
+      },
+      flatten: (wish) => {
+        flat = wish;
+        if (view) paint();
       },
       panels: () => drawn,
       across,
