@@ -69,7 +69,9 @@ const Plot = (() => {
     function flattened(panel) {
       const rate = Trend.rate(figure.series.filter((s) => s.panel === panel.key));
       const title = `${panel.title}, less its mean rate of ${Axes.words(rate, "B/s")}`;
-      return { panel: { ...panel, title }, series: seriesOf(panel).map((s) => ({ ...s, table: s.flat.table })) };
+      const sloping = (look) => ({ ...look, mark: look.mark === "step" ? "line" : look.mark });
+      const series = seriesOf(panel).map((s) => ({ ...s, look: sloping(s.look), table: s.flat.table }));
+      return { panel: { ...panel, title }, series };
     }
 
     function layout() {

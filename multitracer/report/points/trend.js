@@ -13,7 +13,17 @@ const Trend = (() => {
 
   const less = (time, column, { rate, from_s, at }) => column.map((value, i) => value - at - rate * (time[i] - from_s));
 
-  function flattened({ levels, ...columns }, trend) {
+  /* A step as nodes of a line, two where the next one begins: less a trend a level stretch slopes. */
+  function nodes(columns) {
+    const points = columns.time.length;
+    const take = (column, of) => Float64Array.from({ length: Math.max(2 * points - 1, 0) }, (_, i) => column[of(i)]);
+    const each = Object.entries(columns).map(([name, column]) => [name, take(column, (i) => i >> 1)]);
+    return { ...Object.fromEntries(each), time: take(columns.time, (i) => (i + 1) >> 1) };
+  }
+
+  function flattened({ look, table }, trend) {
+    const { levels, ...written } = table;
+    const columns = look.mark === "step" ? nodes(written) : written;
     const { time, value, until } = columns;
     const lower = until ? { until: less(time, until, trend) } : {};
     return Decoder.withBlocks({ ...columns, value: less(time, value, trend), ...lower });
@@ -24,7 +34,7 @@ const Trend = (() => {
     const trend = trendOf(series);
     for (const each of series) {
       const isKnown = each.flat?.of === each.table && each.flat.rate === trend.rate;
-      if (!isKnown) each.flat = { of: each.table, rate: trend.rate, table: flattened(each.table, trend) };
+      if (!isKnown) each.flat = { of: each.table, rate: trend.rate, table: flattened(each, trend) };
     }
     return trend.rate;
   }
