@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _GZIP_LEVEL = 6
-"""Of 9. Level 9 takes three times as long for 1 % less of a recorded transfer."""
+"""Of 9, which took 15 times as long for 5 % less of the times, frames and numbers of a recorded transfer."""
 
 
 class Column(NamedTuple):
