@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multitracer.campaign.catalogue import damages
+from multitracer.campaign.catalogue import damages, read_part
 from multitracer.campaign.schemas import ARROW
 from multitracer.campaign.snapshot import Group, Part, newest, remove_dead_parts, write
 from multitracer.campaign.spool import unpacked
@@ -100,7 +100,7 @@ class Committer:
         part = group.parts.get(table)
         if part is None or part.name in self._unreadable:
             return None
-        return pq.ParquetFile(self._store.path(part.name)).read()
+        return read_part(self._store, part)
 
     # --- spools ---
 
@@ -119,7 +119,10 @@ class Committer:
         spools: dict[str, Tables] = {}
         cut = 0
         for name in names:
-            tables = unpacked(self._store.read(name))
+            try:
+                tables = unpacked(self._store.read(name))
+            except FileNotFoundError:  # another run over the same bucket folded it
+                continue
             if tables is None:
                 cut += 1
             else:  # of two of one input the later one counts

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Protocol
 from multitracer.campaign.alone import spool_alone
 from multitracer.campaign.analysed import FAILED, Task, spool_session
 from multitracer.campaign.arrivals import Arrivals, look_at
+from multitracer.campaign.bucket import store_at
 from multitracer.campaign.committer import FOLD_BYTES, FOLD_SESSIONS, Committer, Known
-from multitracer.campaign.discovery import candidates
-from multitracer.campaign.store import ATTEMPTS, Store
+from multitracer.campaign.remote import is_url
+from multitracer.campaign.sources import sessions_in
+from multitracer.campaign.store import ATTEMPTS
 from multitracer.errors import InputError
+from multitracer.words import portable
 
 if TYPE_CHECKING:
     import os
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
     Stop = Callable[[float], bool]
     """Waits for so many seconds, less if the watch is to end; returns whether it is."""
+
+    from multitracer.campaign.store import Store
 
 _FOLD_S = 600.0
 """A reader sees a slow run's sessions after ten minutes at the latest. Not measured."""
@@ -101,9 +106,9 @@ def run(
     Parameters
     ----------
     inputs : iterable of str
-        Folders and files; see `multitracer.campaign.discovery`.
+        Folders, files and URLs; see `multitracer.campaign.discovery` and `multitracer.campaign.sources`.
     place : str or path
-        The folder of the campaign, made if it is missing.
+        The folder of the campaign, or a URL that fsspec knows; made if it is missing.
     workers : Workers
     retry : bool
         Analyse inputs again that failed before, though they did not change.
@@ -118,9 +123,10 @@ def run(
     Raises
     ------
     InputError
-        If an input does not exist, the campaign cannot be written, or another program writes to it.
+        If an input does not exist, the campaign cannot be written, or another program writes to it; a
+        `StoreError` if a store does not answer.
     """
-    store = Store(place)
+    store = store_at(place)
     store.make()
     with store.locked():
         return _Run(store, Committer(store), shown or (lambda _: None)).all(inputs, workers, retry=retry)
@@ -157,11 +163,14 @@ def watch(
     InputError
         As `run` does.
     """
-    store = Store(place)
+    given = list(inputs)
+    if urls := [each for each in given if is_url(each)]:
+        raise InputError(f"{portable(urls[0])}: a bucket is not watched; run again without --watch")
+    store = store_at(place)
     store.make()
     with store.locked():
         run = _Run(store, Committer(store), shown or (lambda _: None), stop)
-        return run.watch(list(inputs), workers, retry=retry)
+        return run.watch(given, workers, retry=retry)
 
 
 class _Run:
@@ -276,7 +285,7 @@ class _Run:
         known = self._committer.known
         sessions = {key for key, each in known.items() if each.session is not None}
         self._waiting.clear()
-        for candidate in candidates(inputs, known=sessions, passed_over=self.progress.passed_over):
+        for candidate in sessions_in(inputs, known=sessions, passed_over=self.progress.passed_over):
             session, before, _ = known.get(candidate.key, _UNKNOWN)
             state, size = candidate.state_and_bytes()
             if state and state == before and not (retry and session is None):
@@ -305,7 +314,8 @@ class _Run:
         self.progress.done += 1
         self.progress.failed += outcome == FAILED
         self._spooled.append(task.spool)
-        self._bytes += self._store.path(task.spool).stat().st_size
+        with contextlib.suppress(FileNotFoundError):  # another run over the same bucket folded it
+            self._bytes += self._store.size(task.spool)
         is_old = time.monotonic() - self._folded_s > _FOLD_S
         if len(self._spooled) >= FOLD_SESSIONS or self._bytes >= FOLD_BYTES or is_old:
             self._fold(self._spooled)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.cli._measure import progress_line
+from multitracer.cli._output import warn
 from multitracer.cli._over import measure_over
 from multitracer.cli._page import page
 from multitracer.errors import InputError
@@ -114,7 +115,8 @@ class PlanRun:
                 failures = self._measure_all(order, measured)
             finally:
                 sessions = [str(measured.session(name)) for name in sorted(measured.done)]
-                run(sessions, self.folder)
+                if failed := run(sessions, self.folder).failed:
+                    warn(f"{count(failed, 'session')} could not be read; `campaign status` says why")
             self._show(measured)
         return failures
 

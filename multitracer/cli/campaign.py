@@ -47,12 +47,13 @@ def command() -> None:
         "multitracer campaign run drives/ /mnt/car2 capture.pcap -o campaign --jobs 4",
         "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
         "multitracer campaign run --watch /srv/uploads -o campaign",
+        "multitracer campaign run s3://drives/2026 -o s3://campaigns/2026",
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
 @click.option(
     "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
-    help="The folder of the campaign; made if it is missing.",
+    help="The folder of the campaign, or a URL such as s3://BUCKET/FOLDER; made if it is missing.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
@@ -73,9 +74,9 @@ def run(
 ) -> None:
     """Add every session below the INPUTs to a campaign.
 
-    An INPUT is a folder, which is searched for sessions, or a capture. What is in the campaign already and
-    has not changed is passed over, so the same command continues a run that was ended, however that was.
-    A session that cannot be read is a row of the table failures.
+    An INPUT is a folder, which is searched for sessions, a capture, or the URL of either. What is in the
+    campaign already and has not changed is passed over, so the same command continues a run that was ended,
+    however that was. A session that cannot be read is a row of the table failures.
 
     With --watch a session is complete when every file that its manifest lists has its size, or, without
     such a list, when nothing of it changed for 60 s. Ctrl-C or SIGTERM end the watch with exit status 0, once
@@ -140,6 +141,40 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
     from multitracer.cli._campaign import write_answer
 
     write_answer(answer_of(Catalogue(campaign), sql), form, output)
+
+
+@command.command(
+    "report",
+    epilog=examples(
+        "multitracer campaign report campaign -o report",
+        "multitracer campaign report campaign -o report --with-reports",
+    ),
+)
+@_campaign
+@click.option(
+    "-o", "--output", "folder", type=named, metavar="DIR", required=True,
+    help="The folder of the page, index.html; made if it is missing.",
+)  # fmt: skip
+@click.option(
+    "--with-reports", is_flag=True,
+    help="Write the reports of the sessions with the worst stretches, too; reads their logs again.",
+)  # fmt: skip
+@debug_option
+def report(campaign: str, folder: str, *, with_reports: bool) -> None:
+    """Write one page on all sessions: how good, where it is bad, why, and the worst stretches.
+
+    The page is one file that needs no network. Prints its path.
+    """
+    import shlex
+
+    from multitracer.campaign.report.write import write_campaign_report
+    from multitracer.cli._output import warn
+
+    words = ["multitracer", "campaign", "report", campaign, "-o", folder, *["--with-reports"] * with_reports]
+    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, command=shlex.join(words))
+    for sentence in outcome.failed:
+        warn(sentence)
+    click.echo(str(outcome.page))
 
 
 @command.command("status", epilog=examples("multitracer campaign status campaign"))

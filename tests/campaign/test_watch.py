@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.campaign.analysed import spool_session
+from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import candidates
 from multitracer.campaign.run import Progress, run, watch
 from multitracer.campaign.store import ATTEMPTS, Store
@@ -134,6 +136,7 @@ def test_half_a_session_waits_and_its_sentence_says_for_what(tmp_path: Path) -> 
     assert count(place) == 0
 
 
+@pytest.mark.realtime
 def test_without_a_list_a_session_is_taken_when_it_is_quiet(tmp_path: Path) -> None:
     home, place = tmp_path / "home", tmp_path / "campaign"
     with watching(home, place) as state:
@@ -160,6 +163,7 @@ def test_a_session_that_is_renamed_into_place_is_taken_once(tmp_path: Path) -> N
     assert (count(place, "inputs"), count(place)) == (1, 1)
 
 
+@pytest.mark.realtime
 @pytest.mark.skipif(shutil.which("rsync") is None, reason="rsync is not installed")
 def test_a_session_that_rsync_brings_slowly_is_taken_whole(tmp_path: Path) -> None:
     make_session(tmp_path / "car" / "day", segments=400)
@@ -194,7 +198,7 @@ def test_a_session_that_gains_a_log_is_one_session_with_new_rows(tmp_path: Path)
         other = make_session(tmp_path / "other", 1, segments=9)
         (day / "server").mkdir()
         shutil.copy2(other / CAPTURE, day / "server" / "capture.pcap")
-        state.until(lambda: state.progress.done == 2 and not state.progress.waiting)
+        state.until(lambda: state.progress.done >= 2 and not state.progress.waiting)
     assert (count(place), count(place, "inputs"), count(place, "connections")) == (1, 1, 2)
     _same_as_run(home, place)
 
@@ -242,9 +246,37 @@ def test_a_suspect_is_one_though_it_has_to_wait(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr("multitracer.campaign.run.spool_alone", spool)
     with watching(home, place) as state:
+        state.until(lambda: bool(state.progress.waiting))
+        assert store.list(ATTEMPTS) == [attempt], "a kill now must not clear it"
         state.until(lambda: state.progress.done == 1)
     assert alone == [attempt]
     assert store.list(ATTEMPTS) == []
+
+
+def test_ctrl_c_is_no_fault_of_the_session_that_is_read_alone(tmp_path: Path) -> None:
+    day, place, python = make_session(tmp_path / "day"), tmp_path / "campaign", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho > {tmp_path}/begun\nsleep 2\nexec {sys.executable} "$@"\n', "utf-8")
+    python.chmod(0o755)
+    Store(place).make()
+    Store(place).put(f"{ATTEMPTS}/{next(candidates([str(day)])).key}", b"")
+    command = [sys.executable, "-c", _ALONE, str(python), str(day), str(place)]
+    with subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True) as process:
+        ends_s = time.monotonic() + PATIENCE_S
+        while not (tmp_path / "begun").exists():
+            assert time.monotonic() < ends_s
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    assert process.returncode == 0
+    assert (count(place), count(place, "failures")) == (1, 0)
+
+
+_ALONE = """
+import signal, sys
+from multitracer.campaign.run import run
+signal.signal(signal.SIGINT, lambda *_: None)  # noted, as a watch does
+sys.executable = sys.argv[1]
+run([sys.argv[2]], sys.argv[3])
+"""
 
 
 def test_a_watch_that_ends_leaves_the_rest_for_the_next_one(tmp_path: Path) -> None:
@@ -264,10 +296,7 @@ def test_many_small_folds_are_put_together(tmp_path: Path, monkeypatch: pytest.M
         for number in range(4):
             _listed(make_session(home / f"day{number}", number))
             state.until(lambda number=number: state.progress.done == number + 1)  # type: ignore[misc]
-    live = rows_of(place)
-    assert len(live["sessions"]) == 4
-    parts = list((place / "parts").glob("sessions-*.parquet"))
-    assert len(parts) > 2, "the retired ones are there for an hour"
+    assert len(Catalogue(place).snapshot.groups) < 4
     _same_as_run(home, place)
 
 

@@ -98,6 +98,18 @@ def test_a_plan_that_was_killed_goes_on_to_the_same_octets(table: Path, tmp_path
     assert {path: path.stat().st_mtime_ns for path in place.glob("sessions/*/*")} == before
 
 
+def test_a_log_of_a_batch_job_shows_the_progress_of_the_whole_plan(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multitracer.cli._plan._EVERY_S", 0.0)
+    command = ("measure", "plan", table, "--virtual", "-o", tmp_path / "campaign")
+    first = call(*command, "--at", "size=64").stderr.splitlines()
+    assert first[0] == "0 of 16 transactions, 0 dropped"
+    assert first[-1].startswith("8 of 16 transactions, 0 dropped, ends about ")
+    rest = call(*command).stderr.splitlines()
+    assert (rest[0], rest[-1]) == (first[0].replace("0 of", "8 of"), "16 of 16 transactions, 0 dropped")
+
+
 def _is_done(place: Path, tuples: int) -> bool:
     path = place / "done.jsonl"
     return path.exists() and path.read_bytes().count(b"\n") >= tuples

@@ -7,10 +7,10 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
+from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.query import query
 from multitracer.campaign.run import run
-from multitracer.campaign.store import Store
 from multitracer.campaign.upkeep import failures
 from multitracer.errors import InputError
 from multitracer.words import count, portable, printable
@@ -134,7 +134,7 @@ def _short(first: str, second: str) -> tuple[str, str]:
 @contextlib.contextmanager
 def _catalogue(place: str, shown: Callable[[Progress], None]) -> Iterator[Catalogue]:
     """Give the catalogue of a campaign, or one that is made of the sessions below a path and goes again."""
-    if Store(place).is_campaign:
+    if store_at(place).is_campaign:
         yield Catalogue(place)
         return
     with tempfile.TemporaryDirectory(prefix="multitracer-compare-") as folder:
@@ -152,7 +152,7 @@ def _rows(catalogue: Catalogue) -> list[Row]:
 
 def _group(name: str, catalogue: Catalogue, rows: list[Row]) -> Group:
     sessions = [str(row["session"]) for row in rows]
-    failed = failures(catalogue.store.folder)
+    failed = failures(catalogue.store)
     if not sessions:
         why = f": {failed[0]}" if failed else ""
         raise InputError(f"{catalogue.store.name}: has no session that can be compared{why}")
