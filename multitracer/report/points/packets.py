@@ -55,5 +55,5 @@ def _verdicts(transfer: Transfer) -> dict[str, str]:
 
 def _words(cause: int, necessity: int, evidence: int) -> str:
     known = evidence_words(evidence)
-    said = f"{word(Cause(cause))}, {word(Necessity(necessity))}"
-    return f"{said}; evidence: {known}" if known else said
+    verdict = f"{word(Cause(cause))}, {word(Necessity(necessity))}"
+    return f"{verdict}; evidence: {known}" if known else verdict
