@@ -222,8 +222,9 @@ const Figures = (() => {
       key: series.key,
       single,
       columns,
-      time: [...series.table.time.subarray(first, end)],
-      value: [...series.table.value.subarray(first, end)],
+      points: end - first,
+      time: single ? [...series.table.time.subarray(first, end)] : [],
+      value: single ? [...series.table.value.subarray(first, end)] : [],
       frames: single ? Array.from({ length: end - first }, (_, i) => Columns.frames(series.table, first + i)) : [],
     }));
     return open(0).then(() => ({ open, look, view, drawn, plot }));
