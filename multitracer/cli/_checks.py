@@ -28,7 +28,7 @@ _PACKAGES = (  # import name, distribution, extra that brings it ("" is always i
     ("zstandard", "zstandard", "", "reading .zst"),
     ("pandas", "pandas", "tables", "DataFrames"),
     ("pyarrow", "pyarrow", "tables", "Parquet files"),
-    ("plotly", "plotly", "figures", "figures and reports"),
+    ("plotly", "plotly", "figures", "figures, and reports of transactions"),
     ("scapy", "scapy", "field", "capturing without tcpdump"),
     ("serial", "pyserial", "field", "talking to modems"),
     ("pyshark", "pyshark", "wireshark", "Wireshark's dissectors"),

@@ -4,10 +4,6 @@ M4 keeps the first, last, lowest and highest point of every bin, so that a line 
 covers the same pixels as the line through all of them (Jugel et al., "M4: a visualization-oriented time
 series data aggregation", VLDB 2014). Written in NumPy, because tsdownsample 0.1.5 panics on some times that a
 hostile capture can hold, and is no faster here.
-
-A *level* is how coarse a picture a point belongs to: level 0 is the coarsest, with `BINS` bins over the whole
-series, and each further level has twice as many. A view shows the points up to one level, so that every point
-is stored once.
 """
 
 from __future__ import annotations
@@ -21,17 +17,14 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 BINS = 1024
-"""Bins of level 0: about one per pixel of a wide screen."""
+"""About one per pixel of a wide screen."""
 
 RARE_LIMIT = 20_000
 """Up to so many points, a series of rare events is kept whole; above, its events are not rare."""
 
-DEEPEST = 12
-"""Deepest level; `figure.js` knows it too."""
-
 _PER_BIN = 4
-_SPAN_BITS = 44
-"""Of the time span when it is cut into bins: with up to 2^17 bins the products stay below 2^62."""
+_SPAN_BITS = 41
+"""Of the time span when it is cut into bins: with up to 2^21 bins the products stay below 2^62."""
 
 
 def thin(series: Series, *, bins: int = BINS) -> Series:
@@ -42,32 +35,6 @@ def thin(series: Series, *, bins: int = BINS) -> Series:
     if series.rare and len(series) <= RARE_LIMIT:
         return series
     return series.take(_m4(series, bins))
-
-
-def levels(series: Series, *, bins: int | None, coarsest: int = BINS) -> tuple[Series, Array]:
-    """Return the series thinned to `bins` bins, and the level of each point that is left.
-
-    Parameters
-    ----------
-    series : Series, n points
-    bins : int or None
-        Of the finest level; None keeps every point.
-    coarsest : int
-        Bins of level 0.
-
-    Returns
-    -------
-    Series, m points
-        m <= n.
-    ndarray of uint8, shape (m,)
-        0 for points of the coarsest picture.
-    """
-    kept = series if bins is None else series.take(_m4(series, bins))
-    deepest = min(DEEPEST, max(0, int(np.ceil(np.log2(max(len(kept), 1) / coarsest)))))
-    level = np.full(len(kept), deepest, np.uint8)
-    for step in range(deepest - 1, -1, -1):
-        level[_m4(kept, coarsest << step)] = step
-    return kept, level
 
 
 def _m4(series: Series, bins: int) -> Array:

@@ -1,8 +1,10 @@
 """How each kind of series looks, and the two themes of a figure.
 
-The hues are Okabe and Ito's ("Color Universal Design", 2008), which stay apart under every common colour
-blindness, darkened for the light theme so that each keeps a contrast of 3 : 1 with the background (WCAG 2.2,
-1.4.11). No two series of a panel differ by hue alone: mark, line and dash differ as well.
+The hues are Okabe and Ito's ("Color Universal Design", 2008), darkened for the light theme so that each keeps
+a contrast of 3 : 1 with the background (WCAG 2.2, 1.4.11), and moved until all stay apart for the three kinds
+of colour blindness, which `tests/figures/test_palette.py` computes. What is sent is blue, ACKs are green, the
+link and windows orange, what was lost or sent again vermillion, reports of the receiver purple. No two series
+of a panel differ by hue alone: mark, line and dash differ as well.
 """
 
 from __future__ import annotations
@@ -58,10 +60,10 @@ class Look:
 
 _BLUE = ("#0072b2", "#56b4e9")
 _GREEN = ("#007d5c", "#2bc79b")
-_ORANGE = ("#a86f00", "#e69f00")
-_VERMILLION = ("#d04a00", "#ff7f45")
-_PURPLE = ("#a8488a", "#e391c2")
-_GREY = ("#6b7686", "#97a3b3")
+_ORANGE = ("#b98600", "#e6a800")
+_VERMILLION = ("#c43c00", "#ff7f45")
+_PURPLE = ("#a02c90", "#e37bd6")
+_GREY = ("#77818f", "#8f9aa8")
 _SKY = ("#2f7fb5", "#8fc9ef")
 _FAINT = ("#b9c1cc", "#4a5462")
 _INK = ("#1c2430", "#f2f5f9")

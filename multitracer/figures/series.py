@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 BREAK = -(1 << 50)
 """The value of a point at which a line ends: nothing is drawn to it or from it.
 
-`figure.js` knows it too; a double holds exactly twice its distance to any other value, which is what a zigzag
-varint (pack.py) needs.
+`points/decoder.js` knows it too; a double holds exactly twice its distance to any other value, which is what
+zigzag needs.
 """
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 BOUND_NOTE = "bound"
-"""The name of a note that holds for the whole time only; `figure.js` writes its own for each view."""
+"""The name of a note that holds for the whole time only; a report writes its own for each view."""
 
 TIME_TITLE = "seconds from the start of the capture"
 """What stands below the time axis of a link that ran at its own speed."""
@@ -321,8 +321,8 @@ def _shade(begin_s: float, end_s: float, colour: str) -> Props:
 def value_range(panel: Panel) -> list[float] | None:
     """Return the range that shows a panel's series, and its bounds unless they would squash the rest.
 
-    That is when one reaches more than twice as high, or three times where the axis begins at 0. `figure.js`
-    does the same for each view.
+    That is when one reaches more than twice as high, or three times where the axis begins at 0.
+    `points/panel.js` does the same for each view.
     """
     ends = [_extremes(series) for series in panel.drawn if not series.bound]
     bounds = [_extremes(series) for series in panel.drawn if series.bound]

@@ -1,9 +1,10 @@
 """Reports: analysed captures become one self-contained HTML file, or several files with an index.
 
 A `Recording` comes in; a page goes out that needs no network and no server. Read `write.py` first (the order
-of the sections), then `markup.py` (how text becomes HTML) and `embed.py` with `pack.py` (how series become
-text in the page; `figure.js` unpacks and draws them). `screen/` opens the page with the answer;
-`sentence.py` describes a direction, `limit_words.py` and `transaction_words.py` hold the other sentences.
+of the sections), then `markup.py` (how text becomes HTML) and `embed.py` (how a figure becomes JSON and text
+in the page; the code in `points/` reads and draws it, `timeline.js` links it with the rest).
+`screen/` opens the page with the answer; `sentence.py` describes a direction, `limit_words.py`
+and `transaction_words.py` hold the other sentences.
 
 What must hold: every text that comes from a capture is escaped, and the page's content security policy allows
 only the scripts written here. Nothing is computed: numbers are those of the rooms below. The file appears

@@ -1,30 +1,37 @@
-"""A figure as `figure.js` draws it: looks for both themes, and the packed series with their levels."""
+"""A figure as `points/figure.js` draws it: its panels, looks in both themes, an overview and all points."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.figures.downsample import BINS, DEEPEST, RARE_LIMIT, levels
-from multitracer.figures.palette import LOOKS, THEMES, ThemeName
+from multitracer.figures.downsample import RARE_LIMIT, thin
+from multitracer.figures.palette import LOOKS, THEMES
 from multitracer.figures.presets import TITLES
 from multitracer.figures.series import seconds_since
-from multitracer.figures.stack import TIME_AXIS, layout, placeholders, style
-from multitracer.report.pack import pack, tick_for
+from multitracer.figures.stack import TIME_AXIS
+from multitracer.report.pack import pack_columns
+from multitracer.report.points.fit import Fitted, columns_of, common_tick_ns, fitted
+from multitracer.report.points.names import names
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.figures.places import Place
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Axis, Panel
-    from multitracer.tables import Array, Document
+    from multitracer.tables import Document
 
-_FINEST_BINS = BINS << 5
-_FEWEST_BINS = 64
-_FEWEST_POINTS = 5_000
-_TYPICAL_BYTES = 12
-"""Of base64 for one point."""
+OVERVIEW_BINS = 1_400
+"""Of the picture that is drawn before all points are read: one for each pixel of a wide screen."""
+
 _MARGIN = 0.01
+_LEAST_OVERVIEW_BINS = 64
+_PACKETS = ("sequence",)
+"""Panels whose points are packets and frames; the values of the others can be derived from these."""
 
 
 def embed(
@@ -36,7 +43,7 @@ def embed(
     budget_bytes: int,
     x_axis: Axis = TIME_AXIS,
 ) -> Document:
-    """Return a figure as JSON for `figure.js`.
+    """Return a figure as JSON for `points/figure.js`.
 
     Parameters
     ----------
@@ -48,115 +55,107 @@ def embed(
     origin_ns : int
         What the time axis calls 0.
     budget_bytes : int
-        How long the packed series may be: the finest levels are left out until the rest fits.
+        How long the texts of the series may be together, overview and all points.
     x_axis : Axis
         What the panels share: time, or the distance along a route.
+
+    Returns
+    -------
+    dict
+        "lines" holds the texts of the columns, which `page.document` writes behind the code.
     """
     drawn = [(series, panel) for panel in panels for series in panel.drawn]
+    called = [name for panel in panels for name in names(panel.drawn)]
     first = min((int(s.time_ns[0]) for s, _ in drawn), default=origin_ns)
     last = max((int(s.time_ns[-1]) for s, _ in drawn), default=origin_ns)
-    packs = _packs([s for s, _ in drawn], budget_bytes, origin_ns=origin_ns, tick_ns=tick_for(last - first))
+    packed, points = _packed(drawn, budget_bytes, origin_ns)
     return {
         "id": identity,
         "unit": x_axis.unit,
+        "axis": x_axis.title,
         "span": _seconds(first, last, origin_ns),
         "view": _view(first, last, origin_ns),
-        "themes": {theme: _look(panels, origin_ns, theme, x_axis) for theme in THEMES},
-        "panels": [
-            {
-                "key": p.key,
-                "title": p.title,
-                "unit": p.unit.suffix,
-                "from_zero": p.from_zero,
-                "fixed": p.shades,
-                "share": p.share,
-            }
-            for p in panels
-        ],
+        "themes": {name: asdict(theme) for name, theme in THEMES.items()},
+        "panels": [_panel(panel) for panel in panels],
         "places": [_place(place, origin_ns) for place in places],
         "series": [
-            {
-                "key": f"{panel.key} {series.label}",
-                "label": series.label,
-                "doc": series.doc,
-                "bound": series.bound,
-                "panel": panel.key,
-                "mark": LOOKS[series.role].mark,
-                "scale": panel.unit.scale,
-                **packed,
-            }
-            for (series, panel), packed in zip(drawn, packs, strict=True)
+            _series(series, panel) | {"name": name} | entry
+            for (series, panel), name, entry in zip(drawn, called, packed, strict=True)
         ],
+        "reduced": points.reduced,
+        "lines": points.lines,
     }
 
 
-def _packs(series: list[Series], budget_bytes: int, *, origin_ns: int, tick_ns: int) -> list[Document]:
-    budget_points = budget_bytes // _TYPICAL_BYTES
+def _packed(
+    drawn: Sequence[tuple[Series, Panel]], budget_bytes: int, origin_ns: int
+) -> tuple[list[Document], Fitted]:
+    """Return each series' overview with where its points are, and the points of those that need more."""
+    bins = OVERVIEW_BINS
     while True:
-        packs = [
-            pack(kept, level, of=len(whole), origin_ns=origin_ns, tick_ns=tick_ns)
-            for whole, (kept, level) in zip(series, _within(series, budget_points), strict=True)
-        ]
-        spent = sum(len(packed["data"]) for packed in packs)
-        if spent <= budget_bytes or budget_points < _FEWEST_POINTS:
-            return packs
-        budget_points = int(0.95 * budget_points * budget_bytes / spent)
-
-
-def _within(series: list[Series], budget_points: int) -> list[tuple[Series, Array]]:
-    """Return each series with levels, the finest ones cut off so that about `budget_points` are left.
-
-    Rare events are kept whole as long as half of the budget suffices, the rarest first.
-    """
-    coarsest = max(
-        _FEWEST_BINS, min(BINS, 1 << (budget_points // (4 * max(len(series), 1))).bit_length() - 1)
+        overview = _overview(drawn, bins)
+        entries = _overview_entries(overview, origin_ns)
+        spent = sum(len(entry["data"]) for entry in entries)
+        if spent <= budget_bytes // 2 or bins <= _LEAST_OVERVIEW_BINS:
+            break
+        bins //= 2
+    more = [i for i, (series, _) in enumerate(drawn) if len(overview[i]) < len(series)]
+    points = fitted(
+        [drawn[i][0] for i in more],
+        max(budget_bytes - spent, 0),
+        origin_ns=origin_ns,
+        packets=[drawn[i][1].key in _PACKETS for i in more],
     )
-    whole = _whole(series, budget_points // 2)
-    levelled = [
-        levels(s, bins=None if keep else _FINEST_BINS, coarsest=coarsest)
-        for s, keep in zip(series, whole, strict=True)
-    ]
-    counts = [np.bincount(level, minlength=DEEPEST + 1) for _, level in levelled]
-    deepest = _deepest(counts, whole, budget_points)
+    for i, stored in zip(more, points.entries, strict=True):
+        entries[i]["stored"] = stored | {"tick_s": points.tick_ns / NS_PER_S}
+    return [entry | {"of": len(s)} for entry, (s, _) in zip(entries, drawn, strict=True)], points
+
+
+def _overview(drawn: Sequence[tuple[Series, Panel]], bins: int) -> list[Series]:
+    """Return each series thinned to some bins of time; rare events stay, unless there is no room for them."""
+    most_rare = RARE_LIMIT * bins // OVERVIEW_BINS
+    return [thin(replace(s, rare=s.rare and len(s) <= most_rare), bins=bins) for s, _ in drawn]
+
+
+def _overview_entries(overview: Sequence[Series], origin_ns: int) -> list[Document]:
+    tick_ns = common_tick_ns(overview, origin_ns)
     return [
-        (kept.take(level <= deep), level[level <= deep])
-        for (kept, level), deep in zip(levelled, deepest, strict=True)
+        pack_columns(columns_of(series, origin_ns, tick_ns)) | {"tick_s": tick_ns / NS_PER_S}
+        for series in overview
     ]
 
 
-def _whole(series: list[Series], budget_points: int) -> list[bool]:
-    """Return which series are rare and few enough to be kept whole."""
-    keep = [False] * len(series)
-    for i in sorted(range(len(series)), key=lambda i: len(series[i])):
-        if series[i].rare and len(series[i]) <= min(RARE_LIMIT, budget_points):
-            keep[i] = True
-            budget_points -= len(series[i])
-    return keep
-
-
-def _deepest(counts: list[Array], whole: list[bool], budget_points: int) -> list[int]:
-    """Return the deepest level of each series; they go deeper together, as long as the budget lasts."""
-    deepest = [DEEPEST if keep else 0 for keep in whole]
-    left = budget_points - sum(
-        int(count.sum() if keep else count[0]) for count, keep in zip(counts, whole, strict=True)
-    )
-    for level in range(1, DEEPEST + 1):
-        for i, count in enumerate(counts):
-            if deepest[i] == level - 1 and count[level] <= left:
-                deepest[i] = level
-                left -= int(count[level])
-    return deepest
-
-
-def _look(panels: list[Panel], origin_ns: int, theme: ThemeName, x_axis: Axis) -> Document:
-    traces = [
-        style(s, panel, axis, theme=theme, x_axis=x_axis)
-        for axis, panel in enumerate(panels, 1)
-        for s in panel.drawn
-    ]
+def _series(series: Series, panel: Panel) -> Document:
+    look = LOOKS[series.role]
     return {
-        "traces": traces + placeholders(panels),
-        "layout": layout(panels, origin_ns=origin_ns, theme=theme, x_axis=x_axis),
+        "key": f"{panel.key} {series.label}",
+        "label": series.label,
+        "doc": series.doc,
+        "bound": series.bound,
+        "rare": series.rare,
+        "panel": panel.key,
+        "scale": panel.unit.scale,
+        "look": {
+            "mark": look.mark,
+            "light": look.light,
+            "dark": look.dark,
+            "size": look.size_px,
+            "symbol": look.symbol,
+            "dash": look.dash,
+            "readings": series.role.startswith("radio_"),
+        },
+    }
+
+
+def _panel(panel: Panel) -> Document:
+    return {
+        "key": panel.key,
+        "title": panel.title,
+        "unit": panel.unit.suffix,
+        "from_zero": panel.from_zero,
+        "shades": panel.shades,
+        "share": panel.share,
+        "empty": panel.empty,
     }
 
 

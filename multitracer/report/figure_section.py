@@ -1,4 +1,4 @@
-"""The section of a page in which `figure.js` draws: buttons, legend, plot, and how to read it."""
+"""The section of a page in which `points/figure.js` draws: buttons, legend, plot, and how to read it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _BUTTONS = (
     ("in", "+", "Zoom in"),
     ("out", "−", "Zoom out"),
     ("whole", "Whole", "Show the whole connection"),
+    ("undo", "Back", "Show the window before"),
 )
-_HINT = (
-    "Time/sequence figure with flight, round-trip time and throughput. Drag to zoom in, double-click for the "
-    "whole. Keys: arrows move, plus and minus zoom, 0 shows the whole."
+_KEYS = (
+    "Drag to zoom in, double-click for the whole. Keys: arrows move, + and − zoom, u shows the window "
+    "before, 0 the whole, n and p the next finding and the one before, ? this help."
 )
+_HINT = f"Time/sequence figure with flight, round-trip time and throughput. {_KEYS}"
 
 
 _ARRIVALS = (
@@ -36,7 +38,7 @@ def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Marku
     return element(
         "section",
         element("h2", "Time / sequence"),
-        element("div", _choice(titles), _buttons(), class_="bar"),
+        element("div", _choice(titles), _buttons(), _trend(), _search(), class_="bar"),
         element("div", class_="places bar", role="group", aria_label="Places worth a look"),
         _legend(),
         element("div", class_="plot", tabindex="0", role="group", aria_label=_HINT),
@@ -92,12 +94,14 @@ def _how(*, at_receiver: bool) -> Markup:
         "Each dot is a data segment at its first byte; the line below is the next byte the receiver expects. "
         "How far they are apart upwards is what is outstanding, and sideways the round-trip time. Where the "
         "dots stop, the sender paused; where the line is level, nothing was acknowledged. The dotted line "
-        "above is how far the receiver lets the sender go. Point at a mark, or tap it, for its frame number."
+        "above is how far the receiver lets the sender go. Point at a mark, or tap it, for its frame number; "
+        "press it to copy a display filter for Wireshark and the tshark command that prints the packet."
     )
     return element(
         "details",
         element("summary", "How to read this"),
         element("p", words),
+        element("p", _KEYS),
         element("p", _ARRIVALS) if at_receiver else None,
         element("dl", class_="docs"),
         class_="how",
@@ -116,5 +120,25 @@ def _buttons() -> Markup:
         element("button", sign, type="button", data_action=action, title=says, aria_label=says)
         for action, sign, says in _BUTTONS
     )
-    save = element("button", "Save picture", type="button", data_action="save", class_="push")
-    return element("div", moves, save, class_="group")
+    link = element("button", "Copy link to this view", type="button", data_action="link")
+    save = element("button", "Save picture", type="button", data_action="save")
+    return element("div", moves, link, save, class_="group")
+
+
+def _trend() -> Markup:
+    says = "Draw the bytes less their mean rate: stalls and changes of the rate stand out"
+    return element(
+        "button", "Less the trend", type="button", data_action="trend", aria_pressed="false", title=says
+    )
+
+
+def _search() -> Markup:
+    says = "Go to a frame, a time, a finding, a port or a cell, and press Enter"
+    return element(
+        "input",
+        type="search",
+        class_="seek",
+        placeholder="frame 12, 3.5 s, port …",
+        aria_label=says,
+        title=says,
+    )

@@ -1,36 +1,29 @@
-/* Links the figure with what else of the page has a time: one cursor, and the stretch that is in view.
+/* Links a figure with the map: one cursor, and the stretch that is in view.
 
    A figure over distance sends and hears metres along the route instead of seconds; the map knows both. */
 "use strict";
 
 const Link = (() => {
-  const send = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail: { ...detail, from: "figure" } }));
-
   const KM = 1000;
+  const send = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail: { ...detail, from: "figure" } }));
+  const placeOf = (at, unit) => (unit === "km" ? { metres: at * KM } : { seconds: at });
 
   /* Tell the page what of its time, or of its route, a figure shows. */
   const shows = (view, unit) =>
     send("view", unit === "km" ? { metres: view.map((km) => km * KM) } : { seconds: [...view] });
 
-  /* Draw the cursor over all panels of a plot, and tell the page where the pointer is. */
-  function cursor(plot, unit) {
-    const line = document.createElement("div");
-    line.className = "cursor";
-    line.hidden = true;
-    plot.append(line);
-    plot.on("plotly_hover", ({ xvals, points }) => {
-      const x = xvals?.[0] ?? points[0].x;
-      send("cursor", unit() === "km" ? { metres: x * KM } : { seconds: x });
-    });
-    document.addEventListener("cursor", ({ detail }) => {
-      if (detail.from === "figure") return;
-      const axis = plot._fullLayout?.xaxis;
-      const at = axis ? axis._offset + axis.d2p(unit() === "km" ? detail.metres / KM : detail.seconds) : NaN;
-      line.hidden = !(at >= axis?._offset && at <= axis._offset + axis._length);
-      line.style.left = `${at}px`;
-    });
-    document.addEventListener("view", () => (line.hidden = true));
+  /* Tell the page where on its axis the pointer is; null: nowhere. */
+  function points(at, unit) {
+    if (unit !== "km") Timeline.cursor(at);
+    if (at !== null) send("cursor", placeOf(at, unit));
   }
 
-  return { shows, cursor };
+  /* Call `each` with the place of the cursor on the axis of a figure, whose unit may change. */
+  function hears(each, unit) {
+    document.addEventListener("cursor", ({ detail }) => {
+      if (detail.from !== "figure") each(unit() === "km" ? detail.metres / KM : detail.seconds);
+    });
+  }
+
+  return { shows, points, hears };
 })();

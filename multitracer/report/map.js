@@ -19,14 +19,14 @@ const RouteMap = (() => {
     const choice = root.querySelector("select");
     const legend = root.querySelector(".classes");
     const status = root.querySelector(".status");
-    const track = Figures.unpack(data.track);
+    const track = Columns.unpack(data.track);
     const { time, joined } = track;
     const [x, y, along] = [track.x, track.y, track.along].map((units) => units.map((n) => n * data.track.unit_m));
-    const base = data.base && Figures.unpack(data.base);
+    const base = data.base && Columns.unpack(data.base);
     const quantities = data.quantities.map((each) => ({
       ...each,
-      class: Figures.unpack(each.classes).value,
-      value: each.values ? Figures.unpack(each.values).value : null,
+      class: Columns.unpack(each.classes).value,
+      value: each.values ? Columns.unpack(each.values).value : null,
     }));
     const hidden = new Set();
     let chosen = quantities[0];

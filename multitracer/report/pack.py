@@ -2,7 +2,7 @@
 
 A column is the zigzag-coded differences of its numbers, 7 bits a byte, lowest first, the high bit set on all
 but the last byte of a number (the varint of Protocol Buffers). A typical segment costs 7 bytes instead of
-the 20 of two floats and an integer. `figure.js` holds the inverse.
+the 20 of two floats and an integer. `points/table.js` holds the inverse.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.units import NS_PER_S
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.figures.series import Series
     from multitracer.tables import Array, Document
 
 _MOST_BYTES = 10
@@ -44,35 +41,8 @@ def varints(numbers: Array) -> bytes:
     return bytes(low[used])
 
 
-def pack(kept: Series, level: Array, *, of: int, origin_ns: int, tick_ns: int) -> Document:
-    """Return a series as JSON for `figure.js`.
-
-    Parameters
-    ----------
-    kept : Series, n points
-    level : ndarray of uint8, shape (n,)
-        Of each point; see `downsample.levels`.
-    of : int
-        Points of the series before it was thinned.
-    origin_ns : int
-        What the time axis calls 0.
-    tick_ns : int
-        Resolution of the times that are written.
-    """
-    columns = {"time": (kept.time_ns - origin_ns) // tick_ns, "value": kept.value, "level": level}
-    if kept.until is not None:
-        columns["until"] = kept.until - kept.value
-    if kept.frame is not None:
-        columns["frame"] = kept.frame
-    if kept.answer is not None:
-        columns["answer"] = kept.answer
-    if kept.file is not None and bool(np.any(kept.file)):
-        columns["file"] = kept.file
-    return {"of": of, "tick_s": tick_ns / NS_PER_S, **pack_columns(columns)}
-
-
 def pack_columns(columns: Mapping[str, Array]) -> Document:
-    """Return columns of whole numbers as JSON that `Figures.unpack` reads.
+    """Return columns of whole numbers as JSON that `Columns.unpack` reads.
 
     Parameters
     ----------
@@ -82,11 +52,3 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
     data = b"".join(varints(column) for column in columns.values())
     points = len(next(iter(columns.values())))
     return {"points": points, "columns": list(columns), "data": base64.b64encode(data).decode()}
-
-
-def tick_for(span_ns: int) -> int:
-    """Return the power of ten of ns that cuts a span into at most 10^10 ticks."""
-    tick = 1
-    while span_ns // tick > 10**10:
-        tick *= 10
-    return tick

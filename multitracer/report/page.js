@@ -93,6 +93,7 @@
   const told = document.querySelector(".marked");
   const untouched = told?.textContent;
   function markTime(from, to, words) {
+    if (document.querySelector(".figure")) Timeline.mark(from, to, words);
     if (!tracks) return;
     const [begin, end] = [Number(tracks.dataset.begin), Number(tracks.dataset.end)];
     const place = (seconds) => `${(100 * Math.min(Math.max((seconds - begin) / (end - begin), 0), 1)).toFixed(3)}%`;

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 DOCTYPE = "<!doctype html>\n"
 
+_POINTS_CODE = "decoder loader table axes marks packets trend panel plot figure"
+_FIGURE_CODE = ("timeline.js", "link.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
+"""In the order in which they need each other."""
+
 
 def document(
     title: str,
@@ -40,7 +44,7 @@ def document(
     sections
         What goes into ``main``.
     figures : list of dict, optional
-        From `embed.embed`; with them plotly.js goes into the page, once.
+        From `embed.embed`; their texts stand at the end of the page.
     charts : list of dict, optional
         From `chart.both_themes`, for the sections that `chart.chart` made.
     route : dict, optional
@@ -49,25 +53,34 @@ def document(
     Raises
     ------
     InputError
-        If there are figures or charts and plotly is not installed.
+        If there are charts and plotly is not installed.
     """
     scripts = [
-        *([plotly_js()] if figures or charts else []),
-        *([own_file("link.js"), own_file("figure.js")] if figures or route else []),
+        *([plotly_js()] if charts else []),
+        *(map(own_file, _FIGURE_CODE) if figures or route else []),
         *([own_file("map.js")] if route else []),
         own_file("page.js"),
         *([own_file("charts.js")] if charts else []),
     ]
+    texts = [_text(number, figure.pop("lines")) for number, figure in enumerate(figures or [])]
     data = [
         element("script", json_text(held), type="application/json", id=name)
         for name, held in (("figures", figures), ("charts", charts), ("route", route))
         if held
     ]
     code = join(element("script", Markup(script)) for script in scripts)
-    body = element("body", *_frame(title, sections), data, code)
+    body = element("body", *_frame(title, sections), data, code, texts)
+    style = own_file("page.css") + (own_file("points/figure.css") if figures else "")
     return DOCTYPE + element(
-        "html", head(title, style=own_file("page.css"), scripts=scripts), body, lang="en", data_theme="light"
+        "html", head(title, style=style, scripts=scripts), body, lang="en", data_theme="light"
     )
+
+
+def _text(number: int, lines: object) -> Markup | None:
+    """Return the columns of a figure as text, which stands behind all else: the overview need not wait."""
+    if not isinstance(lines, list) or not lines:
+        return None
+    return element("script", Markup("\n".join(lines)), type="text/plain", id=f"points-{number}")
 
 
 def head(title: str, *, style: str, scripts: list[str]) -> Markup:
@@ -98,11 +111,11 @@ def _frame(title: str, sections: tuple[Child, ...]) -> list[Markup]:
 
 
 def _policy(scripts: list[str]) -> str:
-    """Return a policy that allows these scripts, the styles that plotly makes, and pictures it saves."""
+    """Return a policy that allows these scripts, a worker made of them, styles, and saved pictures."""
     hashes = " ".join(script_hash(script) for script in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        "worker-src blob:; base-uri 'none'; form-action 'none'"
     )
 
 

@@ -35,6 +35,7 @@ from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
+from multitracer.report.points.packets import packet_facts
 from multitracer.report.provenance import provenance_section
 from multitracer.report.screen.first_screen import Answer, first_screen
 from multitracer.report.sections import summary_section, trust_line
@@ -56,9 +57,9 @@ if TYPE_CHECKING:
 
 MOST_FIGURES = 6
 MOST_ROWS = 200
-FIRST_BYTES = 1_900_000
-FURTHER_BYTES = 800_000
-"""Of packed series in the first figure, and in all others together: a page stays below 8 MB."""
+FIRST_BYTES = 20_000_000
+FURTHER_BYTES = 6_000_000
+"""Of points in the first figure, and in all others together: a page stays below 28 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def write_report(
     Raises
     ------
     InputError
-        If there is no such connection, the file cannot be written or plotly is not installed.
+        If there is no such connection, or the file cannot be written.
     """
     surroundings = recording.surroundings()
     is_drive = not len(recording) and (surroundings or not recording.parts)
@@ -159,6 +160,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     ]
     figures = [
         _figure(each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
+        | {"packets": packet_facts(each.drawn.part, _transfer_of(each.drawn, diagnosis))}
         for number, (each, budget) in enumerate(
             zip(filter(None, chain([shown], each_shown)), _budgets(len(drawn), _length(route)), strict=True)
         )
@@ -291,6 +293,15 @@ def _title(drawn: Drawn, *, several: bool) -> str:
     sender, receiver = drawn.ends
     where = f", captured at {printable(drawn.part.point.name)}" if several else ""
     return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
+
+
+def _transfer_of(drawn: Drawn, diagnosis: Diagnosis | None) -> Transfer | None:
+    """Return the explained transfer if it is this direction, as this capture has it."""
+    if diagnosis is None:
+        return None
+    view = diagnosis.transfer.layers.view.sender
+    of = Drawn(view.part, view.connection, reverse=view.reverse)
+    return diagnosis.transfer if of == drawn else None
 
 
 def _budgets(figures: int, spent: int) -> list[int]:

@@ -315,7 +315,6 @@ def test_debug_shows_the_traceback_of_an_error(tmp_path: Path) -> None:
     ("command", "package", "extra"),
     [
         (("plot", "-o", "f.html"), "plotly", "figures"),
-        (("report", "-o", "r.html"), "plotly", "figures"),
         (("analyze", "--parquet", "-o", "t"), "pyarrow", "tables"),
         (("export", "tables", "-o", "t"), "pyarrow", "tables"),
     ],
@@ -329,6 +328,13 @@ def test_package_that_is_not_installed(
     assert package in done.stderr
     assert f"pip install 'multitracer[{extra}]'" in done.stderr
     assert {each.name for each in tmp_path.iterdir()} <= {"sitecustomize.py", "__pycache__"}
+
+
+def test_a_report_needs_no_plotly(tmp_path: Path, capture: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['plotly'] = None\n")
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    run("report", "-o", "r.html", capture, env={**ENVIRONMENT, "PYTHONPATH": path}, cwd=tmp_path)
+    assert 'id="figures"' in (tmp_path / "r.html").read_text("utf-8")
 
 
 def test_out_of_memory_is_one_line(tmp_path: Path, capture: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.figures.downsample import BINS, RARE_LIMIT, levels, thin
+from multitracer.figures.downsample import BINS, RARE_LIMIT, thin
 from multitracer.figures.series import Series, in_order, seconds_since
 from multitracer.tables import NOT_A_TIME
 
@@ -55,7 +55,7 @@ def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin() -> Non
     st.lists(st.tuples(st.integers(0, 2**62), st.integers(-(2**40), 2**40)), min_size=1, max_size=300),
     st.integers(1, 40),
 )
-def test_extremes_and_ends_survive_at_every_level(points: list[tuple[int, int]], bins: int) -> None:
+def test_extremes_and_ends_survive_in_any_bins(points: list[tuple[int, int]], bins: int) -> None:
     ordered = sorted(points)
     whole = series(np.array([t for t, _ in ordered]), np.array([v for _, v in ordered]))
     kept = thin(whole, bins=bins)
@@ -72,8 +72,6 @@ def test_extremes_and_ends_survive_at_every_level(points: list[tuple[int, int]],
 def test_rare_events_are_never_dropped(points: int, seed: int) -> None:
     events = noisy(points, seed=seed, rare=True)
     np.testing.assert_array_equal(thin(events, bins=1).frame, events.frame)
-    kept, _ = levels(events, bins=None)
-    np.testing.assert_array_equal(kept.frame, events.frame)
 
 
 def test_events_that_are_not_rare_still_show_in_every_bin_that_has_one() -> None:
@@ -83,18 +81,6 @@ def test_events_that_are_not_rare_still_show_in_every_bin_that_has_one() -> None
     wide = (events.time_ns - events.time_ns[0]) * 256 // (span + 1)
     left = (kept.time_ns - events.time_ns[0]) * 256 // (span + 1)
     assert set(wide.tolist()) == set(left.tolist())
-
-
-def test_each_level_holds_the_extremes_of_the_whole() -> None:
-    whole = noisy(300_000)
-    kept, level = levels(whole, bins=BINS << 4)
-    assert level.min() == 0
-    assert level.max() == 4
-    for deepest in range(5):
-        shown = kept.take(level <= deepest)
-        assert len(shown) <= 4 * (BINS << deepest) * 1.01
-        assert shown.value.min() == whole.value.min()
-        assert shown.value.max() == whole.value.max()
 
 
 def test_bars_keep_the_extremes_of_both_ends() -> None:

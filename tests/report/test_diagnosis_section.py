@@ -176,4 +176,13 @@ def test_pressing_show_zooms_to_the_incident(browser: Browser, found: Diagnosis,
         each = _listed(found)[number]
         begin_s, end_s = ((at - found.transfer.begin_ns) / NS_PER_S for at in (each.begin_ns, each.end_ns))
         assert whole[0] < first < begin_s < end_s < last < whole[1]
+    mark = "document.querySelector('.plot .mark')"
+    assert browser.evaluate(f"{mark}.hidden") is False
+    browser.evaluate("document.querySelector('.plot').focus()")
+    before = browser.evaluate("window.report.then((shown) => shown.view())")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="n", text="n")
+    assert browser.evaluate("window.report.then((shown) => shown.view())") != before
+    facts = browser.evaluate("JSON.parse(document.getElementById('figures').text)[0].packets")
+    assert facts["files"][0]["name"].endswith(".pcap.gz")
+    assert any("; evidence: " in words for words in facts["verdicts"].values())
     assert browser.complaints == []

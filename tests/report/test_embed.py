@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
@@ -14,6 +15,7 @@ from multitracer.figures.places import Place
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES, Panel
 from multitracer.report.embed import embed
+from multitracer.report.points.names import names
 
 START_NS = 1_700_000_000_000_000_000
 
@@ -26,38 +28,53 @@ def random_series(label: str, points: int, *, rare: bool = False, wild: bool = F
     return Series(label, "data", times, random.integers(-most, most, points), frame=frames, rare=rare)
 
 
-def embedded(*series: Series, budget_bytes: int) -> dict[str, dict[str, Any]]:
+def embedded(*series: Series, budget_bytes: int) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return what the page holds of each series, and the texts behind the page."""
     panel = Panel("sequence", "Time / sequence", BYTES, 1, list(series))
     figure = embed([panel], [], identity="x", origin_ns=START_NS, budget_bytes=budget_bytes)
-    return {packed["label"]: packed for packed in figure["series"]}
+    return {packed["label"]: packed for packed in figure["series"]}, figure["lines"]
+
+
+def points(packed: dict[str, Any]) -> int:
+    """Return how many points of a series a page ends up with."""
+    return packed.get("stored", packed)["points"]
 
 
 @pytest.mark.parametrize("wild", [False, True])
 @pytest.mark.parametrize("budget_bytes", [200_000, 1_900_000])
 def test_any_series_stay_within_the_budget_and_use_it(budget_bytes: int, *, wild: bool) -> None:
     series = [random_series(f"s{n}", n, wild=wild) for n in (500_000, 300_000, 250_001, 90_000, 3)]
-    spent = sum(len(packed["data"]) for packed in embedded(*series, budget_bytes=budget_bytes).values())
+    packs, lines = embedded(*series, budget_bytes=budget_bytes)
+    spent = sum(len(packed["data"]) for packed in packs.values()) + sum(map(len, lines))
     assert budget_bytes / 3 < spent <= budget_bytes
 
 
 def test_rare_events_are_kept_whole_beside_long_series() -> None:
     rare = random_series("rare", 9_000, rare=True)
-    packs = embedded(random_series("long", 800_000), rare, budget_bytes=400_000)
-    assert packs["rare"]["points"] == packs["rare"]["of"] == 9_000
-    assert packs["long"]["points"] < packs["long"]["of"] == 800_000
+    packs, _ = embedded(random_series("long", 800_000), rare, budget_bytes=400_000)
+    assert points(packs["rare"]) == packs["rare"]["of"] == 9_000
+    assert points(packs["long"]) < packs["long"]["of"] == 800_000
 
 
 def test_the_rarest_events_are_kept_when_not_all_of_them_fit() -> None:
-    packs = embedded(
+    packs, _ = embedded(
         *(random_series(f"r{n}", n, rare=True) for n in (19_000, 100, 18_000, 7)), budget_bytes=300_000
     )
-    assert [packs[f"r{n}"]["points"] for n in (7, 100)] == [7, 100]
-    assert packs["r19000"]["points"] < 19_000
+    assert [points(packs[f"r{n}"]) for n in (7, 100)] == [7, 100]
+    assert points(packs["r19000"]) < 19_000
 
 
 def test_a_short_connection_is_embedded_whole() -> None:
-    packs = embedded(random_series("a", 4_000), random_series("b", 11), budget_bytes=200_000)
+    packs, lines = embedded(random_series("a", 4_000), random_series("b", 11), budget_bytes=200_000)
     assert all(packed["points"] == packed["of"] for packed in packs.values())
+    assert lines == []
+
+
+def test_equal_columns_are_written_once() -> None:
+    one = random_series("a", 50_000)
+    packs, lines = embedded(one, replace(one, label="b", value=one.value + 1_000), budget_bytes=10**7)
+    assert packs["a"]["stored"]["lines"][::2] == packs["b"]["stored"]["lines"][::2] == [0, 2]
+    assert len(lines) == 4
 
 
 def test_places_are_in_seconds_from_the_start() -> None:
@@ -76,13 +93,29 @@ def test_a_figure_without_a_point_can_be_embedded() -> None:
         budget_bytes=10_000,
     )
     assert figure["series"] == []
-    assert figure["themes"]["light"]["layout"]["annotations"][1]["text"] == "Why there is nothing."
+    assert figure["panels"][0]["empty"] == "Why there is nothing."
 
 
 def test_the_legend_knows_the_shape_of_every_mark() -> None:
-    script = (resources.files("multitracer.report") / "figure.js").read_text("utf-8")
+    script = (resources.files("multitracer.report") / "points/marks.js").read_text("utf-8")
     shapes = script.partition("const SHAPES = {")[2].partition("};")[0]
     symbols = {look.symbol for look in LOOKS.values() if look.mark == "points"}
     assert {
         symbol for symbol in symbols if not re.search(rf'^    "?{symbol}"?:', shapes, re.MULTILINE)
     } == set()
+
+
+def test_a_series_is_called_in_words_and_two_alike_by_their_labels_too() -> None:
+    panel = [
+        Series(label, role, np.array([START_NS]), np.array([1]))
+        for label, role in (
+            ("TcpRcv_data", "data"), ("RlpSnd_srej", "link_request"), ("RlpRcv_srej", "link_request"),
+            ("Gps_speed", "speed"),
+        )
+    ]  # fmt: skip
+    assert names(panel) == [
+        "arrived",
+        "link frames asked for (RlpSnd_srej)",
+        "link frames asked for (RlpRcv_srej)",
+        "Gps_speed",
+    ]

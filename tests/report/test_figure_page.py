@@ -1,4 +1,4 @@
-"""The figure in a real browser: it draws, zooms into finer levels, and asks the network for nothing."""
+"""The figure in a real browser: it draws, zooms to every packet, and asks the network for nothing."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.figures.places import places
-from multitracer.figures.series import Series
-from multitracer.figures.stack import BYTES, SECONDS, Panel
-from multitracer.figures.time_sequence import time_sequence_panels
-from multitracer.report.embed import embed
 from multitracer.report.figure_section import figure_section
 from multitracer.report.page import document, write
 from tests.figures.traffic import START_NS, transfer
 from tests.narrowed import known
+from tests.report.figure_pages import POINTS, figure, long_panels, opened, press, status, traces, view
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,81 +21,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-POINTS = 400_000
-LONGEST_NS = 60 * 10**9
-
-
-def long_panels() -> list[Panel]:
-    random = np.random.default_rng(3)
-    times = START_NS + np.sort(random.integers(0, LONGEST_NS, POINTS))
-    rows = np.arange(POINTS)
-    rare = np.sort(random.choice(rows, 900, replace=False))
-    data = Series("TcpSnd_data", "data", times, 1448 * rows, frame=rows + 1)
-    resent = Series("TcpSnd_rexmt", "retransmission", times[rare], 1448 * rare, frame=rare + 1, rare=True)
-    ack = Series("TcpSnd_ack", "ack", times, 1448 * rows - 100_000, frame=rows + 1)
-    rtt = Series("TcpSnd_rtt", "rtt", times, random.integers(10**7, 10**9, POINTS), frame=rows + 1)
-    return [
-        Panel("sequence", "Time / sequence", BYTES, 3, [ack, data, resent]),
-        Panel("rtt", "Round-trip time", SECONDS, 1, [rtt]),
-        Panel("none", "Throughput", BYTES, 1, [], "Nothing to see, because this is a test."),
-    ]
-
-
-def figure(panels: list[Panel], **more: Any) -> dict[str, Any]:
-    return embed(panels, [], identity="one", origin_ns=START_NS, budget_bytes=1_500_000) | {
-        "options": "--connection 1",
-        "filename": "connection-1",
-        **more,
-    }
-
-
-@pytest.fixture(scope="module")
-def long_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "long.html"
-    write(path, document("long </script>", figure_section(["one"]), figures=[figure(long_panels())]))
-    return path
-
-
-@pytest.fixture(scope="module")
-def short_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "short.html"
-    direction = transfer(lost=(20, 21, 150))
-    panels = time_sequence_panels(direction)
-    first = figure(panels) | embed(
-        panels, places(direction), identity="first", origin_ns=START_NS, budget_bytes=200_000
-    )
-    write(path, document("short", figure_section(["1: a", "2: b"]), figures=[first, figure(long_panels())]))
-    return path
-
-
-def opened(browser: Browser, page: Path) -> Browser:
-    """Show the first figure of a page in whole; the page is loaded only if it is not there already."""
-    if browser.evaluate("location.href") != page.as_uri():
-        browser.open(page)
-    browser.evaluate("window.report.then((shown) => shown.open(0)).then(() => true)")
-    return browser
-
-
-def traces(browser: Browser) -> dict[str, Any]:
-    return browser.evaluate(
-        "Object.fromEntries(document.querySelector('.plot').data.map((t) => [`${t.yaxis} ${t.name}`, "
-        "{x: [...t.x], y: [...t.y], text: t.customdata, visible: t.visible ?? true, type: t.type}]))"
-    )
-
-
-def press(browser: Browser, selector: str) -> None:
-    browser.evaluate(f"document.querySelector({json.dumps(selector)}).click()")
-
-
-def view(browser: Browser) -> list[float]:
-    return browser.evaluate("window.report.then((shown) => shown.view())")
-
 
 def test_the_page_is_silent_and_fetches_nothing_but_itself(browser: Browser, long_page: Path) -> None:
     browser.open(long_page)
     opened(browser, long_page)
     assert browser.complaints == []
-    assert {r for r in browser.requests if not r.startswith("data:")} == {long_page.as_uri()}
+    assert {r for r in browser.requests if not r.startswith(("data:", "blob:"))} == {long_page.as_uri()}
     assert browser.evaluate("document.title") == "long </script>"
 
 
@@ -114,47 +41,99 @@ def test_the_policy_stops_a_script_that_came_in(browser: Browser, long_page: Pat
     assert any("Content Security Policy" in complaint for complaint in browser.complaints)
 
 
-def test_no_view_draws_more_than_fifty_thousand_points_and_none_needs_webgl(
+def test_every_point_is_in_the_page_and_dense_ones_become_an_envelope(
     browser: Browser, long_page: Path
 ) -> None:
-    opened(browser, long_page)
-    drawn = traces(browser)
-    assert sum(len(trace["x"]) for trace in drawn.values()) <= 50_000
-    assert {trace["type"] for trace in drawn.values()} == {"scatter"}
+    drawn = traces(opened(browser, long_page))
+    assert [drawn[key]["points"] for key in drawn] == [POINTS, POINTS, 900, POINTS]
+    assert [drawn[key]["single"] for key in drawn] == [False, False, True, False]
+    assert all(each["columns"] <= 1280 for each in drawn.values())
 
 
 def test_every_retransmission_is_drawn_from_afar(browser: Browser, long_page: Path) -> None:
     drawn = traces(opened(browser, long_page))
     wanted = long_panels()[0].series[2]
-    assert drawn["y TcpSnd_rexmt"]["text"] == [f"frame {n}" for n in known(wanted.frame)]
-    np.testing.assert_array_equal(drawn["y TcpSnd_rexmt"]["y"], wanted.value)
+    assert drawn["sequence TcpSnd_rexmt"]["frames"] == [f"frame {n}" for n in known(wanted.frame)]
+    np.testing.assert_array_equal(drawn["sequence TcpSnd_rexmt"]["value"], wanted.value)
 
 
 def test_extremes_are_drawn_from_afar(browser: Browser, long_page: Path) -> None:
-    rtt = traces(opened(browser, long_page))["y2 TcpSnd_rtt"]
+    opened(browser, long_page)
     whole = long_panels()[1].series[0]
-    assert min(rtt["y"]) == pytest.approx(whole.value.min() / 1e9)
-    assert max(rtt["y"]) == pytest.approx(whole.value.max() / 1e9)
+    (found,) = extremes(browser, [[0, POINTS]])
+    assert found == pytest.approx([whole.value.min() / 1e9, whole.value.max() / 1e9])
 
 
-def test_zooming_in_brings_finer_points(browser: Browser, long_page: Path) -> None:
+def extremes(browser: Browser, stretches: list[list[int]]) -> list[list[float]]:
+    """Return the lowest and the highest of some round-trip times, as the blocks of the page have them."""
+    browser.wait("!document.querySelector('.status').textContent.includes('are being read')")
+    return browser.evaluate(
+        f"window.report.then((s) => {json.dumps(stretches)}.map(([first, end]) => {{"
+        "const r = Columns.range(s.plot.panels()[1].parts[0].series.table, first, end);"
+        " return [r.low, r.high]}))"
+    )
+
+
+def test_blocks_give_the_extremes_of_any_stretch(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
-    far = [x for x in traces(browser)["y2 TcpSnd_rtt"]["x"] if 20 <= x <= 24]
-    zoom = "Plotly.relayout(document.querySelector('.plot'), 'xaxis.range', [20, 24])"
-    browser.evaluate(f"{zoom}.then(() => true)")
-    near = traces(browser)["y2 TcpSnd_rtt"]["x"]
-    assert all(20 <= x <= 24 for x in near)
-    assert len(near) > 4 * len(far)
-    assert view(browser) == [20, 24]
+    ends = np.sort(np.random.default_rng(11).integers(0, POINTS, (200, 2)), axis=1)
+    ends[:, 1] += 1
+    ends[:60, 1] = np.minimum(ends[:60, 0] + np.arange(1, 61) * 7, POINTS)  # within one block, and a few
+    value = long_panels()[1].series[0].value / 1e9
+    wanted = [[value[first:end].min(), value[first:end].max()] for first, end in ends]
+    assert np.allclose(extremes(browser, ends.tolist()), wanted, rtol=1e-12)
 
 
-def test_a_view_beyond_the_finest_level_says_how_to_see_every_packet(
-    browser: Browser, long_page: Path
-) -> None:
+def test_zooming_in_brings_every_packet(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
+    browser.evaluate("window.report.then((shown) => shown.look(20, 20.02))")
+    near = traces(browser)["sequence TcpSnd_data"]
+    times = (long_panels()[0].series[1].time_ns - START_NS) / 1e9
+    inside = (times >= 20) & (times <= 20.02)
+    assert near["single"] is True
+    assert near["time"] == pytest.approx(times[inside], abs=1e-9)
+    assert near["frames"] == [f"frame {n + 1}" for n in np.flatnonzero(inside)]
+    assert "every packet of this interval is drawn" in status(browser)
+
+
+def test_the_narrowest_window_is_a_microsecond(browser: Browser, long_page: Path) -> None:
+    opened(browser, long_page)
+    browser.evaluate("window.report.then((shown) => shown.look(20, 20))")
+    begin, end = view(browser)
+    assert end - begin == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_a_page_without_room_for_all_says_how_to_see_every_packet(browser: Browser, tmp_path: Path) -> None:
+    small = figure(long_panels(), budget_bytes=400_000)
+    write(tmp_path / "small.html", document("small", figure_section(["one"]), figures=[small]))
+    opened(browser, tmp_path / "small.html")
     browser.evaluate("window.report.then((shown) => shown.look(20, 20.05))")
-    told = browser.evaluate("document.querySelector('.status').textContent")
-    assert "make it again with --connection 1 --from 20.000 --to 20.050" in told
+    browser.wait("!document.querySelector('.status').textContent.includes('are being read')")
+    assert "make it again with --connection 1 --from 20.000 --to 20.050" in status(browser)
+    assert "The finest points are left out." in status(browser)
+
+
+def test_without_a_worker_the_page_reads_the_points_itself(
+    browser: Browser, long_page: Path, tmp_path: Path
+) -> None:
+    refusing = tmp_path / "refusing.html"
+    refusing.write_text(
+        long_page.read_text("utf-8").replace("worker-src blob:", "worker-src 'none'"), "utf-8"
+    )
+    opened(browser, refusing)
+    assert traces(browser)["sequence TcpSnd_data"]["points"] == POINTS
+
+
+def test_without_inflation_the_overview_stays_and_says_so(browser: Browser, long_page: Path) -> None:
+    script = browser.call(
+        "Page.addScriptToEvaluateOnNewDocument", source="delete window.DecompressionStream"
+    )["identifier"]
+    try:
+        browser.open(long_page)
+        browser.wait("document.querySelector('.status').textContent.includes('DecompressionStream')")
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+        browser.open("about:blank")
 
 
 def test_an_empty_panel_says_why(browser: Browser, long_page: Path) -> None:
@@ -168,10 +147,10 @@ def test_the_legend_hides_and_shows_a_series(browser: Browser, long_page: Path) 
     opened(browser, long_page)
     button = "[data-series='sequence TcpSnd_data']"
     press(browser, button)
-    assert traces(browser)["y TcpSnd_data"]["visible"] is False
+    assert "sequence TcpSnd_data" not in traces(browser)
     assert browser.evaluate(f'document.querySelector("{button}").getAttribute("aria-pressed")') == "false"
     press(browser, button)
-    assert len(traces(browser)["y TcpSnd_data"]["x"]) > 1000
+    assert traces(browser)["sequence TcpSnd_data"]["points"] == POINTS
 
 
 def test_buttons_and_keys_move_the_view(browser: Browser, long_page: Path) -> None:
@@ -193,7 +172,7 @@ def test_a_drag_zooms_and_a_double_click_shows_the_whole(browser: Browser, long_
     opened(browser, long_page)
     whole = view(browser)
     browser.evaluate("document.querySelector('.plot').scrollIntoView()")
-    box = browser.evaluate("document.querySelector('.plot .nsewdrag').getBoundingClientRect().toJSON()")
+    box = browser.evaluate("document.querySelector('.plot canvas').getBoundingClientRect().toJSON()")
     y = box["y"] + box["height"] / 2
     places = [box["x"] + box["width"] * share for share in (0.25, 0.3, 0.4, 0.5)]
     mouse(browser, "mousePressed", places[0], y)
@@ -221,18 +200,18 @@ def test_a_place_is_one_press_away(browser: Browser, short_page: Path) -> None:
     assert "Most retransmissions" in titles
     browser.evaluate("[...document.querySelectorAll('.places button')].at(-1).click()")
     begin, end = view(browser)
-    resent = traces(browser)["y TcpSnd_rexmt"]["x"]
+    resent = traces(browser)["sequence TcpSnd_rexmt"]["time"]
     assert resent
     assert all(begin <= x <= end for x in resent)
 
 
 def test_another_figure_can_be_chosen(browser: Browser, short_page: Path) -> None:
     opened(browser, short_page)
-    assert "y TcpSnd_syn_fin" in traces(browser)
+    assert "sequence TcpSnd_syn_fin" in traces(browser)
     browser.evaluate(
         "{const s = document.querySelector('select'); s.value = '1'; s.dispatchEvent(new Event('change'))}"
     )
-    assert "y TcpSnd_syn_fin" not in traces(browser)
+    assert "sequence TcpSnd_syn_fin" not in traces(browser)
     assert view(browser)[1] > 59
 
 
@@ -240,10 +219,14 @@ def test_the_theme_follows_the_system_and_the_button(browser: Browser, short_pag
     browser.prefer("dark")
     browser.open(short_page)
     opened(browser, short_page)
-    paper = "document.querySelector('.plot').layout.template.layout.paper_bgcolor"
-    assert browser.evaluate(paper) == "#151a21"
+    assert paper(browser) == [21, 26, 33, 255]
     press(browser, ".theme")
-    assert browser.evaluate(paper) == "#ffffff"
+    assert paper(browser) == [255, 255, 255, 255]
+
+
+def paper(browser: Browser) -> list[int]:
+    corner = "document.querySelector('.plot canvas').getContext('2d').getImageData(0, 0, 1, 1).data"
+    return browser.evaluate(f"[...{corner}]")
 
 
 def test_a_phone_shows_the_page_without_sideways_scrolling(browser: Browser, short_page: Path) -> None:
@@ -251,7 +234,7 @@ def test_a_phone_shows_the_page_without_sideways_scrolling(browser: Browser, sho
     browser.open(short_page)
     opened(browser, short_page)
     assert browser.evaluate("document.documentElement.scrollWidth") <= 390
-    assert browser.evaluate("document.querySelector('.plot svg').clientWidth") <= 390
+    assert browser.evaluate("document.querySelector('.plot canvas').clientWidth") <= 390
 
 
 def touch(browser: Browser, x: float, y: float, *, drag: float = 0) -> None:
@@ -279,13 +262,15 @@ def a_tap_names_a_frame(browser: Browser) -> Any:
     browser.evaluate("document.querySelector('.plot').scrollIntoView()")
     for share in (0.3, 0.4, 0.5):
         touch(browser, 60 + 300 * share, 30 + 230 * (1 - share))
-    return browser.evaluate("document.querySelector('.plot .hoverlayer').textContent.includes('frame ')")
+    return browser.evaluate("document.querySelector('.plot .hover').textContent.includes('frame ')")
 
 
-def test_lines_are_cut_at_the_edges_of_the_view(browser: Browser, short_page: Path) -> None:
+def test_the_value_axis_fits_what_a_view_shows(browser: Browser, short_page: Path) -> None:
     opened(browser, short_page)
     browser.evaluate("window.report.then((shown) => shown.look(1.0, 1.5))")
-    ack = traces(browser)["y TcpSnd_ack"]
-    assert ack["x"][0] == pytest.approx(1.0)
-    assert ack["x"][-1] == pytest.approx(1.5)
-    assert ack["text"][0].startswith("frame ")
+    drawn = traces(browser)
+    values = [v for key, each in drawn.items() if key.startswith("sequence") for v in each["value"]]
+    low, high = browser.evaluate("window.report.then((s) => s.plot.panels()[0].range)")
+    assert low <= min(values)
+    assert high - low < 3 * (max(values) - min(values))
+    assert high < 0.8 * max(transfer(lost=(20, 21, 150)).segments["seq"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.figures.downsample import levels
 from multitracer.figures.series import Series
-from multitracer.report import embed, page
-from multitracer.report.pack import pack, tick_for, varints
+from multitracer.report import page
+from multitracer.report.pack import pack_columns, varints
+from multitracer.report.points.fit import columns_of, common_tick_ns, fitted
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.report.chromium import Browser
 
 _INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -60,19 +61,16 @@ def test_any_numbers_stay_within_ten_bytes_each(numbers: list[int]) -> None:
 
 def test_a_steady_transfer_costs_few_bytes() -> None:
     rows = np.arange(20_000)
-    steady = Series("d", "data", 1_700_000_000_000_000_000 + rows * 412_345, 1448 * rows, frame=2 * rows)
-    packed = pack(
-        steady, np.zeros(len(rows), np.uint8), of=len(rows), origin_ns=int(steady.time_ns[0]), tick_ns=1
-    )
-    assert len(base64.b64decode(packed["data"])) <= 8 * len(rows)
+    random = np.random.default_rng(5)
+    times = 1_700_000_000_000_000_000 + np.sort(random.integers(0, 8 * 10**9, len(rows)))
+    steady = Series("d", "data", times, 1448 * rows, frame=2 * rows)
+    assert fitted([steady], 10**9, origin_ns=int(times[0]), packets=[True]).size <= 6 * len(rows)
 
 
-@pytest.mark.parametrize(
-    ("span_ns", "tick_ns"), [(0, 1), (10**10, 1), (10**10 + 10, 10), (3600 * 10**9, 1000)]
-)
-def test_the_tick_cuts_the_span_into_ten_billion_parts(span_ns: int, tick_ns: int) -> None:
-    assert tick_for(span_ns) == tick_ns
-    assert span_ns // tick_ns <= 10**10
+@pytest.mark.parametrize(("step_ns", "tick_ns"), [(1, 1), (70, 10), (1_000, 1_000), (10**9, 1_000)])
+def test_the_tick_is_as_coarse_as_all_times_allow(step_ns: int, tick_ns: int) -> None:
+    series = Series("d", "data", 1_700_000_000_000_000_000 + np.arange(9) * step_ns, np.arange(9))
+    assert common_tick_ns([series], 1_700_000_000_000_000_000) == tick_ns
 
 
 def sample(points: int) -> Series:
@@ -92,25 +90,23 @@ def sample(points: int) -> Series:
 @pytest.mark.browser
 def test_the_page_reads_what_python_wrote(browser: Browser, tmp_path: Path) -> None:
     series = sample(5_000)
-    kept, level = levels(series, bins=8192)
     origin = int(series.time_ns[0]) - 1_000
-    packed = pack(kept, level, of=len(series), origin_ns=origin, tick_ns=1)
-    script = (Path(embed.__file__).parent / "figure.js").read_text()
-    (tmp_path / "p.html").write_text(f"<script>{script}</script><script>pack = {json.dumps(packed)}</script>")
+    packed = pack_columns(columns_of(series, origin, 1)) | {"tick_s": 1e-9, "scale": 1}
+    points = fitted([series], 10**9, origin_ns=origin, packets=[True])
+    stored = points.entries[0] | {"tick_s": points.tick_ns / 1e9, "scale": 1}
+    code = "".join(page.own_file(f"points/{name}.js") for name in ("decoder", "table"))
+    facts = json.dumps([packed, stored, points.lines])
+    (tmp_path / "p.html").write_text(f"<script>{code}</script><script>facts = {facts}</script>")
     browser.open(tmp_path / "p.html")
-    read = browser.evaluate(
-        "Object.fromEntries(Object.entries(Figures.unpack(pack)).map(([k, v]) => [k, [...v]]))"
-    )
-    np.testing.assert_allclose(read["time"], (kept.time_ns - origin) / 1e9, rtol=0, atol=1e-10)
-    assert kept.until is not None
-    for name, column in (
-        ("value", kept.value),
-        ("until", kept.until - kept.value),
-        ("frame", kept.frame),
-        ("file", kept.file),
-        ("level", level),
+    numbers = "(table) => Object.fromEntries(Object.entries(table).map(([k, v]) => [k, [...v]]))"
+    for expression in (
+        "Promise.resolve(Columns.table(facts[0]))",
+        "Decoder.table(facts[1], facts[1].lines.map((n) => facts[2][n]), () => undefined)",
     ):
-        np.testing.assert_array_equal(read[name], column, err_msg=name)
+        read = browser.evaluate(f"{expression}.then({numbers})")
+        np.testing.assert_allclose(read["time"], (series.time_ns - origin) / 1e9, rtol=0, atol=1e-10)
+        for name in ("value", "until", "frame", "file"):
+            np.testing.assert_array_equal(read[name], getattr(series, name), err_msg=name)
 
 
 def test_plotly_is_never_imported_for_its_javascript() -> None:

@@ -144,7 +144,7 @@ def pressed(browser: Browser, key: str) -> None:
 def test_the_page_is_silent_and_a_hostile_name_inert(browser: Browser, page: Path) -> None:
     mounted(browser, page)
     assert browser.complaints == []
-    assert {r for r in browser.requests if not r.startswith("data:")} == {page.as_uri()}
+    assert {r for r in browser.requests if not r.startswith(("data:", "blob:"))} == {page.as_uri()}
     assert browser.evaluate("window.bad") is None
 
 
@@ -156,8 +156,8 @@ def test_pointing_at_the_route_moves_the_cursor_of_the_figure(browser: Browser, 
     )
     line = browser.evaluate("document.querySelector('.plot .cursor').getBoundingClientRect().left")
     wanted = browser.evaluate(
-        "(() => {const p = document.querySelector('.plot'); const a = p._fullLayout.xaxis;"
-        " return p.getBoundingClientRect().left + a._offset + a.d2p(50)})()"
+        "window.report.then((s) => document.querySelector('.plot').getBoundingClientRect().left"
+        " + s.plot.across().x(50))"
     )
     assert line == pytest.approx(wanted, abs=2)
 

@@ -151,7 +151,7 @@ def _markers(surroundings: Surroundings) -> list[Event]:
 def drive_figure_documents(
     surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
 ) -> list[Document]:
-    """Return the figure of radio and road for `figure.js`: over time and, with a route, over distance."""
+    """Return the figure of radio and road as JSON: over time and, with a route, over distance."""
     panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
     origin_ns = surroundings.first_ns or 0
     shown = [(panels, Axis(TIME_TITLE), origin_ns, "reading")]

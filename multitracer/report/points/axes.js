@@ -1,0 +1,32 @@
+/* Numbers as an axis and a hover text write them, and the round places where an axis has its ticks. */
+"use strict";
+
+const Axes = (() => {
+  const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
+  const PLAIN_UNITS = new Set(["dBm", "dB", "%", ""]); // nobody says millidecibel
+
+  /* A value with at most `digits` digits and the prefix of its size: 0.0123 s is 12.3 ms. */
+  function words(value, unit, digits = 4) {
+    const size = Math.abs(value);
+    const [factor, prefix] = PLAIN_UNITS.has(unit) ? [1, ""] : (PREFIXES.find(([each]) => size >= each) ?? [1, ""]);
+    return `${Number((value / factor).toPrecision(digits))} ${prefix}${unit}`.trimEnd();
+  }
+
+  /* The round step (1, 2 or 5 times a power of ten) that cuts a range into at most `most` parts. */
+  function step(range, most) {
+    const rough = range / most;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    return power * ([1, 2, 5].find((each) => each * power >= rough * (1 - 1e-9)) ?? 10);
+  }
+
+  /* Ticks of [low, high]: their values, and the decimals that tell them apart. */
+  function ticks(low, high, most) {
+    if (!(high > low)) return { values: [], decimals: 0 };
+    const width = step(high - low, most);
+    const values = [];
+    for (let i = Math.ceil(low / width - 1e-9); i * width <= high + width * 1e-9; i++) values.push(i * width);
+    return { values, decimals: Math.max(0, -Math.floor(Math.log10(width) + 1e-9)) };
+  }
+
+  return { words, ticks };
+})();

@@ -1,0 +1,87 @@
+/* From the text of a column to its numbers, and from these to the blocks that make far views quick.
+
+   The inverse of points/columns.py: base64, gzip, byte planes, zigzag, differences. `makeDecoder` is one
+   function because its text also becomes the worker: nothing outside of it may be named inside. */
+"use strict";
+
+const makeDecoder = () => {
+  const BLOCK = 64; // points of a block, and blocks of the next coarser one
+  const SLICE = 200_000; // numbers between two pauses on the main thread: some milliseconds
+  const BREAK = -(2 ** 50); // of figures/series.py: here a line is interrupted
+
+  function bytesOf(text) {
+    const binary = atob(text);
+    const bytes = new Uint8Array(binary.length);
+    for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+    return bytes;
+  }
+
+  async function inflated(bytes) {
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  /* One column: its zigzag-coded differences lie in planes, all lowest bytes first. */
+  async function column(text, { points, planes }, pause) {
+    const bytes = await inflated(bytesOf(text));
+    if (bytes.length !== points * planes) throw new Error("a column has not the length that it states");
+    const numbers = new Float64Array(points);
+    let number = 0;
+    for (let i = 0; i < points; i++) {
+      let zigzag = 0;
+      for (let plane = planes - 1; plane >= 0; plane--) zigzag = zigzag * 256 + bytes[plane * points + i];
+      number += zigzag % 2 ? -(zigzag + 1) / 2 : zigzag / 2;
+      numbers[i] = number;
+      if (i % SLICE === SLICE - 1) await pause();
+    }
+    return numbers;
+  }
+
+  /* Turn the written whole numbers into seconds and values of the axis, in place. */
+  function scaled(columns, { tick_s = 1, scale = 1 }) {
+    const { time, value, until } = columns;
+    if (time) for (let i = 0; i < time.length; i++) time[i] *= tick_s;
+    if (until) for (let i = 0; i < until.length; i++) until[i] = (value[i] + until[i]) * scale;
+    if (value) for (let i = 0; i < value.length; i++) value[i] = value[i] === BREAK ? NaN : value[i] * scale;
+    return columns;
+  }
+
+  /* The lowest and highest value of each BLOCK entries of a level; NaN counts for nothing. */
+  function coarser(low, high) {
+    const blocks = Math.ceil(low.length / BLOCK);
+    const level = { low: new Float64Array(blocks).fill(Infinity), high: new Float64Array(blocks).fill(-Infinity) };
+    for (let i = 0; i < low.length; i++) {
+      const block = Math.floor(i / BLOCK);
+      if (low[i] < level.low[block]) level.low[block] = low[i];
+      if (high[i] > level.high[block]) level.high[block] = high[i];
+    }
+    return level;
+  }
+
+  /* Level 0 holds blocks of 64 points, level 1 of 64 times 64, and so on. */
+  function pyramid({ value, until }) {
+    const levels = [];
+    let finer = { low: value, high: value };
+    if (until) finer = { low: value.map((v, i) => Math.min(v, until[i])), high: value.map((v, i) => Math.max(v, until[i])) };
+    while (finer.low.length > BLOCK) {
+      finer = coarser(finer.low, finer.high);
+      levels.push(finer);
+    }
+    return levels;
+  }
+
+  /* A series as the page draws it. `texts` holds a text for each column; `pause` lets others work. */
+  async function table(stored, texts, pause) {
+    const columns = {};
+    for (const [i, name] of stored.columns.entries()) {
+      columns[name] = await column(texts[i], { points: stored.points, planes: stored.planes[i] }, pause);
+    }
+    return withBlocks(scaled(columns, stored));
+  }
+
+  const withBlocks = (columns) => ({ ...columns, levels: pyramid(columns) });
+
+  return { table, scaled, withBlocks, BLOCK };
+};
+
+const Decoder = makeDecoder();

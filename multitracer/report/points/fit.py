@@ -1,0 +1,206 @@
+"""What of a figure's series a page has room for: all of them, or less, in a fixed order.
+
+What can be derived goes first: the frames of quantities that are computed from packets, which the packets
+themselves still name. Then the ticks become 1 µs. Then the finest points go: of each stretch of time the
+first, the last, the lowest and the highest value stay, and rare events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.figures.downsample import RARE_LIMIT, thin
+from multitracer.report.points.columns import column
+from multitracer.units import NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.figures.series import Series
+    from multitracer.tables import Array, Document
+
+MOST_POINTS = 5_000_000
+"""Of a figure. In a probe in Chromium on two idle cores they took 350 to 420 MB, and a window 17 ms."""
+
+_FEWEST_BINS = 64
+"""Of a series with the finest points left out; a picture of a thumb's width. Not measured."""
+_SHRINK = 0.9
+"""Of the bins that the last try suggests: fewer points take more bytes each. Not measured."""
+_COARSEST_TICK_NS = NS_PER_US
+"""The narrowest view of a page is as wide."""
+_MOST_TICKS = 1 << 52
+"""A page counts in doubles: with more ticks neighbouring ones are no longer told apart."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What goes into the page.
+
+    Parameters
+    ----------
+    tick_ns : int
+        Resolution of the times.
+    lines : list of str
+        The texts of the columns; two equal ones are written once.
+    entries : list of dict
+        Of each series: its points, its columns, their planes, and which line each is.
+    reduced : str
+        What was left out, in sentences; "" if nothing was.
+    """
+
+    tick_ns: int
+    lines: list[str]
+    entries: list[Document]
+    reduced: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of the lines."""
+        return sum(map(len, self.lines))
+
+
+def fitted(series: Sequence[Series], budget_bytes: int, *, origin_ns: int, packets: Sequence[bool]) -> Fitted:
+    """Return as much of the series as a budget allows.
+
+    Parameters
+    ----------
+    series : sequence of Series
+    budget_bytes : int
+        Of all texts together.
+    origin_ns : int
+        What the time axis calls 0.
+    packets : sequence of bool
+        Of each series, whether its points are packets or frames; what it is of others can be derived.
+    """
+    tick_ns = common_tick_ns(series, origin_ns)
+    coarse_ns = max(tick_ns, _COARSEST_TICK_NS)
+    derived = "Frames of derived quantities are left out: those of the packets name them."
+    ticks = " Times are rounded down to 1 µs." if coarse_ns > tick_ns else ""
+    steps: list[Callable[[], Fitted]] = [
+        lambda: _written(series, origin_ns, tick_ns, packets=None, reduced=""),
+        lambda: _written(series, origin_ns, tick_ns, packets=packets, reduced=derived),
+        lambda: _written(series, origin_ns, coarse_ns, packets=packets, reduced=derived + ticks),
+    ]
+    if sum(map(len, series)) <= MOST_POINTS:
+        for step in steps:
+            done = step()
+            if done.size <= budget_bytes:
+                return done
+    return _thinned(series, budget_bytes, origin_ns, coarse_ns, packets, derived + ticks)
+
+
+def _thinned(
+    series: Sequence[Series],
+    budget_bytes: int,
+    origin_ns: int,
+    tick_ns: int,
+    packets: Sequence[bool],
+    reduced: str,
+) -> Fitted:
+    """Return the series with the finest points left out, as many as the budget needs."""
+    whole = _kept_whole(series, budget_bytes)
+    longest = max((len(s) for s, keep in zip(series, whole, strict=True) if not keep), default=0)
+    bins = max(_FEWEST_BINS, min(longest, MOST_POINTS) // 4)
+    words = f"{reduced} The finest points are left out."
+    while True:
+        less = [
+            s if keep else thin(replace(s, rare=False), bins=bins)
+            for s, keep in zip(series, whole, strict=True)
+        ]
+        points = sum(map(len, less))
+        if points <= MOST_POINTS:
+            done = _written(less, origin_ns, tick_ns, packets=packets, reduced=words)
+            if done.size <= budget_bytes or bins <= _FEWEST_BINS:
+                return done
+            share = budget_bytes / done.size
+        else:
+            share = MOST_POINTS / points
+        bins = max(_FEWEST_BINS, int(bins * _SHRINK * min(share, 1)))
+
+
+_RARE_BYTES = 12
+"""Of base64 for one rare event, about; two fifths of the budget are for them."""
+
+
+def _kept_whole(series: Sequence[Series], budget_bytes: int) -> list[bool]:
+    """Return which series are rare, and few enough to be kept whole; the rarest come first."""
+    room, keep = 2 * budget_bytes // (5 * _RARE_BYTES), [False] * len(series)
+    for i in sorted(range(len(series)), key=lambda i: len(series[i])):
+        if series[i].rare and len(series[i]) <= min(RARE_LIMIT, room):
+            keep[i] = True
+            room -= len(series[i])
+    return keep
+
+
+def _written(
+    series: Sequence[Series],
+    origin_ns: int,
+    tick_ns: int,
+    *,
+    packets: Sequence[bool] | None,
+    reduced: str,
+) -> Fitted:
+    """Return the texts of all columns; `packets` says which series keep their frames, None all of them."""
+    texts = _Texts()
+    entries: list[Document] = []
+    for i, each in enumerate(series):
+        columns = columns_of(each, origin_ns, tick_ns, frames=packets is None or packets[i])
+        written = [texts.add(numbers.astype(np.int64)) for numbers in columns.values()]
+        entries.append(
+            {
+                "points": len(each),
+                "columns": list(columns),
+                "planes": [planes for _, planes in written],
+                "lines": [line for line, _ in written],
+            }
+        )
+    return Fitted(tick_ns, texts.lines, entries, reduced)
+
+
+class _Texts:
+    """The texts of columns; two equal ones, such as the times of ACKs and of their windows, are one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._known: dict[bytes, tuple[int, int]] = {}
+
+    def add(self, numbers: Array) -> tuple[int, int]:
+        """Return the line of a column and its planes."""
+        digest = hashlib.blake2b(numbers.tobytes()).digest()
+        if digest not in self._known:
+            text, planes = column(numbers)
+            self._known[digest] = len(self.lines), planes
+            self.lines.append(text)
+        return self._known[digest]
+
+
+def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = True) -> dict[str, Array]:
+    """Return the columns of a series as whole numbers: times in ticks, `until` above the value."""
+    columns = {"time": (series.time_ns - origin_ns) // tick_ns, "value": series.value}
+    if series.until is not None:
+        columns["until"] = series.until - series.value
+    if series.frame is not None and frames:
+        columns["frame"] = series.frame
+        if series.answer is not None:
+            columns["answer"] = series.answer
+        if series.file is not None and bool(np.any(series.file)):
+            columns["file"] = series.file
+    return columns
+
+
+def common_tick_ns(series: Sequence[Series], origin_ns: int) -> int:
+    """Return the largest power of ten of ns, up to 1 µs, that all times are multiples of.
+
+    A longer span than a page can count gets coarser ticks.
+    """
+    tick = _COARSEST_TICK_NS
+    while tick > 1 and any(bool(np.any((s.time_ns - origin_ns) % tick)) for s in series):
+        tick //= 10
+    ends = [abs(int(s.time_ns[at]) - origin_ns) for s in series if len(s) for at in (0, -1)]
+    while max(ends, default=0) // tick > _MOST_TICKS:
+        tick *= 10
+    return tick
