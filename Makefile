@@ -23,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay cross-layer clean debian
+.PHONY: help demo test lint buckets bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ lint: $(VENV)/.developer  ## style, types, and which room may import which
 	$(IN_VENV) ruff format --check
 	$(IN_VENV) mypy
 	$(VENV)/bin/lint-imports
+
+buckets: $(VENV)/.developer  ## run campaigns against a real S3 server, which Go builds once (two minutes)
+	@MULTITRACER_S3_SERVER=$$(.ci/s3-server) $(IN_VENV) pytest tests/campaign/test_s3.py $(PYTEST_ARGS)
 
 bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy on own recordings (some minutes, 4 GB)
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)
@@ -89,6 +92,9 @@ cross-layer: debian $(VENV)/.developer  ## make the sweeps of paper 003 that doc
 	$(IN_VENV) docs.programs.cross_layer run
 	$(IN_VENV) docs.programs.cross_layer nmi
 	$(IN_VENV) docs.programs.cross_layer draw
+
+statistics: $(VENV)/.developer  ## judge how surely correlate and compare find what is there, and what is not (an hour)
+	$(IN_VENV) tests.statistics
 
 clean:  ## remove what was made here, but not what bench and causes recorded
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

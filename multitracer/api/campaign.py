@@ -13,19 +13,24 @@ from multitracer.words import count
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
     import duckdb
     import pandas as pd
     import pyarrow.dataset as ds
 
 
-def open_campaign(path: str | os.PathLike[str]) -> Campaign:
+def open_campaign(
+    path: str | os.PathLike[str], *, storage_options: Mapping[str, object] | None = None
+) -> Campaign:
     """Open a campaign that `multitracer campaign run` made (docs/campaigns.md); no row is read yet.
 
     Parameters
     ----------
     path : str or path
-        Its folder.
+        Its folder, or a URL that fsspec knows: `s3://BUCKET/FOLDER`.
+    storage_options : mapping, optional
+        For the client of a URL, as pandas takes them; by default from the environment.
 
     Returns
     -------
@@ -41,7 +46,7 @@ def open_campaign(path: str | os.PathLike[str]) -> Campaign:
     >>> mt.open_campaign(place)
     <multitracer.Campaign '...': 1 session, 1 second, 0 failures>
     """
-    return Campaign(Catalogue(path))
+    return Campaign(Catalogue(path, storage_options))
 
 
 class Campaign:

@@ -1,13 +1,15 @@
 """A campaign: the results of thousands of sessions in one folder, as Parquet tables that anything can read.
 
-Sessions come in, found below the paths that a user named (`discovery.py`); each is analysed alone and
-becomes its rows in every table (`session_tables.py`), which a worker writes as one file (`spool.py`). A
-committer folds the spools of some hundred sessions into a group of parts, a Parquet file for each table, and
-then writes a snapshot, a numbered file that names the live parts (`snapshot.py`, `committer.py`). Who reads
-takes the list of the newest snapshot, never the names in a folder (`catalogue.py`), and may ask in SQL
-(`query.py`).
+Sessions come in, found below the paths that a user named (`discovery.py`; `sources.py` for URLs); each is
+analysed alone and becomes its rows in every table (`session_tables.py`), which a worker writes as one
+file (`spool.py`). A committer folds the spools of some hundred sessions into a group of parts, a Parquet
+file for each table, and then writes a snapshot, a numbered file that names the live parts (`snapshot.py`,
+`committer.py`). Who reads takes the list of the newest snapshot, never the names in a folder
+(`catalogue.py`), and may ask in SQL (`query.py`). `comparison/` sets two sides of sessions beside each
+other.
 
-Read `schemas.py` first: the tables. `store.py` is the one place that writes, reads and lists files.
+Read `schemas.py` first: the tables. `store.py` is the one place that writes, reads and lists files of a
+campaign, `bucket.py` that for a URL; `remote.py` alone talks to fsspec.
 
 What must hold: a crash at any point leaves the last snapshot valid; each session's rows appear exactly once,
 though it may be analysed twice; a session that fails is a row of `failures` and stops no other; nothing in a

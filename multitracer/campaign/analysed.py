@@ -6,8 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from multitracer.campaign import schemas
 from multitracer.campaign.discovery import DIGITS, Candidate, content_of
+from multitracer.campaign.remote import StoreError
 from multitracer.campaign.session_tables import session_tables
 from multitracer.campaign.spool import packed, unpacked
 from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
@@ -16,8 +20,6 @@ from multitracer.recording.open import read_recording
 from multitracer.words import printable
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     Tables = dict[str, pa.Table]
 
 DONE, FAILED = "done", "failed"
@@ -56,7 +58,7 @@ def spool_session(store: Store, task: Task) -> str:
     Raises
     ------
     InputError
-        If the spool cannot be written.
+        If the spool cannot be written; a `StoreError` if a store does not answer.
     """
     store.put(task.attempt, str(os.getpid()).encode("ascii"), lasting=False)
     outcome, tables = _outcome(task)
@@ -83,6 +85,8 @@ def spool_failure(store: Store, task: Task, sentence: str) -> None:
 def _outcome(task: Task) -> tuple[str, Tables]:
     try:
         return DONE, _rows(task)
+    except StoreError:
+        raise  # no session is to blame
     except MemoryError:
         return FAILED, _failure(
             task, f"{task.candidate.path}: out of memory; a machine with more may read it"
@@ -108,19 +112,31 @@ def _bug(task: Task, error: Exception) -> str:
 
 def _rows(task: Task) -> Tables:
     candidate = task.candidate
-    inputs = candidate.inputs()
-    if not inputs.points and not inputs.listed:
-        why = f" ({inputs.warnings[0]})" if inputs.warnings else ""
-        raise InputError(f"{candidate.path}: holds no capture and no log that can be read{why}")
-    content = content_of(inputs)
-    session = content[:DIGITS]
-    if session != task.session:
-        tables = session_tables(read_recording(inputs), session, candidate.path, content)
-    else:
-        tables = {}
+    with candidate.here() as here:
+        inputs = here.inputs()
+        if not inputs.points and not inputs.listed:
+            why = f" ({inputs.warnings[0]})" if inputs.warnings else ""
+            raise InputError(f"{here.path}: holds no capture and no log that can be read{why}")
+        content = content_of(inputs)
+        session = content[:DIGITS]
+        if session != task.session:
+            tables = session_tables(read_recording(inputs), session, candidate.path, content)
+        else:
+            tables = {}
+    if here.paths != candidate.paths:
+        tables = {name: _renamed(table, here.parent, candidate.parent) for name, table in tables.items()}
     if not task.state or candidate.state() != task.state:
         raise InputError(f"{candidate.path}: changed while it was read; run again when it is complete")
     return tables | {"inputs": _input(task, session, DONE)}
+
+
+def _renamed(table: pa.Table, before: str, after: str) -> pa.Table:
+    """Return a table whose texts name where a session lies, not where its copy lay."""
+    for number, field in enumerate(table.schema):
+        if field.type == pa.string():
+            texts = pc.replace_substring(table.column(number), f"{before}/", f"{after}/")
+            table = table.set_column(number, field, texts)
+    return table
 
 
 def _failure(task: Task, sentence: str) -> Tables:

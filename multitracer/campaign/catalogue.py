@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from multitracer.campaign.bucket import store_at
 from multitracer.campaign.schemas import ARROW
 from multitracer.campaign.snapshot import newest
 from multitracer.campaign.store import Store
@@ -16,11 +17,11 @@ from multitracer.errors import InputError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from multitracer.campaign.snapshot import Group, Part, Snapshot
 
-_DAMAGED = (OSError, pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError)
+_DAMAGED = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 """What pyarrow raises of a Parquet file that is none, or was changed."""
 
 
@@ -30,7 +31,9 @@ class Catalogue:
     Parameters
     ----------
     place : str, path or Store
-        The campaign.
+        The campaign: a folder, or a URL that fsspec knows.
+    options : mapping, optional
+        For the client of a URL, as fsspec's `storage_options`.
 
     Raises
     ------
@@ -38,8 +41,10 @@ class Catalogue:
         If there is no campaign, or a newer MultiTracer wrote it.
     """
 
-    def __init__(self, place: str | os.PathLike[str] | Store) -> None:
-        self.store = place if isinstance(place, Store) else Store(place)
+    def __init__(
+        self, place: str | os.PathLike[str] | Store, options: Mapping[str, object] | None = None
+    ) -> None:
+        self.store = place if isinstance(place, Store) else store_at(place, options)
         self.snapshot: Snapshot = newest(self.store)
 
     def dataset(self, table: str) -> ds.Dataset:
@@ -47,10 +52,11 @@ class Catalogue:
 
         A column that an older part lacks is null there.
         """
-        paths = [str(self.store.path(part.name)) for part in self.snapshot.parts(table)]
-        if not paths:
+        parts = list(self.snapshot.parts(table))
+        if not parts:
             return ds.dataset(ARROW[table].empty_table())
-        return ds.dataset(paths, schema=ARROW[table], format="parquet")
+        paths, files = self.store.arrow(parts)
+        return ds.dataset(paths, schema=ARROW[table], format="parquet", filesystem=files)
 
     def read(self, part: Part) -> pa.Table:
         """Return a part whole.
@@ -64,7 +70,13 @@ class Catalogue:
             raise InputError(
                 f"{self.store.name}/{part.name}: {damage}; `campaign run` analyses its sessions anew"
             )
-        return pq.ParquetFile(self.store.path(part.name)).read()
+        return read_part(self.store, part)
+
+
+def read_part(store: Store, part: Part) -> pa.Table:
+    """Return all rows of a part that is whole."""
+    with store.open(part.name) as stream:
+        return pq.ParquetFile(stream).read()
 
 
 class Damage(NamedTuple):
@@ -86,18 +98,15 @@ def damages(store: Store, snapshot: Snapshot) -> Iterator[Damage]:
 
 def damage_of(store: Store, part: Part) -> str | None:
     """Return what is wrong with a part; None if it is as it was written."""
-    path = store.path(part.name)
     try:
-        if path.stat().st_size != part.bytes:
-            return f"has {path.stat().st_size:,} bytes, {part.bytes:,} when it was written"
-        with path.open("rb") as stream:
-            total = hashlib.file_digest(stream, "sha256").hexdigest()
+        if (size := store.size(part.name)) != part.bytes:
+            return f"has {size:,} bytes, {part.bytes:,} when it was written"
+        with store.open(part.name) as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != part.sha256:
+                return "its content is not what was written (SHA-256 differs)"
+            rows = pq.ParquetFile(stream).metadata.num_rows
     except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if total != part.sha256:
-        return "its content is not what was written (SHA-256 differs)"
-    try:
-        rows = pq.ParquetFile(path).metadata.num_rows
+        return f"cannot be read: {error.strerror or error}"
     except _DAMAGED as error:
         return f"is no Parquet file: {error}"
     return None if rows == part.rows else f"holds {rows:,} rows, {part.rows:,} when it was written"

@@ -29,11 +29,13 @@ from distributed import Client, Future, LocalCluster
 from multitracer import __version__
 from multitracer.campaign.alone import spool_alone
 from multitracer.campaign.analysed import Task, outcome_of, spool_session
-from multitracer.campaign.store import Store
+from multitracer.campaign.bucket import store_at
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+
+    from multitracer.campaign.store import Store
 
 BATCH = 15
 """Sessions a task: of small ones a task then takes some seconds, against 1 ms for the task itself."""
@@ -81,9 +83,9 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def work(folder: str, tasks: list[Task]) -> list[str]:
+def work(place: str, tasks: list[Task]) -> list[str]:
     """Analyse a batch: runs in a worker. Returns how each ended."""
-    store = Store(folder)
+    store = store_at(place)
     return [spool_session(store, task) for task in tasks]
 
 
@@ -102,7 +104,7 @@ class OnCluster:
     jobs: int = 1
     address: str | None = None
 
-    def __call__(self, store: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+    def __call__(self, store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written.
 
         Raises
@@ -137,7 +139,8 @@ class OnCluster:
             cluster = LocalCluster(
                 n_workers=self.jobs,
                 threads_per_worker=1,
-                dashboard_address=None,
+                dashboard_address="127.0.0.1:0",  # without one it is port 8787 of all interfaces
+                scheduler_kwargs={"dashboard": False},
                 silence_logs=logging.CRITICAL,
             )
         with cluster, Client(cluster, set_as_default=False) as client:
@@ -200,7 +203,7 @@ class _Round:
         most = _AHEAD * max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
         while self._batches and len(self._held) < most:
             batch = self._batches.pop(0)
-            self._held[self._client.submit(work, str(self._store.folder), batch, pure=False)] = batch
+            self._held[self._client.submit(work, self._store.address, batch, pure=False)] = batch
 
     def _raise_own(self, future: Future) -> None:
         """Raise what a worker raised of the campaign itself: its disk is full, or lies elsewhere there."""
@@ -214,7 +217,7 @@ class _Round:
         for task in batch:
             if (outcome := outcome_of(self._store, task)) is not None:
                 yield task, outcome
-            elif self._store.path(task.attempt).exists():
+            elif self._store.has(task.attempt):
                 yield task, spool_alone(self._store, task)
             else:
                 rest.append(task)

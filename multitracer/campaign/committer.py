@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from multitracer.campaign.catalogue import damages
+from multitracer.campaign.catalogue import damages, read_part
 from multitracer.campaign.schemas import ARROW
 from multitracer.campaign.snapshot import Group, Part, newest, remove_dead_parts, write
 from multitracer.campaign.spool import unpacked
@@ -100,7 +100,7 @@ class Committer:
         part = group.parts.get(table)
         if part is None or part.name in self._unreadable:
             return None
-        return pq.ParquetFile(self._store.path(part.name)).read()
+        return read_part(self._store, part)
 
     # --- spools ---
 
@@ -119,7 +119,10 @@ class Committer:
         spools: dict[str, Tables] = {}
         cut = 0
         for name in names:
-            tables = unpacked(self._store.read(name))
+            try:
+                tables = unpacked(self._store.read(name))
+            except FileNotFoundError:  # another run over the same bucket folded it
+                continue
             if tables is None:
                 cut += 1
             else:  # of two of one input the later one counts
@@ -205,8 +208,14 @@ class Committer:
     def forget(self, sessions: Iterable[str]) -> None:
         """Write the snapshot without sessions, and without what is known of their inputs."""
         gone = set(sessions)
-        inputs = {key for key, each in self.known.items() if each.session in gone}
-        self._finish(self._without(gone, inputs))
+        self.forget_inputs({key for key, each in self.known.items() if each.session in gone})
+
+    def forget_inputs(self, keys: Iterable[str]) -> None:
+        """Write the snapshot without some inputs, and without the sessions that no other input holds."""
+        gone = set(keys)
+        held = {each.session for key, each in self.known.items() if key not in gone}
+        sessions = {self.known[key].session for key in gone if key in self.known} - held
+        self._finish(self._without({each for each in sessions if each is not None}, gone))
         self._index()
 
     def compact(self) -> int:

@@ -8,6 +8,7 @@ they are named, and campaigns are passed over.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from dataclasses import dataclass
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
 
 DIGITS = 16
 """Hexadecimal digits of a number of a session or an input: among 10^7 two are equal with a chance of 3e-6."""
-_DEEPEST = 32
+DEEPEST = 32
 """Folders below a named one are searched so deep; a campaign has by year, month, day, car. Not measured."""
-_MODELLED = frozenset({"truth", "tables"})
+MODELLED = frozenset({"truth", "tables"})
 """Subfolders of a session that hold what a model knows and what `align` keeps; they are no logs."""
 
 
@@ -50,6 +51,24 @@ class Candidate:
     def path(self) -> str:
         """The path as text."""
         return portable(self.paths[0])
+
+    @property
+    def parent(self) -> str:
+        """What its path lies in, as text."""
+        return portable(os.path.dirname(self.paths[0]))  # noqa: PTH120
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[Candidate]:
+        """Give it as files of this machine; `RemoteCandidate` fetches them."""
+        yield self
+
+    def inner(self) -> Iterator[Candidate]:
+        """Yield its subfolders, if it is a folder; without its manifest each may be taken for a session."""
+        with contextlib.suppress(OSError):
+            folders = [path for path in self.paths if os.path.isdir(path)]  # noqa: PTH112
+            for entry in (entry for folder in folders for entry in _entries(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    yield Candidate((entry.path,))
 
     def inputs(self) -> Inputs:
         """Return what it holds.
@@ -87,7 +106,7 @@ class Candidate:
             for entry in _entries(path):
                 if entry.is_file():
                     yield entry.name, entry.path
-                elif entry.is_dir(follow_symlinks=False) and entry.name not in _MODELLED:
+                elif entry.is_dir(follow_symlinks=False) and entry.name not in MODELLED:
                     for inner in _entries(entry.path):
                         if inner.is_file():
                             yield f"{entry.name}/{inner.name}", inner.path
@@ -175,8 +194,8 @@ class _Search:
         if any(entry.name == SNAPSHOTS and entry.is_dir() for entry in entries):
             return
         folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-        if depth >= _DEEPEST and folders:
-            self._passed_over.append(f"{portable(folder)}: lies over {_DEEPEST} folders deep; name it itself")
+        if depth >= DEEPEST and folders:
+            self._passed_over.append(f"{portable(folder)}: lies over {DEEPEST} folders deep; name it itself")
             return
         for path in folders:
             yield from self.below(path, depth + 1)

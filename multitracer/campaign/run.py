@@ -1,23 +1,45 @@
-"""A run: finds the sessions, passes over what is done, has the rest analysed, and commits it."""
+"""A run: finds the sessions, passes over what is done, has the rest analysed, and commits it.
+
+A watch is such a run round after round, over sessions that come home; each is taken when it is complete.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.campaign.alone import spool_alone
 from multitracer.campaign.analysed import FAILED, Task, spool_session
+from multitracer.campaign.arrivals import Arrivals, look_at
+from multitracer.campaign.bucket import store_at
 from multitracer.campaign.committer import FOLD_BYTES, FOLD_SESSIONS, Committer, Known
-from multitracer.campaign.discovery import candidates
-from multitracer.campaign.store import ATTEMPTS, Store
+from multitracer.campaign.remote import is_url
+from multitracer.campaign.sources import sessions_in
+from multitracer.campaign.store import ATTEMPTS
+from multitracer.errors import InputError
+from multitracer.words import portable
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from multitracer.campaign.discovery import Candidate
+
+    Stop = Callable[[float], bool]
+    """Waits for so many seconds, less if the watch is to end; returns whether it is."""
+
+    from multitracer.campaign.store import Store
 
 _FOLD_S = 600.0
 """A reader sees a slow run's sessions after ten minutes at the latest. Not measured."""
+_PAUSE_S = 5.0
+"""Between two looks at a folder that is watched; a session has taken longer to come. Not measured."""
+_IDLE = 20
+"""The pause is so many times as long as the look: a folder of 10,000 sessions costs 5 % of a core."""
+_COMPACT_FOLDS = 50
+"""After so many folds a watch puts small groups together: a query opens ten files of each. Not measured."""
 _UNKNOWN = Known(None, "", 0)
 """What the catalogue knows of an input that it does not know; a state that can be listed is not empty."""
 
@@ -37,6 +59,9 @@ class Progress:
     """Parts whose sessions are analysed again, a sentence each."""
     passed_over: list[str] = field(default_factory=list)
     """Folders that could not be searched, a sentence each."""
+    waiting: list[str] = field(default_factory=list)
+    """Sessions that have not come home whole, a sentence each."""
+    is_watch: bool = False
     began_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -58,11 +83,11 @@ class Progress:
 class Workers(Protocol):
     """Who analyses sessions."""
 
-    def __call__(self, store: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+    def __call__(self, store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written."""
 
 
-def in_process(store: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+def in_process(store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
     """Analyse sessions one after the other in this process; see `Workers`."""
     for task in tasks:
         yield task, spool_session(store, task)
@@ -81,9 +106,9 @@ def run(
     Parameters
     ----------
     inputs : iterable of str
-        Folders and files; see `multitracer.campaign.discovery`.
+        Folders, files and URLs; see `multitracer.campaign.discovery` and `multitracer.campaign.sources`.
     place : str or path
-        The folder of the campaign, made if it is missing.
+        The folder of the campaign, or a URL that fsspec knows; made if it is missing.
     workers : Workers
     retry : bool
         Analyse inputs again that failed before, though they did not change.
@@ -98,61 +123,199 @@ def run(
     Raises
     ------
     InputError
-        If an input does not exist, the campaign cannot be written, or another program writes to it.
+        If an input does not exist, the campaign cannot be written, or another program writes to it; a
+        `StoreError` if a store does not answer.
     """
-    store = Store(place)
+    store = store_at(place)
     store.make()
     with store.locked():
         return _Run(store, Committer(store), shown or (lambda _: None)).all(inputs, workers, retry=retry)
 
 
+def watch(
+    inputs: Iterable[str],
+    place: str | os.PathLike[str],
+    *,
+    stop: Stop,
+    workers: Workers = in_process,
+    retry: bool = False,
+    shown: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Take sessions below some paths into a campaign as they come home, until `stop` says that it is enough.
+
+    Parameters
+    ----------
+    inputs, place, workers, retry
+        As `run` has them; `retry` holds for what is there at first.
+    stop : callable
+        Waits for so many seconds, less if the watch is to end; returns whether it is. Called between two
+        sessions, too, with no time to wait.
+    shown : callable, optional
+        Gets the progress after each session and each look.
+
+    Returns
+    -------
+    Progress
+        How it ended; the snapshot holds every session that was analysed.
+
+    Raises
+    ------
+    InputError
+        As `run` does.
+    """
+    given = list(inputs)
+    if urls := [each for each in given if is_url(each)]:
+        raise InputError(f"{portable(urls[0])}: a bucket is not watched; run again without --watch")
+    store = store_at(place)
+    store.make()
+    with store.locked():
+        run = _Run(store, Committer(store), shown or (lambda _: None), stop)
+        return run.watch(given, workers, retry=retry)
+
+
 class _Run:
     """One run over a locked store."""
 
-    def __init__(self, store: Store, committer: Committer, shown: Callable[[Progress], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        shown: Callable[[Progress], None],
+        stop: Stop = lambda _: False,
+    ) -> None:
         self._store = store
         self._committer = committer
         self._shown = shown
+        self._stop = stop
         self._folded_s = time.monotonic()
+        self._folds = 0
         self._spooled: list[str] = []
         self._bytes = 0
+        self._arrivals: Arrivals | None = None
+        self._suspected: set[str] = set()
+        """Attempts that a run left which was killed."""
+        self._waiting: set[str] = set()
+        """Keys of sessions that have not come home whole."""
         self.progress = Progress()
 
     def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> Progress:
         """Do it."""
-        self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
-        self._fold(self._committer.waiting())  # of a run that was killed
+        self._go_on()
         tasks = list(self._tasks(inputs, retry=retry))
-        self.progress.sessions = len(tasks)
+        self._forget_suspects(tasks)
+        self._round(tasks, workers)
+        return self.progress
+
+    def watch(self, inputs: list[str], workers: Workers, *, retry: bool) -> Progress:
+        """Do it again and again with what is complete."""
+        self._arrivals, self.progress.is_watch = Arrivals(), True
+        self._go_on()
+        pause_s, is_first = 0.0, True
+        while not self._stop(pause_s):
+            began_s = time.monotonic()
+            tasks = self._complete(inputs, is_first=is_first, retry=retry and is_first)
+            pause_s = max(_PAUSE_S, _IDLE * (time.monotonic() - began_s))
+            if self._stop(0.0):
+                break
+            if is_first:
+                self._forget_suspects(tasks)
+            is_first = False
+            self._round(tasks, workers)
+            if self._folds >= _COMPACT_FOLDS:
+                self._committer.compact()
+                self._folds = 0
+        return self.progress
+
+    def _go_on(self) -> None:
+        """Fold what a run left that was killed, and note which sessions may have killed it."""
+        self._suspected = set(self._store.list(ATTEMPTS))
+        self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
+        self._fold(self._committer.waiting())
+
+    def _round(self, tasks: list[Task], workers: Workers) -> None:
+        """Analyse sessions, or as many as there is time for, and commit them."""
+        self._forget_inner(tasks)
+        self.progress.sessions += len(tasks)
         self.progress.began_s = time.monotonic()
         self._shown(self.progress)
-        suspected = set(self._store.list(ATTEMPTS))
-        alone = [task for task in tasks if task.attempt in suspected]
-        for name in suspected - {task.attempt for task in alone}:
-            self._store.remove(name)
-        for task in alone:
-            self._take(task, spool_alone(self._store, task))
-        for task, outcome in workers(self._store, [task for task in tasks if task.attempt not in suspected]):
-            self._take(task, outcome)
+        alone = [task for task in tasks if task.attempt in self._suspected]
+        rest = [task for task in tasks if task.attempt not in self._suspected]
+        is_cut = False
+        with contextlib.closing(self._outcomes(alone, rest, workers)) as outcomes:
+            for task, outcome in outcomes:
+                self._take(task, outcome)
+                if is_cut := self._stop(0.0):
+                    break
+        for task in rest if is_cut else ():  # their workers were stopped: no session is to blame
+            self._store.remove(task.attempt)
         self._fold(self._spooled)
-        return self.progress
+
+    def _forget_suspects(self, tasks: list[Task]) -> None:
+        """Remove what a run that was killed left of sessions that are gone."""
+        kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
+        for name in self._suspected - kept:
+            self._store.remove(name)
+
+    def _forget_inner(self, tasks: list[Task]) -> None:
+        """Forget subfolders of sessions that were sessions before: their manifest came after their logs."""
+        inner = {each.key for task in tasks for each in task.candidate.inner()}
+        if known := inner & self._committer.known.keys():
+            self._committer.forget_inputs(known)
+
+    def _outcomes(self, alone: list[Task], rest: list[Task], workers: Workers) -> Generator[tuple[Task, str]]:
+        for task in alone:
+            yield task, spool_alone(self._store, task)
+        if rest:
+            with contextlib.closing(workers(self._store, rest)) as outcomes:
+                yield from outcomes
+
+    def _complete(self, inputs: list[str], *, is_first: bool, retry: bool) -> list[Task]:
+        """Return the sessions that are new or changed, and complete; a folder may be gone for a while."""
+        self.progress.unchanged = 0
+        self.progress.waiting, self.progress.passed_over = [], []
+        try:
+            return list(self._tasks(inputs, retry=retry))
+        except InputError as error:
+            if is_first:
+                raise
+            self.progress.passed_over.append(f"{error}; it is looked for again")
+            return []
 
     def _tasks(self, inputs: Iterable[str], *, retry: bool) -> Iterator[Task]:
         known = self._committer.known
         sessions = {key for key, each in known.items() if each.session is not None}
-        for candidate in candidates(inputs, known=sessions, passed_over=self.progress.passed_over):
+        self._waiting.clear()
+        for candidate in sessions_in(inputs, known=sessions, passed_over=self.progress.passed_over):
             session, before, _ = known.get(candidate.key, _UNKNOWN)
             state, size = candidate.state_and_bytes()
             if state and state == before and not (retry and session is None):
                 self.progress.unchanged += 1
-            else:
+            elif self._has_come(candidate):
                 yield Task(candidate, state, session, size)
+            else:
+                self._waiting.add(candidate.key)
+        if self._arrivals is not None:
+            self._arrivals.keep(self._waiting)
+
+    def _has_come(self, candidate: Candidate) -> bool:
+        """Return whether a session may be read: of what is watched, if it is complete."""
+        if self._arrivals is None:
+            return True
+        try:
+            lack = self._arrivals.lack(candidate.key, look_at(candidate), time.monotonic())
+        except (OSError, InputError) as error:
+            lack = f"cannot be read: {error}"
+        if lack is not None:
+            self.progress.waiting.append(f"{candidate.path}: {lack}")
+        return lack is None
 
     def _take(self, task: Task, outcome: str) -> None:
+        self._suspected.discard(task.attempt)
         self.progress.done += 1
         self.progress.failed += outcome == FAILED
         self._spooled.append(task.spool)
-        self._bytes += self._store.path(task.spool).stat().st_size
+        with contextlib.suppress(FileNotFoundError):  # another run over the same bucket folded it
+            self._bytes += self._store.size(task.spool)
         is_old = time.monotonic() - self._folded_s > _FOLD_S
         if len(self._spooled) >= FOLD_SESSIONS or self._bytes >= FOLD_BYTES or is_old:
             self._fold(self._spooled)
@@ -161,4 +324,5 @@ class _Run:
     def _fold(self, names: list[str]) -> None:
         for begin in range(0, len(names), FOLD_SESSIONS):
             self._committer.fold(names[begin : begin + FOLD_SESSIONS])
+            self._folds += 1
         self._spooled, self._bytes, self._folded_s = [], 0, time.monotonic()

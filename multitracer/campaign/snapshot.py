@@ -154,14 +154,19 @@ def write(store: Store, snapshot: Snapshot) -> None:
         "groups": [asdict(group) for group in snapshot.groups],
         "retired": snapshot.retired,
     }
-    store.put_new(f"{SNAPSHOTS}/{snapshot.number:012d}.json", json.dumps(document).encode())
-    for name in store.list(SNAPSHOTS)[:-KEPT]:
+    name = f"{SNAPSHOTS}/{snapshot.number:012d}.json"
+    store.put_new(name, json.dumps(document).encode())
+    names = store.list(SNAPSHOTS)
+    if names[-1] != name:  # others wrote so many meanwhile that they removed this number
         store.remove(name)
+        raise store.conflict()
+    for each in names[:-KEPT]:
+        store.remove(each)
 
 
 def remove_dead_parts(store: Store, snapshot: Snapshot) -> None:
     """Remove the parts that this snapshot neither names as live nor retired: what a crash left behind."""
     named = {part.name for part in snapshot.parts()} | snapshot.retired.keys()
-    for name in store.list(PARTS):
+    for name in store.abandoned(PARTS):
         if name not in named:
             store.remove(name)

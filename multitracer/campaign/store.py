@@ -1,7 +1,7 @@
-"""Where a campaign lies: the one place that writes, reads and lists its files; a folder of this machine.
+"""Where a campaign lies: the one place that writes, reads and lists its files; here a folder of this machine.
 
 Names are ours, with slashes, relative to the campaign. A file appears whole under its name or not at all.
-A store on a bucket keeps these methods: `put` is a plain put there, `put_new` a conditional one.
+`bucket.py` has the same methods for a URL; `store_at` there chooses.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from multitracer.errors import InputError
 from multitracer.words import portable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import io
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.campaign.snapshot import Part
 
 SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS = "snapshots", "parts", "spool", "attempts"
 _LOCK = "lock"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_URL = "://"
 
 
 class Store:
@@ -33,17 +35,18 @@ class Store:
     place : str or path
         The folder.
 
-    Raises
-    ------
-    InputError
-        If it is a URL: campaigns on remote stores are not supported.
+    Attributes
+    ----------
+    address : str
+        By which another process finds it.
+    name : str
+        As its user gave it, for sentences.
     """
 
     def __init__(self, place: str | os.PathLike[str]) -> None:
         name = os.fspath(place)
-        if _URL in name:
-            raise InputError(f"{portable(name)}: a campaign lies in a folder of this machine; name a folder")
         self.folder = Path(os.path.realpath(name))
+        self.address = str(self.folder)
         self.name = portable(name)
 
     def make(self) -> None:
@@ -68,10 +71,6 @@ class Store:
         """Whether there is a campaign."""
         return (self.folder / SNAPSHOTS).is_dir()
 
-    def path(self, name: str) -> Path:
-        """Return where a file of the campaign lies."""
-        return self.folder / name
-
     def list(self, folder: str) -> list[str]:
         """Return the names of the whole files in a folder of the campaign, sorted."""
         try:
@@ -80,9 +79,29 @@ class Store:
             return []
         return [f"{folder}/{name}" for name in sorted(names) if not name.startswith(".")]
 
-    def read(self, name: str) -> bytes:
+    def abandoned(self, folder: str) -> Sequence[str]:
+        """Return the files of a folder that are no other writer's: all, for the lock keeps these out."""
+        return self.list(folder)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a file."""
+        return (self.folder / name).exists()
+
+    def size(self, name: str) -> int:
         """Return the bytes of a file."""
-        return self.path(name).read_bytes()
+        return (self.folder / name).stat().st_size
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return (self.folder / name).read_bytes()
+
+    def open(self, name: str) -> io.BufferedIOBase:
+        """Open a file to read it."""
+        return (self.folder / name).open("rb")
+
+    def arrow(self, parts: Sequence[Part]) -> tuple[Sequence[str], object]:
+        """Return parts as Arrow opens them: their paths, and the file system that reads them."""
+        return [str(self.folder / part.name) for part in parts], None
 
     def put(self, name: str, content: bytes | memoryview, *, lasting: bool = True) -> None:
         """Write a file; `lasting` waits until it would survive the loss of power.
@@ -105,9 +124,9 @@ class Store:
         self._write(name, content, lasting=True, new=True)
 
     def _write(self, name: str, content: bytes | memoryview, *, lasting: bool, new: bool) -> None:
-        final = self.path(name)
+        final = self.folder / name
         if new and final.exists():  # the lock keeps a second writer of this machine away
-            raise InputError(f"{self.name}: another program wrote to this campaign; start again")
+            raise self.conflict()
         temporary = final.with_name(f".{final.name}.{os.getpid()}")
         try:
             with self._named():
@@ -125,7 +144,7 @@ class Store:
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
-        self.path(name).unlink(missing_ok=True)
+        (self.folder / name).unlink(missing_ok=True)
 
     def remove_unfinished(self) -> None:
         """Remove what writers left that were killed: only who holds the lock may, while no worker runs."""
@@ -152,6 +171,10 @@ class Store:
                     f"{self.name}: another program writes to it; wait until that ends"
                 ) from error
             yield
+
+    def conflict(self) -> InputError:
+        """Return what a writer is told whose snapshot another one overtook."""
+        return InputError(f"{self.name}: another program wrote to this campaign; start again")
 
     @contextlib.contextmanager
     def _named(self) -> Iterator[None]:

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue, damages
 from multitracer.campaign.committer import Committer
 from multitracer.campaign.query import query
+from multitracer.campaign.remote import is_url, local_path
 from multitracer.campaign.schemas import TABLES
-from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
+from multitracer.campaign.store import ATTEMPTS, SPOOLS
 from multitracer.errors import InputError
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
+    from multitracer.campaign.store import Store
     from multitracer.tables import Row
 
 _MOST_SHOWN = 10
@@ -112,7 +115,7 @@ def forget(place: str | os.PathLike[str], names: tuple[str, ...]) -> list[str]:
     InputError
         If a name is that of no session, or of several; another program writes to the campaign.
     """
-    store = Store(place)
+    store = store_at(place)
     catalogue = Catalogue(store)
     chosen = [_session(catalogue, name) for name in names]
     with store.locked():
@@ -125,7 +128,7 @@ _SESSIONS = "SELECT session, name, path FROM sessions ORDER BY session"
 
 def _session(catalogue: Catalogue, name: str) -> str:
     rows = query(catalogue, _SESSIONS).to_pylist()
-    path = portable(os.path.realpath(name))
+    path = portable(name.rstrip("/") if is_url(name) else os.path.realpath(local_path(name)))
     fitting = [row for row in rows if name in (row["session"], row["name"]) or path == row["path"]]
     fitting = fitting or [row for row in rows if name and row["session"].startswith(name)]
     if len(fitting) != 1:
@@ -149,7 +152,7 @@ def compact(place: str | os.PathLike[str]) -> tuple[int, int]:
     InputError
         If there is no campaign, or another program writes to it.
     """
-    store = Store(place)
+    store = store_at(place)
     Catalogue(store)
     with store.locked():
         committer = Committer(store)
@@ -158,7 +161,7 @@ def compact(place: str | os.PathLike[str]) -> tuple[int, int]:
         return before, len(list(committer.snapshot.parts()))
 
 
-def failures(place: str | os.PathLike[str], most: int = _MOST_SHOWN) -> list[str]:
+def failures(place: str | os.PathLike[str] | Store, most: int = _MOST_SHOWN) -> list[str]:
     """Return the sentences of the first failures, by path."""
     table = query(Catalogue(place), f"SELECT sentence FROM failures ORDER BY path LIMIT {int(most)}")  # noqa: S608
     return [str(each) for each in table["sentence"].to_pylist()] if isinstance(table, pa.Table) else []

@@ -15,14 +15,15 @@ import click
 
 from multitracer.cli._output import replacing
 from multitracer.cli._page import page, text_output
-from multitracer.words import duration, no_formula
+from multitracer.units import NS_PER_S
+from multitracer.words import count, duration, no_formula, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
-    from multitracer.campaign.run import Progress
+    from multitracer.campaign.run import Progress, Workers
 
 _EVERY_S = 10.0
 """A line of progress in a log of a batch job; a terminal gets one that is replaced each half second."""
@@ -39,6 +40,7 @@ class Line:
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._due_s = time.monotonic() + (_TERMINAL_S if self._is_terminal else _EVERY_S)
         self._is_open = False
+        self._last = ""
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +55,10 @@ class Line:
         if now_s < self._due_s:
             return
         self._due_s = now_s + (_TERMINAL_S if self._is_terminal else _EVERY_S)
-        text = progress_words(progress)
+        text = watch_words(progress) if progress.is_watch else progress_words(progress)
+        if text == self._last:
+            return
+        self._last = text
         self._is_open = self._is_terminal
         click.echo(f"\r\x1b[K{text}" if self._is_terminal else text, err=True, nl=not self._is_terminal)
 
@@ -65,6 +70,34 @@ def progress_words(progress: Progress) -> str:
         words += [f"{progress.rate:.3g} a second", f"{duration(progress.remaining_s * 1e9)} left"]
     words += [f"{progress.failed:,} failed"] if progress.failed else []
     return ", ".join(words)
+
+
+def watch_words(progress: Progress) -> str:
+    """Return how a watch stands: 12 sessions taken, 1 waits (/srv/day3: log.pcap has 3 MB of 10 MB)."""
+    words = [f"{count(progress.done, 'session')} taken"]
+    ahead = progress.sessions - progress.done
+    words += [f"{ahead:,} ahead"] if ahead else []
+    words += [f"{progress.failed:,} failed"] if progress.failed else []
+    if progress.waiting:
+        number = len(progress.waiting)
+        words += [f"{number:,} wait{'s' if number == 1 else ''} ({printable(progress.waiting[0])})"]
+    return ", ".join(words)
+
+
+def watch_campaign(inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool) -> Progress:
+    """Watch folders until a signal comes, and show how that stands."""
+    from multitracer.campaign.run import watch
+    from multitracer.recorder.signals import Signals
+
+    with Signals() as signals, Line() as line:
+
+        def stop(wait_s: float) -> bool:
+            until_s = time.monotonic() + wait_s
+            while not signals.taken and (left_s := until_s - time.monotonic()) > 0:
+                signals.wait(round(left_s * NS_PER_S))
+            return bool(signals.taken)
+
+        return watch(inputs, campaign, stop=stop, workers=workers, retry=retry, shown=line)
 
 
 # --- answers ---

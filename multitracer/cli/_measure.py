@@ -9,6 +9,8 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -53,11 +55,11 @@ class Line:
 
 
 @contextlib.contextmanager
-def progress_line() -> Iterator[Callable[[int, int, int], None]]:
-    """Show the line on standard error, if that is a terminal."""
+def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, int], None]]:
+    """Show the line on standard error, if that is a terminal; elsewhere each so many seconds, if stated."""
     line = Line()
     if sys.stderr is None or not sys.stderr.isatty():
-        yield line.update
+        yield line.update if every_s is None else _logged(line, every_s)
         return
     from rich.console import Console
     from rich.live import Live
@@ -73,6 +75,19 @@ def progress_line() -> Iterator[Callable[[int, int, int], None]]:
                 live.update(line, refresh=True)
 
         yield draw
+
+
+def _logged(line: Line, every_s: float) -> Callable[[int, int, int], None]:
+    due_s = time.monotonic() + every_s
+
+    def log(done: int, dropped: int, total: int) -> None:
+        nonlocal due_s
+        line.update(done, dropped, total)
+        if time.monotonic() >= due_s:
+            due_s = time.monotonic() + every_s
+            click.echo(line.words(), err=True)
+
+    return log
 
 
 def show_results(plan: Plan, journal: Journal) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -11,7 +11,7 @@ import click
 from multitracer.cli._options import FiniteRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from multitracer.measure.journal import Journal
     from multitracer.measure.plan import Plan
@@ -32,6 +32,11 @@ class Over:
     tcp_profile: str | None
     trace: Path | None
     at_end: Literal["clear", "repeat"] | None
+
+    @classmethod
+    def taken(cls, chosen: Document) -> Over:
+        """Return the link that the options of a command choose, and take these out."""
+        return cls(**{each.name: chosen.pop(each.name) for each in fields(cls)})
 
     def check(self, server: str | None) -> None:
         """Refuse options that contradict each other.
@@ -95,15 +100,22 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
     return function
 
 
-def measure_over(chosen: Over, plan: Plan, folder: Path, options: Options, progress: Progress) -> Journal:
-    """Do the remaining transactions of a plan over a modelled link."""
+def measure_over(
+    chosen: Over,
+    plan: Plan,
+    folder: Path,
+    options: Options,
+    progress: Progress,
+    changes: Mapping[str, object] | None = None,
+) -> Journal:
+    """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
     from multitracer.channel.links import link_of
     from multitracer.rig.profiles import with_tcp_profile
     from multitracer.scenario import load_scenario, read_error_trace
     from multitracer.scenario.radio import realism_of, under_errors
 
     assert chosen.over is not None
-    scenario = with_tcp_profile(load_scenario(chosen.over), chosen.tcp_profile)
+    scenario = with_tcp_profile(load_scenario(chosen.over, changes), chosen.tcp_profile)
     if chosen.trace is not None:
         trace, at_end = read_error_trace(chosen.trace), chosen.at_end or "clear"
         scenario, radio = under_errors(scenario, trace, path=str(chosen.trace), at_end=at_end)

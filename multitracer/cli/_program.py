@@ -40,7 +40,7 @@ _MODULES = [
 ]
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "Look and analyse": ("inspect", "analyze", "align", "diagnose", "plot", "report", "export", "dissect"),
-    "Many sessions": ("campaign",),
+    "Many sessions": ("campaign", "compare"),
     "Record": ("capture", "merge", "testbed", "measure"),
     "This installation": ("formats", "doctor", "completion"),
 }

@@ -46,12 +46,14 @@ def command() -> None:
         "multitracer campaign run drives/ -o campaign",
         "multitracer campaign run drives/ /mnt/car2 capture.pcap -o campaign --jobs 4",
         "multitracer campaign run /nfs/drives -o /nfs/campaign --cluster tcp://scheduler:8786",
+        "multitracer campaign run --watch /srv/uploads -o campaign",
+        "multitracer campaign run s3://drives/2026 -o s3://campaigns/2026",
     ),
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=_input)
 @click.option(
     "-o", "--output", "campaign", type=named, metavar="CAMPAIGN", required=True,
-    help="The folder of the campaign; made if it is missing.",
+    help="The folder of the campaign, or a URL such as s3://BUCKET/FOLDER; made if it is missing.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
@@ -62,17 +64,27 @@ def command() -> None:
     help="The scheduler of a Dask cluster, tcp://HOST:PORT; its workers read the same paths.",
 )  # fmt: skip
 @click.option("--retry", is_flag=True, help="Try inputs again that failed and have not changed since.")
+@click.option(
+    "--watch", "watched", is_flag=True,
+    help="Go on until Ctrl-C: take sessions as they come home, each when it is complete.",
+)  # fmt: skip
 @debug_option
-def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool) -> None:
+def run(
+    inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, *, retry: bool, watched: bool
+) -> None:
     """Add every session below the INPUTs to a campaign.
 
-    An INPUT is a folder, which is searched for sessions, or a capture. What is in the campaign already and
-    has not changed is passed over, so the same command continues a run that was ended, however that was.
-    A session that cannot be read is a row of the table failures.
+    An INPUT is a folder, which is searched for sessions, a capture, or the URL of either. What is in the
+    campaign already and has not changed is passed over, so the same command continues a run that was ended,
+    however that was. A session that cannot be read is a row of the table failures.
+
+    With --watch a session is complete when every file that its manifest lists has its size, or, without
+    such a list, when nothing of it changed for 60 s. Ctrl-C or SIGTERM end the watch with exit status 0, once
+    the session in hand is done.
     """
     from multitracer.campaign.run import in_process
     from multitracer.campaign.run import run as run_campaign
-    from multitracer.cli._campaign import Line
+    from multitracer.cli._campaign import Line, watch_campaign
     from multitracer.cli._output import warn
 
     workers: Workers = in_process
@@ -80,9 +92,13 @@ def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, 
         from multitracer.campaign.cluster import OnCluster
 
         workers = OnCluster(jobs, cluster)
-    with Line() as line:
-        progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
-    for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged)):
+    if watched:
+        progress = watch_campaign(inputs, campaign, workers=workers, retry=retry)
+    else:
+        with Line() as line:
+            progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
+    waiting = (f"{each}; it is not in the campaign as it is now" for each in progress.waiting)
+    for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged), *waiting):
         warn(sentence)
     click.echo(_outcome(progress, campaign))
 
@@ -90,9 +106,11 @@ def run(inputs: tuple[str, ...], campaign: str, jobs: int, cluster: str | None, 
 def _outcome(progress: Progress, campaign: str) -> str:
     from multitracer.words import count, duration, portable, printable
 
-    words = [f"{count(progress.done, 'session')} analysed in {duration(progress.took_s * 1e9)}"]
+    took = "" if progress.is_watch else f" in {duration(progress.took_s * 1e9)}"
+    words = [f"{count(progress.done, 'session')} analysed{took}"]
     words += [f"{progress.failed:,} of them failed (table failures)"] if progress.failed else []
-    words += [f"{progress.unchanged:,} unchanged"] if progress.unchanged else []
+    is_counted = progress.unchanged and not progress.is_watch
+    words += [f"{progress.unchanged:,} unchanged"] if is_counted else []
     return f"{printable(portable(campaign))}: {', '.join(words)}"
 
 
@@ -123,6 +141,40 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
     from multitracer.cli._campaign import write_answer
 
     write_answer(answer_of(Catalogue(campaign), sql), form, output)
+
+
+@command.command(
+    "report",
+    epilog=examples(
+        "multitracer campaign report campaign -o report",
+        "multitracer campaign report campaign -o report --with-reports",
+    ),
+)
+@_campaign
+@click.option(
+    "-o", "--output", "folder", type=named, metavar="DIR", required=True,
+    help="The folder of the page, index.html; made if it is missing.",
+)  # fmt: skip
+@click.option(
+    "--with-reports", is_flag=True,
+    help="Write the reports of the sessions with the worst stretches, too; reads their logs again.",
+)  # fmt: skip
+@debug_option
+def report(campaign: str, folder: str, *, with_reports: bool) -> None:
+    """Write one page on all sessions: how good, where it is bad, why, and the worst stretches.
+
+    The page is one file that needs no network. Prints its path.
+    """
+    import shlex
+
+    from multitracer.campaign.report.write import write_campaign_report
+    from multitracer.cli._output import warn
+
+    words = ["multitracer", "campaign", "report", campaign, "-o", folder, *["--with-reports"] * with_reports]
+    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, command=shlex.join(words))
+    for sentence in outcome.failed:
+        warn(sentence)
+    click.echo(str(outcome.page))
 
 
 @command.command("status", epilog=examples("multitracer campaign status campaign"))

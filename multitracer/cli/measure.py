@@ -10,6 +10,8 @@ import click
 
 from multitracer.cli._options import FiniteRange, debug_option, examples
 from multitracer.cli._over import Over, over_options
+from multitracer.errors import InputError
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import Plan, ProtocolName
     from multitracer.measure.transports import Options
+    from multitracer.tables import Document
 
 _EXTENSIONS = {"early-start": 1, "several-messages": 2, "path-mtu": 4}
 _KEY_BYTES = 1024
@@ -180,14 +183,12 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
     line holds the readings of the link's modem.
     """
-    from dataclasses import fields
-
     from multitracer.cli._measure import progress_line, show_results
     from multitracer.cli._over import measure_over
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
 
-    link = Over(**{each.name: chosen.pop(each.name) for each in fields(Over)})
+    link = Over.taken(chosen)
     link.check(chosen["server"])
     plan = _plan(over=link.over, **chosen)
     options = _options(key_file=key_file, extensions=extensions, baud=baud)
@@ -202,6 +203,80 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
             journal = measure_over(link, plan, folder, options, progress)
     show_results(plan, journal)
     click.echo(f"written to {folder}")
+
+
+@command.command(
+    "plan",
+    epilog=examples(
+        "multitracer measure plan drive.csv --protocol tcp --vary reply --dry-run",
+        "multitracer measure plan drive.toml --server fixed.example:5100 --at location=campus -o CAMPAIGN",
+        "multitracer measure plan drive.toml --over cdpd --virtual -o CAMPAIGN",
+    ),
+)
+@click.argument("table", metavar="TABLE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--protocol", type=click.Choice(["tcp", "centauruscomm", "wtcp"]), help="What carries the messages."
+)
+@click.option("--server", metavar="HOST:PORT|serial:PATH", help="Where `measure serve` listens.")
+@click.option("--vary", type=click.Choice(["request", "reply"]), help="Which message is of the size stated.")
+@click.option(
+    "--sessions", type=click.IntRange(min=1), metavar="N", help="Transactions for each tuple. Default: 100."
+)
+@click.option(
+    "--repetitions", type=click.IntRange(min=1), metavar="N",
+    help="How often each tuple is measured. Default: 1.",
+)  # fmt: skip
+@click.option(
+    "--at", "levels", multiple=True, callback=_labels, metavar="VARIABLE=LEVEL",
+    help="A level that holds now: measure only its tuples; repeatable.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Print the order, and measure nothing.")
+@click.option(
+    "-o", "--output", "folder", metavar="CAMPAIGN", type=click.Path(file_okay=False, path_type=Path),
+    help="The campaign: new, or of this plan, which then continues.",
+)  # fmt: skip
+@over_options
+@_centaurus_options
+@debug_option
+def plan(
+    table: Path,
+    folder: Path | None,
+    levels: dict[str, str],
+    *,
+    dry_run: bool,
+    **chosen: object,
+) -> None:
+    """Measure all combinations of variables, in random order, into a campaign.
+
+    TABLE holds the variables and their levels: CSV, a column for each variable with its levels below its
+    name, or TOML (docs/measuring.md). A tuple is one combination; it becomes a session, whose labels are its
+    levels. protocol, vary, size, sessions, connection, timeout_s, over, tcp_profile and keys such as
+    link.cell.busy_percent are set by the program. Any other variable is yours: go there, and name its level
+    with --at.
+
+    Repetitions are blocks: each has every tuple once. The same command continues a plan that was ended,
+    however that was. --seed is that of the order and of the link's random numbers; its default is 1.
+    """
+    from dataclasses import replace
+
+    from multitracer.cli._plan import PlanRun, is_modelled
+    from multitracer.measure.variables import parse_product
+    from multitracer.scenario.library import small_text
+
+    link, options = Over.taken(chosen), _taken_options(chosen)
+    stated = chosen | {"over": link.over, "seed": link.seed, "tcp_profile": link.tcp_profile}
+    product = parse_product(small_text(table), path=str(table), more=stated)
+    server = None if chosen["server"] is None else str(chosen["server"])
+    replace(link, over="" if is_modelled(product) else None, seed=None).check(server)
+    planned = PlanRun(product, folder or Path(), link, levels, options)
+    if dry_run:
+        planned.show_order()
+        return
+    if folder is None:
+        raise click.UsageError("give -o CAMPAIGN, or --dry-run")
+    planned.check()
+    if failures := planned.measure():
+        raise InputError(f"{count(len(failures), 'tuple')} could not be measured, the first {failures[0]}")
 
 
 def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan:
@@ -223,8 +298,11 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
     return Plan(chosen["protocol"], server, (experiment,), chosen["timeout"], labels, over)
 
 
+def _taken_options(chosen: Document) -> Options:
+    return _options(**{name: chosen.pop(name) for name in ("key_file", "extensions", "baud")})
+
+
 def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:
-    from multitracer.errors import InputError
     from multitracer.measure.transports import Options
     from multitracer.protocols.centaurus import Extension
 

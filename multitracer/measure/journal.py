@@ -64,6 +64,11 @@ class Journal:
             self.close()
             raise
 
+    @property
+    def dropped(self) -> int:
+        """How many transactions were dropped."""
+        return sum(outcome != "ok" for outcome in self.outcomes.values())
+
     def close(self) -> None:
         """Close the file."""
         self._stream.close()

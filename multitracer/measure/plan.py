@@ -95,7 +95,7 @@ class Plan:
             _check(each.sessions > 0, "sessions", each.sessions)
         _check(self.count <= _MAX_TRANSACTIONS, "number of transactions", self.count)
         for name in self.label_names:
-            _check(_LABEL.fullmatch(name) is not None, "label", name)
+            _check(is_label(name), "label", name)
         for labels in (self.labels, *(each.labels for each in self.experiments)):
             for value in labels.values():
                 _check(value.isprintable() and len(value) <= _MOST_LABEL, "value of a label", value)
@@ -142,6 +142,11 @@ class Plan:
                     yield Transaction(
                         number, each.vary, size, repetition, request, reply, each.connection, labels
                     )
+
+
+def is_label(name: str) -> bool:
+    """Return whether a text can be the name of a label."""
+    return _LABEL.fullmatch(name) is not None
 
 
 def _check(holds: bool, what: str, value: object) -> None:

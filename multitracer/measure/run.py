@@ -107,8 +107,7 @@ def do_all(plan: Plan, journal: Journal, client: Client, *, progress: Progress) 
 
 def tell(journal: Journal, plan: Plan, progress: Progress) -> None:
     """Report how many transactions of a plan are done."""
-    dropped = sum(outcome != "ok" for outcome in journal.outcomes.values())
-    progress(len(journal.outcomes), dropped, plan.count)
+    progress(len(journal.outcomes), journal.dropped, plan.count)
 
 
 def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:

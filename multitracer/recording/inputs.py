@@ -138,7 +138,7 @@ def separate_inputs(paths: Sequence[str]) -> list[Inputs]:
     """
     rings: dict[tuple[str, str], list[str]] = {}
     for name in dict.fromkeys(name for path in paths for name in _expanded(path)):
-        rings.setdefault(_ring(name), []).append(name)
+        rings.setdefault(ring_of(name), []).append(name)
     return [find_inputs(*names) for names in rings.values()]
 
 
@@ -197,7 +197,7 @@ def _expanded(path: str) -> list[str]:
     return [path]
 
 
-def _ring(name: str) -> tuple[str, str]:
+def ring_of(name: str) -> tuple[str, str]:
     """Return what the files of one ring buffer have in common; for any other file its name."""
     folder, base = os.path.split(name)
     if match := _DUMPCAP_RING.fullmatch(base):

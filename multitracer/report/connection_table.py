@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.report.drawn import largest, origin_ns
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, fold
 from multitracer.tcp import Close
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, share, size
@@ -54,12 +54,12 @@ def connection_section(parts: Sequence[Part], figures: Sequence[Drawn], *, most:
         else ""
     )
     tool = [note, element("code", "multitracer analyze --csv"), " writes all of them with every number."]
-    return element(
-        "section",
-        element("h2", f"{count(total, 'TCP connection')}"),
+    return fold(
+        count(total, "TCP connection"),
         _filter() if len(picked) > 1 else None,
         element("div", _table(body, where=where), class_="scroll") if picked else None,
         element("p", tool, class_="muted") if total else None,
+        id="connections",
         class_="long",
     )
 
@@ -82,12 +82,14 @@ def _table(body: list[Markup], *, where: bool) -> Markup:
         element(
             "th",
             element("button", name, type="button", title=says or None),
+            scope="col",
             class_="number" if number else None,
         )
         for name, number, says in heads
     ]
     return element(
         "table",
+        element("caption", "Connections, the largest first", class_="unseen"),
         element("thead", element("tr", cells)),
         element("tbody", body),
         class_="sortable",

@@ -1,4 +1,4 @@
-"""How a report opens: the answer and what would help, the limits as a bar, then what happened."""
+"""What a report says below its first screen: what happened, and how the time was split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multitracer.report.incident_list import Axis, incident_list
 from multitracer.report.lanes import lanes
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM
 from multitracer.report.limits_bar import limits_bar, rows_of_group
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, fold
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
 
 
-def diagnosis_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup:
-    """Return the section.
+def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup | None:
+    """Return the list of incidents; None where nothing can be shown.
 
     Parameters
     ----------
@@ -32,19 +32,28 @@ def diagnosis_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, fig
     figure : bool
         Whether the first figure of the page shows the transfer, so that incidents can lead there.
     """
-    headline = diagnosis.headline
-    return element(
-        "section",
-        element("h2", "Why was it slow?"),
-        element("p", printable(headline.sentence), class_="lead"),
-        element("p", element("em", "What would help: "), f"{headline.help}.", class_="help"),
+    if diagnosis.limited.view is View.NOWHERE:
+        return None
+    many = len(diagnosis.incidents)
+    return fold(
+        "What happened",
+        incident_list(diagnosis, Axis(origin_ns, speed, figure)),
+        note=count(many, "incident") if many else "no known fault",
+        id="happened",
+        class_="diagnosis long",
+    )
+
+
+def limits_section(diagnosis: Diagnosis) -> Markup:
+    """Return how the time was split: of the work, of the transfer, and of the link's channel."""
+    return fold(
+        "What limited it, in detail",
         _work(diagnosis),
         _transfer(diagnosis),
         account_bar(diagnosis),
-        []
-        if diagnosis.limited.view is View.NOWHERE
-        else incident_list(diagnosis, Axis(origin_ns, speed, figure)),
-        class_="diagnosis",
+        note="every limit with its meaning and its certainty",
+        id="limits",
+        class_="diagnosis long",
     )
 
 

@@ -117,6 +117,7 @@ def _show(what: Incident | Finding, axis: Axis) -> list[Markup]:
     room_s = max((end_s - begin_s) * _AROUND, _LEAST_ROOM_S)
     button = element(
         "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
-        data_to=f"{end_s + room_s:.3f}", title=f"Show {_times(what, axis)} in the figure",
+        data_to=f"{end_s + room_s:.3f}", data_mark_from=f"{begin_s:.6f}",
+        data_mark_to=f"{end_s:.6f}", title=f"Show {_times(what, axis)} in the figure",
     )  # fmt: skip
     return [button]

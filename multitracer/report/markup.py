@@ -43,6 +43,25 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
     return Markup(f"{opening}{join(children)}</{tag}>")
 
 
+def fold(title: str, *children: Child, note: str = "", class_: str = "", **attributes: object) -> Markup:
+    """Return a section that opens when its title is pressed.
+
+    Parameters
+    ----------
+    title : str
+    children : str, Markup, iterable of them, or None
+    note : str
+        Beside the title: what the section holds, so that few have to open it.
+    class_ : str
+        Beside its own.
+    attributes
+        Of the section, as in `element`; with an ``id`` an address that ends with it opens the section.
+    """
+    more = element("span", note, class_="muted") if note else None
+    summary = element("summary", element("h2", title), more)
+    return element("details", summary, children, class_=f"fold {class_}".rstrip(), **attributes)
+
+
 def join(children: Iterable[Child]) -> Markup:
     """Return the children one after the other, text escaped."""
     return Markup("".join(_child(child) for child in children))

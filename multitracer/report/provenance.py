@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, fold
 from multitracer.words import count, duration, moment, printable, size
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
         ("Command", command),
         *_some("Note", recording.notes),
     ]
-    return element(
-        "section",
-        element("h2", "Where this comes from"),
+    return fold(
+        "Where this comes from",
         files,
         element("p", f"and {count(len(listed) - _FILES, 'more file')}") if len(listed) > _FILES else None,
         element("table", element("tbody", _rows(made)), class_="plain"),
+        note="files, clocks, program, command",
+        id="provenance",
         class_="long",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, fold
 from multitracer.report.sentence import NOTHING, goodput, sentence
 from multitracer.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, printable, rate, share, size
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _SAYS = {
     "good": "✓ Trust: good. Nothing important contradicts these numbers.",
-    "caution": "! Trust: caution. Read the numbers with this in mind:",
-    "poor": "✗ Trust: poor. The capture does not support firm conclusions:",
+    "caution": "! Trust: caution. Read the numbers with this in mind.",
+    "poor": "✗ Trust: poor. The capture does not support firm conclusions.",
 }
 _NOTES = 50
 
@@ -29,7 +29,7 @@ _FAST = (
 )
 
 
-def trust_section(recording: Recording) -> Markup:
+def trust_line(recording: Recording) -> Markup:
     """Return how far the captures can be trusted, with every reason."""
     trusts = [(part, part.analysis.trust) for part in recording.parts]
     several = len(trusts) > 1
@@ -38,12 +38,17 @@ def trust_section(recording: Recording) -> Markup:
         for part, trust in trusts
         for note in trust.notes
     ]
+    says = element("span", _SAYS[recording.trust])
+    class_ = f"trust {recording.trust}"
+    if not notes:
+        return element("p", says, class_=class_)
+    many = element("span", f" {count(len(notes), 'note')}", class_="muted")
     return element(
-        "section",
-        element("h2", _SAYS[recording.trust]),
-        element("ul", notes[:_NOTES], more(len(notes) - _NOTES)) if notes else None,
-        class_=f"trust {recording.trust}",
-        aria_label="How far the capture can be trusted",
+        "details",
+        element("summary", says, many),
+        element("ul", notes[:_NOTES], more(len(notes) - _NOTES)),
+        class_=class_,
+        open=recording.trust == "poor",
     )
 
 
@@ -56,15 +61,16 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
     """Return the summary: one sentence, the numbers behind it, how sure the clock is, and its speed."""
     if drawn is None:
         return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
-    which = f"This is connection {drawn.number} of {connections:,}; all of them are listed below the figure."
-    return element(
-        "section",
-        element("h2", "Summary"),
+    which = f"This is connection {drawn.number} of {connections:,}; the table below has all of them."
+    return fold(
+        "Summary",
         element("p", sentence(drawn), class_="lead"),
         element("dl", _facts(drawn), class_="facts") if drawn.direction["unique_bytes"] else None,
         element("p", _FAST.format(speed), class_="muted clock") if speed != 1 else None,
         element("p", f"Clock: {printable(clock)}.", class_="muted clock") if clock else None,
         element("p", which, class_="muted") if connections > 1 else None,
+        note="one connection in numbers",
+        id="summary",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,8 +20,8 @@ from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.recording.layers import Layers
 from multitracer.recording.phones import drives_beside
 from multitracer.report.connection_table import connection_section
-from multitracer.report.diagnosis_section import diagnosis_section
-from multitracer.report.drawn import choose, origin_ns
+from multitracer.report.diagnosis_section import happened_section, limits_section
+from multitracer.report.drawn import Drawn, choose, origin_ns
 from multitracer.report.drive.cells_section import cells_section, changes_section
 from multitracer.report.drive.drive_section import (
     drive_figure_documents,
@@ -32,9 +33,11 @@ from multitracer.report.drive.route_map import map_section
 from multitracer.report.drive.stretches_section import stretches_section
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
+from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.provenance import provenance_section
-from multitracer.report.sections import summary_section, trust_section
+from multitracer.report.screen.first_screen import Answer, first_screen
+from multitracer.report.sections import summary_section, trust_line
 from multitracer.report.sentence import NOTHING, sentence
 from multitracer.words import count, printable, size
 
@@ -48,7 +51,6 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
-    from multitracer.report.drawn import Drawn
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.report.markup import Markup
@@ -132,19 +134,22 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     road, first_ns = Road(surroundings, _on_its_clock(layers, diagnosis)), _first_ns(layers, surroundings)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
+    each_shown = (_panels(each, of, recording.speed, request) for each, of in zip(layers, drawn, strict=True))
+    shown = next(each_shown, None)
     sections = [
+        *_opening(recording, diagnosis, shown, surroundings, request),
         stretches_section(road, origin_ns=first_ns, speed=recording.speed),
-        *_opening(recording, first, diagnosis),
-        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
         _figures(drawn, several=len(parts) > 1),
-        None if route is None else map_section(route),
+        None if route is None else fold("Where it was", map_section(route), id="map"),
+        None if diagnosis is None else limits_section(diagnosis),
+        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
         *_of_phone(road, first_ns),
         connection_section(parts, drawn, most=MOST_ROWS),
     ]
     figures = [
-        _figure(shown, each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
-        for number, (shown, each, budget) in enumerate(
-            zip(layers, drawn, _budgets(len(drawn), _length(route)), strict=True)
+        _figure(each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
+        for number, (each, budget) in enumerate(
+            zip(filter(None, chain([shown], each_shown)), _budgets(len(drawn), _length(route)), strict=True)
         )
     ]
     return _Page(sections, figures, route)
@@ -165,7 +170,7 @@ def _of_logs(surroundings: Surroundings, request: Request) -> _Page:
     )
     sections = [
         stretches_section(road, origin_ns=first_ns, speed=1),
-        trust_section(recording) if recording.parts else None,
+        trust_line(recording) if recording.parts else None,
         drive_summary(surroundings),
         None if route is None else map_section(route),
         drive_figure_section(len(figures)) if figures else None,
@@ -217,13 +222,45 @@ def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
     if not drawn:
         return None
     titles = [_title(each, several=several) for each in drawn]
-    return figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
+    section = figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
+    return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
 
 
-def _opening(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | None) -> list[Markup | None]:
-    """Return why it was slow and how far that can be trusted; a doubt comes first."""
-    opening = [_diagnosis(recording, drawn, diagnosis), trust_section(recording)]
-    return opening if recording.trust == "good" else opening[::-1]
+class _Shown(NamedTuple):
+    """What a figure shows: a direction, its panels in link time, and the places worth a look."""
+
+    drawn: Drawn
+    panels: list[Panel]
+    places: list[Place]
+
+
+def _opening(
+    recording: Recording,
+    diagnosis: Diagnosis | None,
+    first: _Shown | None,
+    surroundings: Surroundings,
+    request: Request,
+) -> list[Markup | None]:
+    """Return the first screen and what happened; without a diagnosis how far the capture can be trusted."""
+    if diagnosis is None:
+        return [trust_line(recording)]
+    view = diagnosis.transfer.layers.view.sender
+    of = Drawn(view.part, view.connection, reverse=view.reverse)
+    is_drawn = first is not None and first.drawn == of
+    zero_ns = origin_ns(view.part)
+    return [
+        first_screen(
+            Answer(
+                diagnosis,
+                of,
+                first.panels if first is not None and is_drawn else [],
+                surroundings if is_drawn else None,
+                (request.from_ns, request.to_ns),
+            ),
+            trust=trust_line(recording),
+        ),
+        happened_section(diagnosis, origin_ns=zero_ns, speed=recording.speed, figure=is_drawn),
+    ]
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
@@ -241,15 +278,6 @@ def _first(diagnosis: Diagnosis | None, request: Request) -> int | None:
     if request.connection is not None or diagnosis is None:
         return request.connection
     return diagnosis.transfer.layers.view.sender.number
-
-
-def _diagnosis(recording: Recording, drawn: Drawn | None, diagnosis: Diagnosis | None) -> Markup | None:
-    """Return how the report opens."""
-    if drawn is None or diagnosis is None:
-        return None
-    view = diagnosis.transfer.layers.view.sender
-    shows = (view.part, view.connection, view.reverse) == (drawn.part, drawn.connection, drawn.reverse)
-    return diagnosis_section(diagnosis, origin_ns=origin_ns(view.part), speed=recording.speed, figure=shows)
 
 
 def summary(parts: Sequence[Part], connection: int | None = None) -> str:
@@ -289,17 +317,19 @@ def _of_packets(
     return cut(panels, begin, end), worth
 
 
-def _figure(
-    layers: Layers, drawn: Drawn, speed: float, request: Request, *, identity: str, budget_bytes: int
-) -> Document:
+def _panels(layers: Layers, drawn: Drawn, speed: float, request: Request) -> _Shown:
     begin, end = request.from_ns, request.to_ns
     if layers.has_more and layers.part is drawn.part:
-        panels, worth = stacked_panels(layers, View(begin, end)), stacked_places(layers)
-    else:  # at the receiver, too: what the sender knew is drawn on the sender's clock
-        panels, worth = _of_packets(drawn, begin, end, speed)
+        return _Shown(drawn, stacked_panels(layers, View(begin, end)), stacked_places(layers))
+    # at the receiver, too: what the sender knew is drawn on the sender's clock
+    return _Shown(drawn, *_of_packets(drawn, begin, end, speed))
+
+
+def _figure(shown: _Shown, speed: float, request: Request, *, identity: str, budget_bytes: int) -> Document:
+    drawn = shown.drawn
     figure = embed(
-        panels,
-        [place for place in worth if place.meets(begin, end)],
+        shown.panels,
+        [place for place in shown.places if place.meets(request.from_ns, request.to_ns)],
         identity=identity,
         origin_ns=origin_ns(drawn.part),
         budget_bytes=budget_bytes,

@@ -13,9 +13,12 @@ from multitracer.channel.shared.error_trace import ErrorTrace, parse_error_trace
 from multitracer.channel.switched.trace import MOST_POWER_BYTES, PowerTrace, parse_power_trace
 from multitracer.errors import InputError
 from multitracer.manifest import inside
+from multitracer.scenario.changed import changed_text
 from multitracer.scenario.toml import parse_scenario
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.scenario.model import Scenario
 
 SCENARIO = "scenario.toml"
@@ -43,8 +46,14 @@ def _is_scenario(name: str) -> bool:
     return name.endswith(_SUFFIX)
 
 
-def load_scenario(name: str) -> Scenario:
+def load_scenario(name: str, changes: Mapping[str, object] | None = None) -> Scenario:
     """Return a bundled scenario or link by name, or any other by the path of its TOML file.
+
+    Parameters
+    ----------
+    name : str
+    changes : mapping of str to object, optional
+        Other values, by key: `link.cell.busy_percent`.
 
     Raises
     ------
@@ -56,7 +65,7 @@ def load_scenario(name: str) -> Scenario:
     if name in bundled_names() or name in _LINKS:
         entry = files("multitracer.scenario") / "bundled" / f"{name}{_SUFFIX}"
         return parse_scenario(
-            entry.read_text("utf-8"),
+            _changed(entry.read_text("utf-8"), changes, name),
             name=name,
             path=name,
             read_trace=_no_trace,
@@ -69,7 +78,7 @@ def load_scenario(name: str) -> Scenario:
     path = Path(name)
     named = _TraceFiles(path)
     scenario = parse_scenario(
-        small_text(path),
+        _changed(small_text(path), changes, name),
         name=path.stem,
         path=name,
         read_trace=lambda relative: parse_error_trace(**named.text(relative)),
@@ -77,6 +86,10 @@ def load_scenario(name: str) -> Scenario:
         read_power=lambda relative: parse_power_trace(**named.text(relative, MOST_POWER_BYTES)),
     )
     return replace(scenario, traces=tuple(named.texts.items()))
+
+
+def _changed(text: str, changes: Mapping[str, object] | None, path: str) -> str:
+    return changed_text(text, changes, path=path) if changes else text
 
 
 class _TraceFiles:

@@ -38,12 +38,12 @@ def make_sessions(folder: Path, count: int) -> Path:
     return folder
 
 
-def rows_of(place: Path) -> dict[str, list[str]]:
+def rows_of(place: str | Path) -> dict[str, list[str]]:
     """Return every row of a campaign as text, each table sorted: two campaigns are equal if these are."""
     catalogue = Catalogue(place)
     return {name: sorted(map(repr, catalogue.dataset(name).to_table().to_pylist())) for name in TABLES}
 
 
-def count(place: Path, table: str = "sessions") -> int:
+def count(place: str | Path, table: str = "sessions") -> int:
     """Return how many rows a table has."""
     return Catalogue(place).dataset(table).count_rows()

@@ -76,6 +76,11 @@ def test_what_is_no_question_is_refused_by_the_engine(sql: str, place: Path, tmp
     assert part.read_bytes() == before
 
 
+def test_a_slow_answer_holds_no_progress_bar(place: Path) -> None:
+    setting = query(Catalogue(place), "SELECT current_setting('enable_progress_bar') AS shown")
+    assert setting["shown"].to_pylist() == [False]
+
+
 def test_a_wrong_question_is_one_line_with_the_engines_words(place: Path) -> None:
     done = call("campaign", "query", place, "SELEC 1", status=1)
     assert "syntax error" in done.stderr

@@ -59,6 +59,10 @@ class MarredTransfer(Transfer):
     """Which packets of the data's sender do, counted from its SYN, which is 1 ..."""
     is_served: bool = False
     """... and whether the link spends its time on them before."""
+    acks_bps: int = 0
+    """The rate of the way of the ACKs, if it has one of its own ..."""
+    acks_queue_packets: int = 10
+    """... and what waits there."""
     _tokens: float = field(default=15_000, init=False)
     _seen_ns: int = field(default=0, init=False)
     _count: int = field(default=0, init=False)
@@ -69,7 +73,7 @@ class MarredTransfer(Transfer):
         if is_dead and (host.name != "mobile") == self.no_acks:
             return True
         if host.name != "mobile":
-            return super().transmit(host, data)
+            return self._answer(host, data)
         if len(data) > self.largest_bytes or (self.policed_bps and not self._passes(len(data))):
             return True
         if self.longer_from_ns and self.now_ns >= self.longer_from_ns and self.path.delay_ns == ROAD.delay_ns:
@@ -87,6 +91,15 @@ class MarredTransfer(Transfer):
             self.at(self.now_ns + self.late_ns, lambda: self._late(host, data))
             return True
         return super().transmit(host, data)
+
+    def _answer(self, host: Host, data: bytes) -> bool:
+        if not self.acks_bps:
+            return super().transmit(host, data)
+        of_data = self.path
+        self.path = replace(of_data, rate_bps=self.acks_bps, queue_packets=self.acks_queue_packets)
+        is_sent = super().transmit(host, data)
+        self.path = of_data
+        return is_sent
 
     def _queue_others(self) -> None:
         """Let what others sent since the last packet of ours stand before this one."""
@@ -115,10 +128,11 @@ def diagnosed(
     size: int = 2_000_000,
     both: bool = True,
     host: str = "mobile",
+    timestamps: bool = True,
     **does: int | frozenset[int],
 ) -> Diagnosis:
     """Return the diagnosis of an upload over a path, from both ends' captures or one host's alone."""
-    profile = replace(MODERN, congestion="reno")
+    profile = replace(MODERN, congestion="reno", timestamps=timestamps)
     run = MarredTransfer(road, profile, size, 1, **does)  # type: ignore[arg-type]
     run.run()
     for name in ("mobile", "fixed"):

@@ -1,4 +1,4 @@
-"""How a report opens: the answer, what would help, the limits as a bar, and what leads into the figure."""
+"""Below the first screen: what happened, with what leads into the figure, and the limits as bars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multitracer.diagnosis.limits.group import Group, Stage
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
-from multitracer.report.diagnosis_section import diagnosis_section
+from multitracer.report.diagnosis_section import happened_section, limits_section
 from multitracer.report.lanes import lanes
 from multitracer.report.limit_words import RECEIVER_ONLY
 from multitracer.report.write import write_report
@@ -48,12 +48,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _shown(found: Diagnosis, *, origin_ns: int, speed: float) -> list[list[float]]:
-    section = str(diagnosis_section(found, origin_ns=origin_ns, speed=speed, figure=True))
+    section = str(happened_section(found, origin_ns=origin_ns, speed=speed, figure=True))
     return [[float(second) for second in pair] for pair in SHOWN.findall(section)]
 
 
 def _section(found: Diagnosis) -> str:
-    return str(diagnosis_section(found, origin_ns=0, speed=1, figure=False))
+    return f"{happened_section(found, origin_ns=0, speed=1, figure=False)}{limits_section(found)}"
 
 
 def test_a_moment_is_written_once(found: Diagnosis) -> None:
@@ -75,7 +75,8 @@ def test_the_report_opens_with_the_answer_then_what_would_help_then_the_limits(
 ) -> None:
     text = report.read_text("utf-8")
     words = ("Why was it slow?", headline(found)[:40], "What would help:", found.headline.help,
-             'class="limits"', 'class="account"', "link-reset</strong>", "<h2>Summary")  # fmt: skip
+             'class="tracks"', "link-reset</strong>", 'class="limits"', 'class="account"',
+             "<h2>Summary")  # fmt: skip
     places = [text.index(word) for word in words]
     assert places == sorted(places)
 

@@ -220,7 +220,7 @@ def test_a_hostile_report_runs_nothing_and_fetches_nothing(
 
 def numbers(browser: Browser) -> list[str]:
     return browser.evaluate(
-        "[...document.querySelectorAll('tr[data-figure]')].map((r) => r.cells[0].innerText)"
+        "[...document.querySelectorAll('tr[data-figure]')].map((r) => r.cells[0].textContent)"
     )
 
 

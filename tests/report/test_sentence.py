@@ -15,7 +15,7 @@ from multitracer.recording.recording import Recording
 from multitracer.report.drawn import choose
 from multitracer.report.figure_section import figure_section
 from multitracer.report.provenance import provenance_section
-from multitracer.report.sections import summary_section, trust_section
+from multitracer.report.sections import summary_section, trust_line
 from multitracer.report.sentence import NOTHING
 from multitracer.report.write import summary
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
@@ -175,5 +175,5 @@ def test_the_worst_verdict_of_several_captures_counts() -> None:
     whole = part(capture(transfer(50, 30)))
     one_sided = part(capture([s for s in transfer(50, 30) if s.side == 0]))
     inputs = Inputs("both", [])
-    assert 'class="trust good"' in trust_section(Recording(inputs, [whole]))
-    assert 'class="trust good"' not in trust_section(Recording(inputs, [whole, one_sided]))
+    assert 'class="trust good"' in trust_line(Recording(inputs, [whole]))
+    assert 'class="trust good"' not in trust_line(Recording(inputs, [whole, one_sided]))

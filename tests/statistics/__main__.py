@@ -1,6 +1,6 @@
-"""`python -m tests.statistics`: how often `dependence` finds what is planted, and what is not there.
+"""`python -m tests.statistics`: how often `dependence` and `compare` find what is planted, or not there.
 
-Prints a table for docs/analysis.md; some minutes. Returns 1 if a goal is missed.
+Prints the tables of docs/statistics.md and docs/compare.md; some minutes. Returns 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -8,18 +8,45 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tests.statistics import sides
 from tests.statistics.judge import CORRELATIONS, PLANTED, Judged, level, power
 
 _LEAST_POWER, _MOST_LEVEL = 0.95, 0.07
 """Of 200 seeds each, and of 1,000 pairs in all."""
+_LEAST_SHOWN = 0.90
+"""Of comparisons with a planted difference of 10 %."""
 
 
 def main() -> int:
-    """Judge, print, and say whether the goals are met."""
+    """Judge what was chosen, print, and say whether the goals are met."""
     parser = argparse.ArgumentParser(prog="python -m tests.statistics", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--permutations", type=int, default=199)
+    parser.add_argument("--splits", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=999)
+    parser.add_argument("--only", choices=("dependence", "compare"))
     options = parser.parse_args()
+    of_pairs = options.only == "compare" or _dependence(options)
+    of_sides = options.only == "dependence" or _compare(options.splits, options.draws)
+    return 0 if of_pairs and of_sides else 1
+
+
+def _compare(splits: int, draws: int) -> bool:
+    print("| sessions | splits | any claim | throughput alone |\n|---|---|---|---|")
+    met = True
+    for name, world in sides.WORLDS.items():
+        alarms = sides.false_alarms(world, splits, draws=draws)
+        claimed, alone = (each / alarms.splits for each in alarms[1:])
+        met &= max(claimed, alone) <= _MOST_LEVEL
+        print(f"| {name} | {alarms.splits} | {claimed:.1%} | {alone:.1%} |", flush=True)
+    for factor in (0.9, 1.1):
+        shown = sides.power(factor, splits, draws=draws)
+        met &= shown >= _LEAST_SHOWN
+        print(f"throughput x {factor}, 100 and 100 sessions: shown in {shown:.1%} of {splits}", flush=True)
+    return met
+
+
+def _dependence(options: argparse.Namespace) -> bool:
     seeds, permutations = range(options.seeds), options.permutations
     print("| series | baseline | pairs | with a value | significant |\n|---|---|---|---|---|")
     ours = [_level(each, seeds, permutations, "shift") for each in CORRELATIONS]
@@ -32,12 +59,11 @@ def main() -> int:
     ]
     pairs, wrong = (sum(getattr(each, name) for each in ours) for name in ("pairs", "significant"))
     print(f"\nindependent, shift: {wrong / pairs:.1%} of {pairs} pairs are significant at 5 %")
-    met = (
+    return (
         min(each.share for each in planted) >= _LEAST_POWER
         and wrong <= pairs * _MOST_LEVEL
         and not walks.significant
     )
-    return 0 if met else 1
 
 
 def _level(correlation: float, seeds: range, permutations: int, baseline: str) -> Judged:

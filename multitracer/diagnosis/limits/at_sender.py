@@ -151,6 +151,7 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
         payload=table["payload_bytes"][rows].astype(np.int64),
         marked=has(table["flags"][rows], Flag.ECE) & ~has(table["flags"][rows], Flag.SYN),
         row=rows,
+        lag_ns=stamp_lag_ns(table, transfer.acks)[rows],
     )
 
 

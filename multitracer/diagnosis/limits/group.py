@@ -108,13 +108,17 @@ class Group:
         parts = np.diff(places) / np.maximum(active, 1) * (active > 0)
         return places, np.concatenate([[0.0], np.cumsum(parts)])
 
+    def counted(self, times_ns: Array) -> Array:
+        """Return how much time a transfer has been counted for by each moment: float64, ns, shape (n,)."""
+        return np.asarray(np.interp(times_ns, *self._share))
+
     @cached_property
     def seconds(self) -> dict[tuple[Limit, Part], tuple[float, Confidence]]:
         """Wall time of each limit and part with the confidence of most of it, the largest first."""
         sums: dict[tuple[Limit, Part], Array] = {}
         for member in self.members:
             each = member.limited
-            passed = np.diff(np.interp(np.stack([member.begin, member.end]), *self._share), axis=0)[0]
+            passed = np.diff(self.counted(np.stack([member.begin, member.end])), axis=0)[0]
             speed = each.transfer.speed / NS_PER_S
             for limit, part, sure, own in zip(
                 each.cells.limit, each.cells.part, each.confidence, passed, strict=True

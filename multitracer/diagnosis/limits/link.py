@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
+from multitracer.diagnosis.limits.answer_queue import answers_queue
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.spans import Spans
@@ -37,6 +38,10 @@ _RATE_SEGMENTS = 8  # ... and at least these: an ACK may cover two or three segm
 _NEAR_RATE = 0.9  # part of the link's rate from which on data keep up with it (limits.md)
 _FULL_RATE = 0.9
 """Quantile of the delivery rates that is taken for the link's: above it lie bunches of ACKs. Not measured."""
+_BEST_RATE = 0.95
+"""Quantile of the delivery rates that is taken for the link's where nothing proves a queue of data."""
+_ENOUGH = 20
+"""Rates that a queue shows all the time; of fewer, over eight segments each, one may be a tenth off."""
 _STEADY_ROUNDS = 3  # so long must a queue have shown the link's rate. Not measured
 _STRETCHES = 32
 """In so many pieces the rate of a link is followed over a transfer."""
@@ -59,6 +64,21 @@ class Busy(NamedTuple):
     rate: Rates | None
 
 
+class Delivery(NamedTuple):
+    """What answers delivered in the round trip before each.
+
+    Attributes
+    ----------
+    time_ns, since_ns : ndarray of int64, shape (n,)
+        When the receiver gave the answer, half a round trip later, and begin of the time before it.
+    rate : ndarray of float64, shape (n,), bytes per ns
+    """
+
+    time_ns: Array
+    since_ns: Array
+    rate: Array
+
+
 class Rates(NamedTuple):
     """Delivery while the link was the limit, bytes of payload per second."""
 
@@ -72,7 +92,7 @@ def busy(seen: Observed) -> Busy:
     link, empty = _busy(seen), _empty_bucket(seen)
     if not empty.total_ns:
         return link
-    times, rate = _delivery(seen, seen.floor_ns)
+    times, _, rate = _delivery(seen, seen.floor_ns)
     spans = link.spans.union(empty)
     return Busy(spans, link.by_queue, empty, _rates(rate[spans.holds(times) & (rate > 0)]))
 
@@ -90,35 +110,68 @@ def _empty_bucket(seen: Observed) -> Spans:
 
 
 def _busy(seen: Observed) -> Busy:
-    times, rate = _delivery(seen, seen.floor_ns)
+    times, _, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
         steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
         return Busy(steady, Spans.none(), Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     paths = Paths.of(seen.delays, service_ns)
     queued = _queued(seen, paths, service_ns)
-    times, rate = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
-    proven = queued.holds(times) & (rate > 0)
+    delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
+    times, _, rate = delivery
+    if not seen.one_way and not seen.answers.lag_ns.any() and answers_queue(seen, queued):
+        return _beside_answers(seen, paths, queued, delivery)
+    floor_ns = seen.floor_ns + paths.above_first(times)
+    proven = _proven(queued, delivery, floor_ns)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
         return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
-    usual = _usual(times, rate, proven)
+    throughout = _proven_throughout(queued, delivery, floor_ns)
+    usual = _usual(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
+    usual = _usual(times, rate, proven) if usual is None else usual
     if usual is None:
         return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
-    fast = times[rate >= _NEAR_RATE * usual]
+    spans = _clipped(queued.union(_kept_up(seen, paths, delivery, usual)), seen)
+    return Busy(spans, queued, Spans.none(), _rates(rate[proven]))
+
+
+def _kept_up(seen: Observed, paths: Paths, delivery: Delivery, usual: Array) -> Spans:
+    """Return the stretches in which data were delivered about as fast as the link's usual rate."""
+    fast = delivery.time_ns[delivery.rate >= _NEAR_RATE * usual]
     floor = seen.floor_ns + paths.above_first(fast)
     end = fast - floor // 2
-    kept_up = Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end)
-    return Busy(_clipped(queued.union(kept_up), seen), queued, Spans.none(), _rates(rate[proven]))
+    return _clipped(Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end), seen)
+
+
+def _beside_answers(seen: Observed, paths: Paths, queued: Spans, delivery: Delivery) -> Busy:
+    """Return when data came at their best rate while answers queued, which hides whether data did."""
+    best = np.quantile(delivery.rate, _BEST_RATE) if len(delivery.rate) else 0.0
+    kept_up = _kept_up(seen, paths, delivery, np.full(len(delivery.rate), best))
+    spans = kept_up.without(kept_up.without(queued)).without(full_window(seen).spans)
+    served = spans.holds(delivery.time_ns) & (delivery.rate > 0)
+    return Busy(spans, Spans.none(), Spans.none(), _rates(delivery.rate[served]))
+
+
+def _proven(queued: Spans, delivery: Delivery, floor_ns: Array) -> Array:
+    """Return which deliveries show the rate of the link: it had a queue when the last bytes were served."""
+    return np.asarray(queued.holds(delivery.time_ns - floor_ns) & (delivery.rate > 0))
+
+
+def _proven_throughout(queued: Spans, delivery: Delivery, floor_ns: Array) -> Array:
+    """Return which deliveries were served by a link that had a queue all that time."""
+    first = queued.which(delivery.since_ns - floor_ns)
+    same = (first >= 0) & (first == queued.which(delivery.time_ns - floor_ns))
+    return np.asarray(same & (delivery.rate > 0))
 
 
 def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
     """Return the link's rate at each time, from the times when a queue proved it; None if it cannot be.
 
     No link delivers more than its rate. If data say so of a rate that changes, one for all times is tried:
-    the middle one, and the best, which is the link's own where others share it for a while.
+    the middle one, a high one, and the best, which is the link's own where others share it for a while.
     """
     changing = _followed(times, rate, proven)
-    steady = (np.full(len(times), each) for each in (np.median(rate[proven]), changing.max()))
+    candidates = (*np.quantile(rate[proven], [0.5, _FULL_RATE]), changing.max())
+    steady = (np.full(len(times), each) for each in candidates)
     for usual in (changing, *steady):
         if (rate > _MOST_ABOVE * usual).mean() <= _RARELY:
             return usual
@@ -128,7 +181,7 @@ def _usual(times: Array, rate: Array, proven: Array) -> Array | None:
 def _followed(times: Array, rate: Array, proven: Array) -> Array:
     """Return the rate that a queue proved at each time: the median of stretches."""
     known = rate[proven]
-    width = max(len(known) // _STRETCHES, 1)
+    width = min(max(len(known) // _STRETCHES, _RATE_SEGMENTS), len(known))
     whole = len(known) // width * width
     middle = np.median(known[:whole].reshape(-1, width), axis=1)
     return np.asarray(np.interp(times, times[proven][width // 2 : whole : width][: len(middle)], middle))
@@ -146,22 +199,26 @@ def _rates(rate: Array) -> Rates | None:
     return Rates(float(low), float(median), float(high))
 
 
-def _delivery(seen: Observed, floor_ns: Array | int) -> tuple[Array, Array]:
+def _delivery(seen: Observed, floor_ns: Array | int) -> Delivery:
     """Return at each answer that delivers the bytes per ns delivered in the round trip before it.
 
-    `floor_ns` is the shortest round trip, of the whole or at each answer.
+    `floor_ns` is the shortest round trip, of the whole or at each answer. A queue of answers spaces them by
+    its own rate; by the receiver's timestamps it does not.
     """
-    time, done = seen.answers.time_ns, seen.answers.delivered
+    time = np.maximum.accumulate(seen.answers.time_ns - seen.answers.lag_ns)
+    done = seen.answers.delivered
     new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0) if len(done) else np.empty(0, dtype=np.int64)
     width = np.maximum(np.broadcast_to(floor_ns, len(time)), _RATE_WINDOW_NS)[new]
     time, done = time[new], done[new]
     if len(new) < 2:
-        return time[:0], np.empty(0)
+        return Delivery(time[:0], time[:0], np.empty(0))
     fewer = np.searchsorted(done, done - _RATE_SEGMENTS * seen.mss_bytes, side="right") - 1
     before = np.minimum(np.searchsorted(time, time - width, side="right") - 1, fewer)
     known = (before >= 0) & (before < np.arange(len(time)))
-    gone = time[known] - time[before[known]]
-    return time[known], (done[known] - done[before[known]]) / np.maximum(gone, 1)
+    since = time[before[known]]
+    gone = time[known] - since
+    rate = (done[known] - done[before[known]]) / np.maximum(gone, 1)
+    return Delivery(time[known], since, rate)
 
 
 def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:

@@ -81,6 +81,8 @@ class Answers:
     marked : ndarray of bool, shape (n,)
         It says that a router marked a segment (ECE, RFC 3168).
     row : ndarray of int64, shape (n,)
+    lag_ns : ndarray of int64, shape (n,)
+        What its way took above the shortest, as its timestamps tell; 0 where they do not.
     """
 
     time_ns: Array
@@ -90,6 +92,7 @@ class Answers:
     payload: Array
     marked: Array
     row: Array
+    lag_ns: Array
 
     def __len__(self) -> int:
         return len(self.time_ns)

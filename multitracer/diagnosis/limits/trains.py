@@ -27,6 +27,8 @@ _FEWEST_SEGMENTS = 8  # over which a rate is taken, as in `link`
 _NEAR = 0.85  # part of the best rate from which on a round trip has no pause. Not measured
 _BEST = 0.9
 """Quantile of the rates over short windows that is the link's."""
+_BUNCHED = 2.5
+"""Neighbours that come so many times faster than short windows do are a radio's or a host's bunches."""
 _PIECE_NS = 2 * NS_PER_S
 """The link's rate is found anew so often, or every twenty round trips."""
 _PIECE_ROUNDS = 20  # enough rates for a quantile. Not measured
@@ -50,9 +52,24 @@ def steady_arrivals(seen: Observed) -> Spans:
     first = np.searchsorted(time, time - width)
     many = np.arange(1, len(time) + 1) - first
     is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
-    near = (whole >= _NEAR * _of_pieces(time, short, seen.floor_ns, _BEST)) & (whole > 0)
+    best = _best(time, size, short, seen.floor_ns)
+    near = (whole >= _NEAR * best) & (whole > 0)
     fast = np.flatnonzero(near & is_bulk & ~_grows(time, whole, width) & ~_waits(time, width, seen.floor_ns))
     return Spans.of(time[fast] - width, time[fast])
+
+
+def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
+    """Return the link's rate in the piece of time around each arrival, bytes per ns; infinite if unknown.
+
+    That of neighbours, as two segments that were sent together come apart by the time the link takes for one;
+    of short windows where a radio or a host hands neighbours over in bunches.
+    """
+    single = size / np.maximum(np.diff(time, prepend=time[:1]), 1)
+    single[:1] = 0.0
+    of_windows = _of_pieces(time, short, floor_ns, _BEST)
+    of_neighbours = _of_pieces(time, single, floor_ns, _BEST)
+    bunched = of_neighbours > _BUNCHED * of_windows
+    return np.where(bunched, of_windows, np.maximum(of_windows, of_neighbours))
 
 
 def _grows(time: Array, whole: Array, width: int) -> Array:

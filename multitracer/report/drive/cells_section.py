@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.figures.surroundings.cells import cell_name
-from multitracer.report.markup import Markup, element
+from multitracer.report.markup import Markup, element, fold
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, rate
@@ -55,11 +55,11 @@ def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
         return None
     rows = [_cell(row) for row in cells.take(np.arange(min(len(cells), _MOST))).rows()]
     more = [f"{len(cells) - _MOST:,} more in `export tables`."] if len(cells) > _MOST else []
-    return element(
-        "section",
-        element("h2", count(len(cells), "serving cell")),
+    return fold(
+        count(len(cells), "serving cell"),
         _table(_CELL_HEADS, rows, "The cells that served"),
         element("p", " ".join([*notes, *more]), class_="muted"),
+        id="cells",
         class_="long",
     )
 
@@ -72,11 +72,11 @@ def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup |
         _change(row, origin_ns, speed) for row in changes.take(np.arange(min(len(changes), _MOST))).rows()
     ]
     rest = f"The first {_MOST} are shown; `export tables` writes all." if len(changes) > _MOST else ""
-    return element(
-        "section",
-        element("h2", f"{count(len(changes), 'change')} of the serving cell"),
+    return fold(
+        f"{count(len(changes), 'change')} of the serving cell",
         _table(_CHANGE_HEADS, rows, "Changes of the serving cell"),
         element("p", rest, class_="muted") if rest else None,
+        id="changes",
         class_="long",
     )
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.tables import Document, Table
 
-_LIMIT_COLOURS = {
+LIMIT_COLOURS = {
     Limit.HANDSHAKE: "#8fc9ef",
     Limit.OUTAGE: "#1c2430",
     Limit.LINK: "#d04a00",
@@ -109,7 +109,7 @@ def _goodput(acked: Table) -> dict[str, Table]:
 def _limits(diagnosis: Diagnosis) -> Stretches:
     cells = diagnosis.limited.cells
     words = [limit.label for limit in Limit]
-    colours = [_LIMIT_COLOURS[limit] for limit in Limit]
+    colours = [LIMIT_COLOURS[limit] for limit in Limit]
     code = cells.limit.astype(np.int64)
     return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
 

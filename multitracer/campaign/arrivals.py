@@ -1,0 +1,147 @@
+"""Which sessions have come home whole: a folder is watched while cars copy their recordings into it.
+
+A session is complete when every file that its manifest lists has its size; a session whose manifest lists
+none, or that has files beside those listed, when nothing of it changed for a minute. A copy that has stopped
+half-way has still a temporary name, or lacks something of the manifest: it waits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.campaign.discovery import MOST_ENTRIES
+from multitracer.errors import FormatError, InputError
+from multitracer.manifest import MANIFEST, read_manifest
+from multitracer.words import count, printable, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.campaign.discovery import Candidate
+
+QUIET_S = 60.0
+"""Without change for so long, a session without a list of its files counts as complete (the issue's)."""
+_COPY = re.compile(
+    r"\..+\.[A-Za-z0-9]{6}|\.~tmp~|\.rsync-partial"  # rsync(1): by default, --delay-updates, --partial-dir
+    r"|\.syncthing\..+\.tmp"
+    r"|.+\.(part|partial|filepart|crdownload|tmp)"  # curl, rclone, WinSCP, browsers
+)
+"""Names that programs give to a file, or to its folder, while they copy it."""
+_PACKED = ("", ".gz", ".zst", ".xz", ".bz2")
+"""Endings under which a listed file may lie; the size of a packed one is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a look at a session sees."""
+
+    files: dict[str, tuple[int, int]]
+    """Name within the session -> bytes, and time of change; hidden files, too."""
+    listed: dict[str, int | None] = field(default_factory=dict)
+    """Name -> bytes by the manifest."""
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """Tells which sessions are complete; it does no I/O, and time is passed in."""
+
+    _since: dict[str, tuple[Look, float]] = field(default_factory=dict)
+    """Key of a session that waits -> the last look that saw a change, and when that was."""
+
+    def lack(self, key: str, look: Look, now_s: float) -> str | None:
+        """Return what a session lacks; None if it is complete.
+
+        Parameters
+        ----------
+        key : str
+            Of the session.
+        look : Look
+            How it is now.
+        now_s : float
+            By a clock that is never set, at the look.
+        """
+        lack = _of_listed(look) or self._of_others(key, look, now_s)
+        if lack is None:
+            self._since.pop(key, None)
+        return lack
+
+    def _of_others(self, key: str, look: Look, now_s: float) -> str | None:
+        if look.listed and not _others(look):
+            return None
+        before, since_s = self._since.get(key, (None, now_s))
+        if before != look:
+            self._since[key] = (look, now_s)
+            since_s = now_s
+        copies = [name for name in look.files if any(map(_COPY.fullmatch, name.split("/")))]
+        if copies and not look.listed:
+            return f"{printable(copies[0])} is the name of a copy that is not finished"
+        quiet_s = now_s - since_s
+        return None if quiet_s >= QUIET_S else f"changed within the last {QUIET_S:g} s"
+
+    def keep(self, keys: set[str]) -> None:
+        """Forget all sessions but these: the others are gone."""
+        self._since = {key: each for key, each in self._since.items() if key in keys}
+
+
+def _of_listed(look: Look) -> str | None:
+    lacking = []
+    for name, wanted in look.listed.items():
+        there = [each for ending in _PACKED if (each := look.files.get(name + ending)) is not None]
+        if not there:
+            lacking.append(f"{printable(name)} is missing")
+        elif name in look.files and wanted not in (None, there[0][0]):
+            lacking.append(f"{printable(name)} has {size(there[0][0])} of {size(wanted or 0)}")
+    more = f" and {count(len(lacking) - 1, 'file')} more" if len(lacking) > 1 else ""
+    return lacking[0] + more if lacking else None
+
+
+def _others(look: Look) -> bool:
+    """Return whether something that can be seen is not listed, or listed without a size."""
+    known = {name for name, wanted in look.listed.items() if wanted is not None} | {MANIFEST}
+    return any(name not in known and not name.rpartition("/")[2].startswith(".") for name in look.files)
+
+
+def look_at(candidate: Candidate) -> Look:
+    """Return how a session is now; without a list if its manifest cannot be read yet.
+
+    Raises
+    ------
+    InputError
+        If it has more files than can be looked at.
+    OSError
+        If it cannot be read, or goes meanwhile.
+    """
+    files: dict[str, tuple[int, int]] = {}
+    for path in candidate.paths:
+        for name, status in _files(path):
+            files[name] = (status.st_size, status.st_mtime_ns)
+            if len(files) > MOST_ENTRIES:
+                raise InputError(f"{candidate.path}: over {MOST_ENTRIES:,} files")
+    return Look(files, _listed(candidate.paths[0]))
+
+
+def _files(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    if not os.path.isdir(path):  # noqa: PTH112
+        yield path, os.stat(path)  # noqa: PTH116
+        return
+    for folder, _, names in os.walk(path, onerror=_raised):
+        for name in names:
+            whole = os.path.join(folder, name)  # noqa: PTH118
+            exists = os.path.exists(whole)  # noqa: PTH110  # no link to nothing
+            yield os.path.relpath(whole, path), os.stat(whole, follow_symlinks=exists)  # noqa: PTH116
+
+
+def _raised(error: OSError) -> None:
+    raise error
+
+
+def _listed(folder: str) -> dict[str, int | None]:
+    try:
+        manifest = read_manifest(Path(folder))
+    except FormatError:  # half of one: it is quiet before it is read
+        return {}
+    return {os.path.normpath(log.path): log.bytes for log in manifest.files} if manifest else {}

@@ -1,0 +1,208 @@
+"""What is compared, asked of the catalogue: sums by session, place and hour, and distributions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.comparison.sides import Quantity, Sides, Sums
+from multitracer.campaign.query import query
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from multitracer.campaign.comparison.inputs import Group
+    from multitracer.tables import Array, Numbers
+
+CELL_M = 200
+"""Side of a place: shadowing by buildings changes within tens of metres, so neighbours of a place are alike
+enough, and two drives of one road share most of theirs. Not measured."""
+_DEGREE_M = 111_195
+"""A degree of latitude on a sphere of 6,371 km."""
+_LEAST_SHARE = 0.01
+"""Limits and findings that are rarer on both sides together, or absent so rarely, are not compared: each one
+more would weaken what may be said of the others. Not measured."""
+_BINS = 100
+"""Of a distribution, in a factor of e: a value is known to 1 %."""
+
+THROUGHPUT, RTT, LOSS = "throughput", "RTT", "loss"
+GOODPUT, TRANSACTION = "goodput of transfers", "transaction time"
+LIMITED, FINDING = "limited by ", "finding "
+_WEIGHTS = {THROUGHPUT: 0.90, RTT: 0.03, LOSS: 0.03, GOODPUT: 0.01, TRANSACTION: 0.01}
+_REST = 0.02
+"""Of all limits and findings together. Throughput is what users notice, so its claim is the strongest; what
+it leaves passes on to the others once it is shown (Holm). Not measured, but the power is: docs/compare.md."""
+
+_PLACE = f"floor(lat_deg * {_DEGREE_M} / {CELL_M})"
+_SECONDS = f"""
+SELECT session,
+  coalesce(CAST(({_PLACE} + 1e5) * 1e6 + floor(
+    lon_deg * {_DEGREE_M} * cos(radians({_PLACE} * {CELL_M} / {_DEGREE_M})) / {CELL_M}) + 5e5 AS BIGINT), -1)
+    AS place,
+  CAST(epoch_us(CAST(time_ns AS TIMESTAMP WITH TIME ZONE)) // 3600000000 % 24 AS BIGINT) AS hour,
+  count(*) AS seconds,
+  count(throughput_bps) AS of_throughput, sum(throughput_bps / speed) AS throughput,
+  count(rtt_ns) AS of_rtt, sum(rtt_ns * speed) AS rtt,
+  sum(sent) AS of_loss, sum(lost) AS loss,
+  count(limited_by) AS of_limits,
+  {", ".join(f"count(*) FILTER (limited_by = '{each.label}') AS limit_{int(each)}" for each in Limit)}
+FROM seconds JOIN (SELECT session, coalesce(speed, 1) AS speed FROM sessions) USING (session)
+GROUP BY ALL ORDER BY ALL
+"""  # noqa: S608  # our own names
+_OF_SESSIONS = {
+    GOODPUT: "SELECT session, avg(goodput_bps / coalesce(speed, 1)) AS value FROM transfers "
+    "JOIN sessions USING (session) WHERE goodput_bps IS NOT NULL GROUP BY session ORDER BY session",
+    TRANSACTION: "SELECT session, avg(rtt_s) AS value FROM transactions WHERE outcome = 'ok' "
+    "AND NOT isnan(rtt_s) GROUP BY session ORDER BY session",
+}
+_FINDINGS = """
+SELECT session, kind FROM (SELECT DISTINCT session FROM transfers WHERE limits_total_s IS NOT NULL)
+LEFT JOIN findings USING (session) GROUP BY ALL ORDER BY ALL
+"""
+
+
+class _Part(NamedTuple):
+    """One side, summed."""
+
+    session: Numbers
+    place: Numbers
+    hour: Numbers
+    seconds: Array
+    sums: dict[str, Sums]
+
+
+def sums_of(groups: tuple[Group, Group]) -> tuple[Sides, list[Quantity]]:
+    """Return the sums of both sides, and what can be compared.
+
+    Raises
+    ------
+    InputError
+        If a part of a campaign is gone or damaged.
+    """
+    present = [_findings(group) for group in groups]
+    kinds = sorted({kind for each in present for held in each.values() for kind in held})
+    parts = [_part(group, of, kinds) for group, of in zip(groups, present, strict=True)]
+    first = len(groups[0].sessions)
+    side = np.arange(first + len(groups[1].sessions)) >= first
+    session = np.concatenate([parts[0].session, parts[1].session + first])
+    place, hour, seconds = (np.concatenate(pair) for pair in zip(*(each[1:4] for each in parts), strict=True))
+    sums = {
+        name: Sums(*(np.concatenate(pair) for pair in zip(*(each.sums[name] for each in parts), strict=True)))
+        for name in parts[0].sums
+    }
+    return Sides(side, session, place, hour, seconds, sums), quantities_of(sums)
+
+
+def quantities_of(sums: Mapping[str, Sums]) -> list[Quantity]:
+    """Return what is compared of sums by name: what users notice, limits and findings that are not rare."""
+    rest = [
+        name
+        for name, (weight, total) in sums.items()
+        if name not in _WEIGHTS and _LEAST_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _LEAST_SHARE
+    ]
+    first = [Quantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums]
+    return first + [Quantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
+
+
+def _part(group: Group, present: dict[str, set[str]], kinds: list[str]) -> _Part:
+    number = {session: place for place, session in enumerate(group.sessions)}
+    rows = _columns(query(group.catalogue, _SECONDS), number)
+    without = np.array(sorted(set(number.values()) - set(rows["session"].tolist())), dtype=np.int64)
+    rows = {name: np.concatenate([held, _without(name, len(without))]) for name, held in rows.items()}
+    rows["session"][len(rows["session"]) - len(without) :] = without
+    known = rows["of_limits"]
+    sums = {
+        name: Sums(rows[f"of_{column}"], rows[column])
+        for name, column in ((THROUGHPUT, "throughput"), (RTT, "rtt"), (LOSS, "loss"))
+    } | {LIMITED + each.label: Sums(known, rows[f"limit_{int(each)}"]) for each in Limit}
+    session, seconds = rows["session"].astype(np.int64), rows["seconds"]
+    share = seconds / np.bincount(session, seconds)[session]
+    values = {name: _values(group, sql, number) for name, sql in _OF_SESSIONS.items()}
+    for kind in kinds:
+        of = {number[each]: float(kind in held) for each, held in present.items() if each in number}
+        values[FINDING + kind] = of
+    for name, of in values.items():
+        value = np.array([of.get(each, np.nan) for each in range(len(number))])[session]
+        sums[name] = Sums(share * ~np.isnan(value), share * np.nan_to_num(value))
+    return _Part(session, rows["place"].astype(np.int64), rows["hour"].astype(np.int64), seconds, sums)
+
+
+def _without(name: str, count: int) -> Array:
+    """Return what the row of a session without seconds has in a column."""
+    return np.full(count, {"place": NA, "hour": NA, "seconds": 1}.get(name, 0), dtype=np.float64)
+
+
+def _columns(table: pa.Table, number: dict[str, int]) -> dict[str, Array]:
+    """Return the rows of a side's sessions as columns of float64; a missing sum is 0."""
+    session = np.array([number.get(each, NA) for each in table["session"].to_pylist()], dtype=np.float64)
+    kept = session != NA
+    columns = {"session": session[kept]}
+    for name in table.column_names[1:]:
+        held = table[name].cast("float64").fill_null(0).to_numpy()
+        columns[name] = np.asarray(held, dtype=np.float64)[kept]
+    return columns
+
+
+def _values(group: Group, sql: str, number: dict[str, int]) -> dict[int, float]:
+    table = query(group.catalogue, sql)
+    pairs = zip(table["session"].to_pylist(), table["value"].to_pylist(), strict=True)
+    return {number[session]: value for session, value in pairs if session in number}
+
+
+def _findings(group: Group) -> dict[str, set[str]]:
+    """Return which kinds of findings each session has of which a transfer was explained."""
+    held: dict[str, set[str]] = {}
+    for row in query(group.catalogue, _FINDINGS).to_pylist():
+        kinds = held.setdefault(row["session"], set())
+        if row["kind"] is not None:
+            kinds.add(row["kind"])
+    chosen = set(group.sessions)
+    return {session: kinds for session, kinds in held.items() if session in chosen}
+
+
+# --- distributions ---
+
+
+class Distribution(NamedTuple):
+    """The share of the time, each session weighing the same, in which a value was no greater.
+
+    Attributes
+    ----------
+    values, shares : ndarray of float64, shape (n_steps,)
+        Ascending; the last share is 1.
+    """
+
+    values: Array
+    shares: Array
+
+
+def distribution(group: Group, column: str) -> Distribution | None:
+    """Return the distribution of `throughput_bps` or `rtt_ns` over the seconds of a side; None without any.
+
+    Parameters
+    ----------
+    group : Group
+    column : str
+        Of the table `seconds`.
+    """
+    sql = (
+        f"SELECT session, CASE WHEN {column} > 0 THEN floor(ln({column}) * {_BINS}) END AS bin, "  # noqa: S608
+        f"count(*) AS seconds FROM seconds WHERE {column} IS NOT NULL GROUP BY ALL ORDER BY ALL"
+    )
+    table = query(group.catalogue, sql)
+    number = {session: place for place, session in enumerate(group.sessions)}
+    session = np.array([number.get(each, NA) for each in table["session"].to_pylist()], dtype=np.int64)
+    kept = session != NA
+    if not kept.any():
+        return None
+    middle = np.exp((table["bin"].cast("float64").to_numpy(zero_copy_only=False)[kept] + 0.5) / _BINS)
+    seconds = table["seconds"].cast("float64").to_numpy()[kept]
+    weight = seconds / np.bincount(session[kept], seconds)[session[kept]]
+    values, place = np.unique(np.nan_to_num(middle), return_inverse=True)
+    shares = np.cumsum(np.bincount(place, weight))
+    return Distribution(values, shares / shares[-1])

@@ -1,0 +1,274 @@
+"""Files behind a URL: the one place that talks to fsspec, with deadlines and sentences of our own.
+
+A client of a store (s3fs, gcsfs, …) takes keys, profile and endpoint from its own environment; none of them
+passes through here. `StoreError` says that a store does not answer as it should: no session is to blame.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from fsspec.asyn import AsyncFileSystem
+from fsspec.core import url_to_fs
+
+from multitracer.errors import InputError
+from multitracer.words import portable, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from multitracer.tables import Row
+
+Answer = TypeVar("Answer")
+
+DEADLINE_S = 20.0
+"""A request without an answer for so long has failed: who waits for a hung server knows it within 30 s, also
+on a busy machine: with 25 s it took 30.4 s there until the program had ended."""
+LISTING_S = 120.0
+"""A listing of a million objects takes a thousand requests, of some 0.1 s each. Not measured."""
+PIECE = 8 << 20
+"""Bytes that one request reads, so that a link of 4 Mbit/s meets the deadline."""
+_SLOWEST = 250_000
+"""Bytes a second: a slower link cannot write over 5 MB at once. Not measured."""
+_LONGEST = 200
+"""Characters of a store's own words that are shown."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LOCAL = re.compile(r"(file|local)://")
+_MARKS = ("ETag", "etag", "md5Hash", "content_hash")
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")
+
+
+class StoreError(InputError):
+    """A store that cannot be reached or does not answer: what asked it may be tried again later."""
+
+
+class RefusedError(InputError):
+    """A store that does not allow what is asked: of one object, or of all to this key."""
+
+
+class Item(NamedTuple):
+    """An object of a store."""
+
+    name: str
+    """Relative to what was listed, with slashes."""
+    size: int
+    mark: str
+    """Changes whenever the content does: the ETag, or else the time of change."""
+    changed_s: float | None
+    """Seconds since 1970; None if the store does not say."""
+
+
+def is_url(place: str) -> bool:
+    """Return whether this names a store, and not a path of this machine."""
+    return _URL.match(place) is not None and _LOCAL.match(place) is None
+
+
+def local_path(place: str) -> str:
+    """Return the path that `file://PATH` names; any other text is that path itself."""
+    return _LOCAL.sub("", place, count=1)
+
+
+class Remote:
+    """What lies below a URL.
+
+    Parameters
+    ----------
+    url : str
+        Of any protocol that fsspec knows: `s3://BUCKET/FOLDER`.
+    options : mapping, optional
+        For the client, as fsspec's `storage_options`.
+
+    Attributes
+    ----------
+    client : fsspec.AbstractFileSystem
+    name : str
+        The URL as text.
+    url : str
+        The URL as fsspec writes it, so that one place has one.
+
+    Raises
+    ------
+    InputError
+        If the URL holds a key or a password, or its protocol is not known.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:
+        _refuse_secrets(url)
+        self.name = portable(url).rstrip("/")
+        try:
+            self.client, root = url_to_fs(url, **{"use_listings_cache": False, **(options or {})})
+        except (ValueError, ImportError) as error:
+            raise InputError(
+                f"{self.name}: is of no kind that can be read here ({_reason(error)})"
+            ) from error
+        self._root = root.rstrip("/")
+        self.url: str = self.client.unstrip_protocol(self._root)
+        self._limits = isinstance(self.client, AsyncFileSystem)
+
+    def at(self, name: str) -> str:
+        """Return the client's path of a name; "" is the URL itself."""
+        return f"{self._root}/{name}" if name else self._root
+
+    def inside(self, folder: str) -> list[Item]:
+        """Return the objects directly in a folder, by name; none if there is no such folder."""
+        try:
+            entries = self._request(self.client.ls, self.at(folder), detail=True)
+        except FileNotFoundError:
+            return []
+        return self._items(self.at(folder), entries)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies below the URL."""
+        try:
+            return not self._request(self.client.ls, self._root, detail=False)
+        except FileNotFoundError:
+            return True
+
+    def below(self, limit_s: float = DEADLINE_S) -> list[Item]:
+        """Return all objects below the URL, by name; an object that the URL itself names has the name ""."""
+        try:
+            entries = self._request(self.client.find, self._root, detail=True, limit_s=limit_s)
+        except FileNotFoundError:
+            return []
+        if entries.keys() == {self._root}:
+            return [self.item()]
+        return self._items(self._root, entries.values())
+
+    def _items(self, folder: str, entries: Iterable[Row]) -> list[Item]:
+        items = []
+        for each in entries:
+            path = each["name"]
+            if each["type"] == "file" and (path == folder or path.startswith(f"{folder}/")):
+                items.append(_item(path[len(folder) + 1 :], each))
+        return sorted(items)
+
+    def item(self, name: str = "") -> Item:
+        """Return what is known of an object; FileNotFoundError if it is not there."""
+        return _item(name, self._request(self.client.info, self.at(name)))
+
+    def read(self, name: str, begin: int, end: int) -> bytes:
+        """Return bytes of an object, in requests of at most `PIECE`."""
+        pieces = [
+            self._request(self.client.cat_file, self.at(name), start=at, end=min(at + PIECE, end))
+            for at in range(begin, end, PIECE)
+        ]
+        return b"".join(pieces)
+
+    def fetch(self, item: Item, target: str) -> None:
+        """Write an object to a new file of this machine; it never gets longer than it was listed."""
+        with open(target, "xb") as stream:  # noqa: PTH123
+            for at in range(0, item.size, PIECE):
+                stream.write(self.read(item.name, at, min(at + PIECE, item.size)))
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write an object, whole or not at all."""
+        limit_s = max(DEADLINE_S, len(content) / _SLOWEST)
+        self._request(self.client.pipe_file, self.at(name), content, limit_s=limit_s)
+
+    def put_new(self, name: str, content: bytes) -> bool:
+        """Write an object if none has its name; return whether it is ours that lies there now."""
+        limit_s = max(DEADLINE_S, len(content) / _SLOWEST)
+        try:
+            self._request(self.client.pipe_file, self.at(name), content, mode="create", limit_s=limit_s)
+        except (
+            FileExistsError,
+            StoreError,
+            RefusedError,
+        ) as error:  # also if it was written and the answer was lost
+            if isinstance(error.__cause__, TimeoutError):
+                raise
+            with contextlib.suppress(FileNotFoundError):
+                return self.read(name, 0, self.item(name).size) == content
+            raise
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._request(self.client.rm_file, self.at(name))
+
+    # --- requests ---
+
+    def _request(
+        self,
+        call: Callable[..., Answer],
+        path: str,
+        *args: object,
+        limit_s: float = DEADLINE_S,
+        **named: object,
+    ) -> Answer:
+        """Return what the client answers; its own clients of networks take the deadline as `timeout`."""
+        limit = {"timeout": limit_s} if self._limits else {}
+        with self._sentences(limit_s):
+            return call(path, *args, **named, **limit)
+
+    @contextlib.contextmanager
+    def _sentences(self, limit_s: float = DEADLINE_S) -> Iterator[None]:
+        """Turn whatever a client raises into a sentence; that a file is or is not there stays what it is."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.name) from error
+        except FileExistsError:
+            raise
+        except TimeoutError as error:
+            raise StoreError(f"{self.name}: no answer for {limit_s:g} s; {_AGAIN}") from error
+        except Exception as error:  # clients of stores raise errors of many libraries
+            if type(error).__name__ in _NO_KEY:
+                raise RefusedError(f"{self.name}: no key for this store; {_KEYS}") from error
+            if isinstance(error, PermissionError) or _status(error) in _REFUSED:
+                sentence = f"{self.name}: the store refuses this ({_reason(error)}); {_KEYS}"
+                raise RefusedError(sentence) from error
+            raise StoreError(f"{self.name}: cannot be used ({_reason(error)}); {_AGAIN}") from error
+
+
+_AGAIN = "see whether its server runs, then start the same command again"
+_KEYS = "check the key or the profile in the environment (docs/campaigns.md, Buckets)"
+_REFUSED = range(400, 500)
+"""Status of HTTP: the request is to blame (RFC 9110, section 15.5), whatever code a server has for it."""
+_NO_KEY = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound")
+
+
+def _refuse_secrets(url: str) -> None:
+    scheme, _, rest = url.partition("://")
+    if "@" in rest.partition("/")[0] or "::" in url or (scheme.startswith("http") and "?" in rest):
+        raise InputError(
+            f"{portable(scheme)}://…: is no plain address; leave keys and options to the environment "
+            "(docs/campaigns.md, Buckets)"
+        )
+
+
+def _status(error: Exception) -> int | None:
+    """Return the status of HTTP that an error of boto stands for."""
+    response = getattr(error.__cause__, "response", None)
+    status = (
+        response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+    )
+    return status if isinstance(status, int) else None
+
+
+def _reason(error: Exception) -> str:
+    """Return the first words of a client's error on one line."""
+    words = printable(" ".join(str(error).split())) or type(error).__name__
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
+
+
+def _item(name: str, facts: Row) -> Item:
+    times = [facts[key] for key in _TIMES if facts.get(key) is not None]
+    marks = [facts[key] for key in _MARKS if facts.get(key)] + times
+    return Item(name, int(facts["size"] or 0), str(marks[0]) if marks else "", _seconds(*times[:1]))
+
+
+def _seconds(when: object = None) -> float | None:
+    if isinstance(when, str):
+        with contextlib.suppress(ValueError):
+            when = datetime.fromisoformat(when)
+    if isinstance(when, datetime):
+        return when.timestamp()
+    return float(when) if isinstance(when, int | float) else None

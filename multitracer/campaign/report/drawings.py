@@ -1,0 +1,143 @@
+"""Lines and bars of a page as inline SVG: no script, and the colours of the page's theme."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.report.markup import Markup, element
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Points = Sequence[tuple[float, float]]
+
+_WIDTH, _HEIGHT = 420, 240
+"""Units of the picture: at the width of a phone they are pixels, so that its text can be read there."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 72, 14, 12, 26
+_MOST_TICKS = 5
+_LOG_FROM = 20.0
+"""Ratio of the highest to the lowest value from which on an axis is logarithmic. Not measured."""
+_DECADES = 5.0
+"""Of a logarithmic axis, at most: what is smaller lies at its begin."""
+
+
+class Axis(NamedTuple):
+    """One axis of a picture."""
+
+    low: float
+    high: float
+    ticks: Sequence[float]
+    words: Callable[[float], str]
+    """How a value is written."""
+    is_log: bool = False
+
+    def share(self, value: float) -> float:
+        """Return where a value lies on the axis, 0 to 1."""
+        if self.is_log:
+            value, low, high = (math.log10(max(each, self.low)) for each in (value, self.low, self.high))
+        else:
+            low, high = self.low, self.high
+        return min(max((value - low) / (high - low or 1), 0.0), 1.0)
+
+
+def linear(low: float, high: float, words: Callable[[float], str]) -> Axis:
+    """Return a linear axis with a few round ticks."""
+    high = high if high > low else low + 1
+    raw = (high - low) / (_MOST_TICKS - 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(n * power for n in (1, 2, 5, 10) if n * power >= raw * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    ticks = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
+    return Axis(low, high, ticks, words)
+
+
+def fitting(values: Sequence[float], words: Callable[[float], str]) -> Axis:
+    """Return an axis for values from 0 up: logarithmic where they differ by a factor of twenty or more."""
+    high = max(values)
+    positive = [each for each in values if each > 0]
+    if not positive or high / min(positive) < _LOG_FROM:
+        return linear(0.0, high, words)
+    low = max(min(positive), high / 10**_DECADES)
+    decades = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
+    return Axis(low, high, [10.0**each for each in decades], words, is_log=True)
+
+
+def line(points: Points, across: Axis, up: Axis, *, says: str, dots: bool = False) -> Markup:
+    """Return points joined by a line.
+
+    Parameters
+    ----------
+    points : sequence of (float, float)
+        In order of the first number.
+    across, up : Axis
+    says : str
+        What the picture shows, for those who cannot see it.
+    dots : bool
+        Mark each point, too.
+    """
+    placed = [(_x(across, x), _y(up, y)) for x, y in points]
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
+    marks = [element("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r="2.5") for x, y in placed] if dots else None
+    return _picture(across, up, [element("path", d=path, class_="drawn"), element("g", marks)], says)
+
+
+def bars(points: Points, across: Axis, up: Axis, *, says: str) -> Markup:
+    """Return a bar from the foot of the picture for each point."""
+    wide = (_WIDTH - _LEFT - _RIGHT) / max(across.high - across.low, 1) * 0.8
+    base = _y(up, up.low)
+    rows = [
+        element(
+            "rect",
+            element("title", f"{across.words(x)}: {up.words(y)}"),
+            x=f"{_x(across, x) - wide / 2:.1f}",
+            y=f"{_y(up, y):.1f}",
+            width=f"{wide:.1f}",
+            height=f"{max(base - _y(up, y), 0.5):.1f}",
+        )
+        for x, y in points
+    ]
+    return _picture(across, up, rows, says)
+
+
+def _x(axis: Axis, value: float) -> float:
+    return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _y(axis: Axis, value: float) -> float:
+    return _HEIGHT - _BOTTOM - axis.share(value) * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _picture(across: Axis, up: Axis, drawn: list[Markup], says: str) -> Markup:
+    return element(
+        "svg",
+        element("title", says),
+        [_across(across, tick) for tick in _thinned(across)],
+        [_up(up, tick) for tick in up.ticks],
+        element("g", drawn, class_="data"),
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        role="img",
+        class_="drawing",
+    )
+
+
+def _thinned(axis: Axis) -> Sequence[float]:
+    """Return the ticks of the lower axis for which there is room."""
+    every = math.ceil(len(axis.ticks) / _MOST_TICKS)
+    return axis.ticks[::every] if every else axis.ticks
+
+
+def _across(axis: Axis, value: float) -> list[Markup]:
+    x = _x(axis, value)
+    line_up = element("path", d=f"M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}", class_="grid")
+    anchor = "end" if x > _WIDTH - 2 * _RIGHT else "middle"
+    text = element("text", axis.words(value), x=f"{x:.1f}", y=_HEIGHT - 8, text_anchor=anchor)
+    return [line_up, text]
+
+
+def _up(axis: Axis, value: float) -> list[Markup]:
+    y = _y(axis, value)
+    return [
+        element("path", d=f"M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}", class_="grid"),
+        element("text", axis.words(value), x=_LEFT - 6, y=f"{y + 4:.1f}", text_anchor="end"),
+    ]

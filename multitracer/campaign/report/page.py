@@ -1,0 +1,371 @@
+"""The sections of a campaign's page: numbers in, HTML out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from multitracer.campaign.report.drawings import bars, fitting, line, linear
+from multitracer.campaign.report.groups import MOST
+from multitracer.campaign.report.quality import PERCENTS, RADIO
+from multitracer.campaign.report.tables import GROUP_HEADS, bar, group_cells, number, seconds, table, text
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part
+from multitracer.diagnosis.limits.shares import Share
+from multitracer.figures.surroundings.cells import cell_name
+from multitracer.report.limit_words import says
+from multitracer.report.markup import Markup, element
+from multitracer.units import NS_PER_S
+from multitracer.words import count, duration, ends, moment, printable, rate, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.campaign.report.costs import Cost
+    from multitracer.campaign.report.groups import Grouped
+    from multitracer.campaign.report.judged import Bounds
+    from multitracer.campaign.report.quality import Quality, Reason
+    from multitracer.tables import Row
+
+_MEDIAN, _TENTH = 50, 10
+_TO_DAYS, _TO_SECONDS = len("2026-11-23"), len("2026-11-23 20:15:00")
+_DAY_S = 86_400
+_LIMITS = {limit.label: limit for limit in Limit}
+_NO_RATE = "no second has a throughput: record packets, or a phone's logger"
+_NO_RTT = "no second has a round trip: record packets at the sender"
+
+
+def meaning(limit: Limit) -> str:
+    """Return what a limit is, in words."""
+    return says(Share(limit, Part.NONE, 0, 0, 0, 0, Confidence.MEASURED))
+
+
+def lead(numbers: Quality, reasons: Sequence[Reason], hexagon: Row | None) -> str:
+    """Return the answer: how good it was, the main reason where it was not, and the worst place."""
+    if not numbers.judged:
+        return (
+            f"{count(numbers.sessions, 'session')}, and of none of their seconds it can be said whether "
+            "it was good: record packets, or the radio with a phone's logger."
+        )
+    good = share(numbers.judged - numbers.bad, numbers.judged)
+    good = f"Good for {good} of the {_span(numbers.judged)} that can be judged"
+    words = [
+        *([f"median throughput {rate(numbers.throughput_bps[_MEDIAN])}"] if numbers.throughput_bps else []),
+        *([f"round trips of {duration(numbers.rtt_ns[_MEDIAN])}"] if numbers.rtt_ns else []),
+    ]
+    sentences = [f"{good}: {', '.join(words)}." if words else f"{good}."]
+    if reasons:
+        first = reasons[0]
+        sentences.append(
+            f"Main reason for the rest: {_reason(first.name)}, {share(first.seconds, numbers.bad)} of the "
+            "bad time."
+        )
+    if hexagon is not None:
+        where = f"{hexagon['lat_deg']:.4f}, {hexagon['lon_deg']:.4f}"
+        sentences.append(
+            f"The worst place lies around {where}: bad for {_span(hexagon['bad'])} of "
+            f"{_span(hexagon['judged'])}."
+        )
+    return " ".join(sentences)
+
+
+def _reason(name: str | None) -> str:
+    if name == RADIO:
+        return "a weak or disturbed radio"
+    limit = _LIMITS.get(name or "", Limit.UNKNOWN)
+    return f"{limit.label} ({meaning(limit)})"
+
+
+def _span(seconds_: float) -> str:
+    return duration(seconds_ * NS_PER_S)
+
+
+def answer_section(numbers: Quality, sentence: str) -> Markup:
+    """Return the headline and the main numbers."""
+    failed = f"{count(numbers.failures, 'input')} could not be read" if numbers.failures else "none failed"
+    days = ends(moment(numbers.first)[:_TO_DAYS], moment(numbers.last)[:_TO_DAYS])
+    facts = [
+        ("Sessions", f"{numbers.sessions:,}", f"{days}; {failed}" if numbers.sessions else failed),
+        ("Recorded", _span(numbers.seconds), f"{_span(numbers.judged)} can be judged"),
+        ("Bad time", share(numbers.bad, numbers.judged), _span(numbers.bad) if numbers.judged else ""),
+    ]
+    if numbers.throughput_bps:
+        tenth = f"a tenth of the seconds has at most {rate(numbers.throughput_bps[_TENTH])}"
+        facts.append(("Median throughput", rate(numbers.throughput_bps[_MEDIAN]), tenth))
+    if numbers.rtt_ns:
+        tenth = f"a tenth of the seconds has at least {duration(numbers.rtt_ns[-1 - _TENTH])}"
+        facts.append(("Median RTT", duration(numbers.rtt_ns[_MEDIAN]), tenth))
+    if numbers.sent:
+        facts.append(("Lost segments", share(numbers.lost or 0, numbers.sent), f"of {numbers.sent:,}"))
+    return element(
+        "section",
+        element("p", sentence, class_="lead"),
+        element(
+            "dl",
+            [
+                element("div", element("dt", name), element("dd", value, element("small", more)))
+                for name, value, more in facts
+            ],
+            class_="facts",
+        ),
+    )
+
+
+def quality_section(numbers: Quality) -> Markup:
+    """Return how good it is: the two distributions."""
+    return element(
+        "section",
+        element("h2", "How good is it?"),
+        element(
+            "div",
+            _distribution("Throughput of a second", numbers.throughput_bps, rate, _NO_RATE),
+            _distribution("Median RTT of a second", numbers.rtt_ns, duration, _NO_RTT),
+            class_="drawings",
+        ),
+    )
+
+
+def _distribution(title: str, at: Sequence[float], words: Callable[[float], str], nothing: str) -> Markup:
+    if not at:
+        return element("figure", element("figcaption", title), element("p", f"Not known: {nothing}."))
+    middle = ", ".join(f"{percent} % have at most {words(at[percent])}" for percent in (5, 50, 95))
+    up = linear(0, 100, lambda percent: f"{percent:g} %")
+    drawn = line(list(zip(at, PERCENTS, strict=True)), fitting(at, words), up, says=f"{title}: {middle}")
+    return element("figure", element("figcaption", title), drawn, element("p", f"Of the seconds, {middle}."))
+
+
+# --- why ---
+
+
+def costs_section(limits: Sequence[Cost], findings: Sequence[Row]) -> Markup:
+    """Return why it was slow: limits and findings, by the time that they cost."""
+    return element(
+        "section",
+        element("h2", "Why?"),
+        element("h3", "What limited the transfers"),
+        _limits(limits),
+        element("h3", "Findings, by the time that they cost"),
+        _findings(findings),
+        class_="long",
+    )
+
+
+def _limits(limits: Sequence[Cost]) -> Markup:
+    if not limits:
+        return element("p", "Nothing can be said: no transfer is explained; that needs captured packets.")
+    heads = (("Limit", False), ("Share", True), ("Time", True), ("Longest in", True), ("Meaning", False))
+    rows = [
+        [
+            text(each.limit.label),
+            bar(each.share, 1),
+            seconds(each.seconds),
+            number(each.sessions, lambda n: count(int(n), "session")),
+            text(meaning(each.limit), wrap=True),
+        ]
+        for each in limits
+    ]
+    return table("Limits by time", heads, rows)
+
+
+def _findings(findings: Sequence[Row]) -> Markup:
+    if not findings:
+        return element("p", "None: no transfer shows a fault that has a name, or none is explained.")
+    heads = (
+        ("Finding", False), ("Cost", True), ("Sessions", True), ("Times", True), ("The costliest one", False),
+    )  # fmt: skip
+    rows = [
+        [
+            text(printable(row["kind"])),
+            seconds(row["cost_s"]),
+            number(row["sessions"], lambda n: f"{n:,}"),
+            number(row["rows"], lambda n: f"{n:,}"),
+            text(
+                printable(row["worst"]["sentence"] or ""),
+                element("em", f" {_session(row['worst'])}"),
+                wrap=True,
+            ),
+        ]
+        for row in findings
+    ]
+    return table("Findings by cost", heads, rows)
+
+
+def _session(row: Row) -> str:
+    return printable(row["name"] or row["session"])
+
+
+# --- which ---
+
+
+def groups_section(cells: Sequence[Row], hours: Sequence[Row], groups: Sequence[Grouped]) -> Markup:
+    """Return which cells, hours, devices and labels are bad."""
+    return element(
+        "section",
+        element("h2", "Which cells, hours and devices?"),
+        element("h3", "Cells, those with most bad time first"),
+        _cells(cells),
+        element("h3", "Hours of the day, UTC"),
+        _hours(hours),
+        *(_group(each) for each in groups),
+        None if groups else element("p", "All sessions have one technology, the same hosts and labels."),
+        class_="long",
+    )
+
+
+def _cells(cells: Sequence[Row]) -> Markup:
+    if not cells:
+        return element("p", "Nothing can be said: no session has a log of the radio.")
+    heads = (("Cell", False), *GROUP_HEADS, ("Level", True))
+    rows = [
+        [text(_cell(row)), *group_cells(row), number(row["level_dbm"], lambda dbm: f"{dbm:.0f} dBm")]
+        for row in cells
+    ]
+    return element("div", table("Cells", heads, rows, filter_id="cells"), _more(cells))
+
+
+def _cell(row: Row) -> str:
+    names = {"rat": row["rat"] or "", "plmn": row["plmn"] or ""}
+    return printable(cell_name({**row, **names}))
+
+
+def _more(rows: Sequence[Row]) -> Markup | None:
+    words = f"The first {MOST} are shown; `campaign query` gives all."
+    return element("p", words, class_="muted") if len(rows) == MOST else None
+
+
+def _hours(hours: Sequence[Row]) -> Markup:
+    judged = [row for row in hours if row["judged"]]
+    if not judged:
+        return element("p", "Nothing can be said: no second can be judged.")
+    points = [(row["name"], 100 * row["bad"] / row["judged"]) for row in judged]
+    worst = max(points, key=lambda point: point[1])
+    words = f"Bad time by hour of the day: most at {worst[0]} h, {worst[1]:.1f} %"
+    across = linear(0, 23, lambda hour: f"{hour:g} h")._replace(low=-0.6, high=23.6)
+    up = linear(0, max(worst[1], 1), lambda percent: f"{percent:g} %")
+    rows = [[number(row["name"], lambda hour: f"{hour} h"), *group_cells(row)] for row in hours]
+    listed = element(
+        "details",
+        element("summary", "As a table"),
+        table("Hours of the day, UTC", (("Hour", True), *GROUP_HEADS), rows),
+    )
+    drawn = element("figure", bars(points, across, up, says=words), element("p", f"{words}."))
+    return element("div", element("div", drawn, class_="drawings"), listed)
+
+
+def _group(group: Grouped) -> Markup:
+    title = printable(group.title)
+    rows = [[text(printable(row["name"])), *group_cells(row)] for row in group.rows]
+    heads = ((title, False), *GROUP_HEADS)
+    return element("div", element("h3", title), table(title, heads, rows), _more(group.rows))
+
+
+# --- when ---
+
+
+def days_section(days: Sequence[Row]) -> Markup:
+    """Return the trend over days."""
+    return element("section", element("h2", "Trend over days"), _trend(days))
+
+
+def _trend(days: Sequence[Row]) -> Markup:
+    if len(days) < 2:
+        why = "its seconds are all of one day" if days else "it holds no whole second"
+        return element("p", f"There is none: {why}.")
+    shares = [(row["day"], 100 * row["bad"] / row["judged"]) for row in days if row["judged"]]
+    series = (
+        ("Bad time", shares, lambda percent: f"{percent:.3g} %"),
+        ("Median throughput", [(row["day"], row["throughput_bps"]) for row in days], rate),
+        ("Median RTT", [(row["day"], row["rtt_ns"]) for row in days], duration),
+    )
+    drawn = [_line(title, [p for p in points if p[1] is not None], words) for title, points, words in series]
+    heads = (("Day", False), *GROUP_HEADS)
+    rows = [[text(_day(row["day"])), *group_cells({"loss": None, **row})] for row in days]
+    listed = element("details", element("summary", "As a table"), table("Days of UTC", heads, rows))
+    return element("div", element("div", drawn, class_="drawings"), listed)
+
+
+def _line(title: str, points: list[tuple[float, float]], words: Callable[[float], str]) -> Markup | None:
+    if len(points) < 2:
+        return None
+    (first, low), (last, high) = points[0], points[-1]
+    says_ = f"{title}: {words(low)} on {_day(first)}, {words(high)} on {_day(last)}"
+    step = max(1, -(-(last - first) // 3))
+    across = linear(first, last, _short_day)._replace(
+        ticks=[int(first + n * step) for n in range(4) if first + n * step <= last]
+    )
+    up = linear(0, max(value for _, value in points), words)
+    drawn = line(points, across, up, says=says_, dots=len(points) <= 60)
+    return element("figure", element("figcaption", title), drawn, element("p", f"{says_}."))
+
+
+def _day(day: float) -> str:
+    return datetime.fromtimestamp(day * _DAY_S, UTC).strftime("%Y-%m-%d")
+
+
+def _short_day(day: float) -> str:
+    return datetime.fromtimestamp(day * _DAY_S, UTC).strftime("%d %b")
+
+
+# --- which stretches ---
+
+
+def stretches_section(rows: Sequence[Row], links: Sequence[Markup]) -> Markup:
+    """Return the worst stretches; `links` lead to the report of each, or say how it is made."""
+    title = "The worst stretches" if rows else "Where was it worst?"
+    heads = (
+        ("", True), ("Cost", True), ("Length", True), ("When", False), ("Session", False), ("Report", False),
+        ("Throughput", True), ("Limit", False), ("Cell", False), ("Level", True), ("Place", False),
+    )  # fmt: skip
+    cells = [
+        [
+            number(place, lambda n: f"{n}"),
+            seconds(row["lost_s"]),
+            seconds((row["end_ns"] - row["begin_ns"]) / NS_PER_S),
+            text(f"{moment(row['begin_ns'])[:_TO_SECONDS]} UTC"),
+            text(_session(row)),
+            element("td", link),
+            number(row["throughput_bps"], rate),
+            text(printable(row["limited_by"] or ("" if row["lost_s"] is not None else "radio"))),
+            text(_cell(row["cell"]) if any(row["cell"].values()) else ""),
+            number(row["level_dbm"], lambda dbm: f"{dbm:.0f} dBm"),
+            text("" if row["lat_deg"] is None else f"{row['lat_deg']:.5f}, {row['lon_deg']:.5f}"),
+        ]
+        for place, (row, link) in enumerate(zip(rows, links, strict=True), 1)
+    ]
+    how = (
+        "Cost is the time that the typical rate would have saved; a stretch without it is bad by its radio "
+        "alone."
+    )
+    shown = table("The worst stretches, by cost", heads, cells, filter_id="stretches") if rows else None
+    nothing = None if rows else element("p", "Nowhere: no two bad seconds follow each other.")
+    return element(
+        "section", element("h2", title), shown, nothing, element("p", how, class_="muted") if rows else None,
+        class_="long",
+    )  # fmt: skip
+
+
+def method_section(numbers: Quality, bounds: Bounds, facts: Sequence[tuple[str, str]]) -> Markup:
+    """Return how the seconds were judged, and what the page was made of."""
+    by_radio, not_judged = numbers.judged - numbers.by_rate, numbers.seconds - numbers.judged
+    first = (
+        f"Of {count(numbers.seconds, 'second')}, {numbers.by_rate:,} are judged by their rate while data "
+        f"were wanted, {by_radio:,} by the radio alone, {not_judged:,} not at all."
+    )
+    words = [first]
+    if numbers.by_rate:
+        words.append(
+            "The typical rate is the upper quartile of all seconds in which data were wanted, "
+            f"{rate(bounds.typical_bps)}; below a fifth of it, {rate(bounds.poor_bps)}, a second is bad, in "
+            "an outage below a half."
+        )
+    if numbers.speeds:
+        words.append(
+            f"The link of {count(numbers.speeds, 'session')} ran faster or slower than real time: limits and "
+            "findings are in its time, all else is as recorded."
+        )
+    rows = [element("tr", element("th", name), element("td", printable(value))) for name, value in facts]
+    return element(
+        "section",
+        element("h2", "How it was counted"),
+        element("p", " ".join(words)),
+        element("table", element("tbody", rows), class_="plain"),
+    )

@@ -1,0 +1,201 @@
+"""Where a campaign was bad: its seconds in hexagons, and in squares of 50 m by heading, over all drives.
+
+Places are metres on the sinusoidal projection around the middle meridian of the campaign: each area is true
+everywhere, so a cell of 50 m is one wherever it lies (Snyder, "Map Projections: A Working Manual", 1987, 30).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.mobility.sphere import EARTH_M
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from multitracer.campaign.report.judged import Engine
+    from multitracer.tables import Array, Row
+
+SQUARE_M = 50.0
+"""Of the squares: the way of four seconds at 45 km/h."""
+SECTORS = 8
+"""Headings that are told apart: north is 0, north-east 1; a street has two."""
+MOST_HEXAGONS = 3_000
+"""A hexagon on a screen of 1,280 pixels is then some twenty pixels wide. Not measured."""
+MOST_SQUARES = 40_000
+"""Squares by heading in a page, those with most seconds: some 3 MB."""
+_WIDTHS_M = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
+"""Of the hexagons, between two opposite sides: the smallest one of which there are not too many."""
+_MIDDLE = (
+    "SELECT degrees(atan2(avg(sin(radians(lon_deg))), avg(cos(radians(lon_deg))))) AS lon_deg "
+    "FROM seconds WHERE lat_deg IS NOT NULL AND lon_deg IS NOT NULL"
+)
+_NUMBERS = """count(*) AS seconds, count(DISTINCT session) AS sessions,
+    count(bad) AS judged, count(*) FILTER (bad) AS bad,
+    avg(throughput_bps) AS throughput_bps, median(rtt_ns) AS rtt_ns,
+    CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss,
+    avg(rsrp_dbm) AS rsrp_dbm, avg(rscp_dbm) AS rscp_dbm, avg(rssi_dbm) AS rssi_dbm, avg(rsrq_db) AS rsrq_db,
+    avg(sinr_db) AS sinr_db, mode(limited_by) AS limited_by"""
+"""Of a cell of the map: means of seconds, but the median of round trips, whose mean a few decide."""
+
+
+class Plane(NamedTuple):
+    """The sinusoidal projection around a meridian."""
+
+    lon_deg: float
+
+    @property
+    def metres(self) -> tuple[str, str]:
+        """SQL for metres east and north of its origin on the equator."""
+        turned = f"((lon_deg - ({self.lon_deg!r}) + 540) % 360 - 180)"
+        return f"radians({turned}) * cos(radians(lat_deg)) * {EARTH_M}", f"radians(lat_deg) * {EARTH_M}"
+
+    def degrees(self, east: float, north: float) -> tuple[float, float]:
+        """Return the latitude and longitude of a point."""
+        lat = north / EARTH_M
+        lon = self.lon_deg + math.degrees(east / (EARTH_M * max(math.cos(lat), 1e-9)))
+        return math.degrees(lat), (lon + 540) % 360 - 180
+
+
+@dataclass(frozen=True)
+class Places:
+    """The map of a campaign.
+
+    Attributes
+    ----------
+    plane : Plane
+    width_m : float
+        Of the hexagons, between two opposite sides.
+    hexagons : pyarrow.Table
+        A row each, those with most bad seconds first: `q` and `r` (their axial coordinates), `x` and `y`
+        (their middle, metres), `seconds`, `sessions`, `judged`, `bad`, `throughput_bps`, `rtt_ns`, `loss`,
+        the levels of the radio, and `limited_by`; null is not known.
+    squares : pyarrow.Table
+        The same of squares of SQUARE_M by heading: `q` and `r` count squares, and `sector` is the heading, in
+        eighths of a turn from north, null while it stood. Those with most seconds.
+    all_squares : int
+        Their number before the rest was left out.
+    """
+
+    plane: Plane
+    width_m: float
+    hexagons: pa.Table
+    squares: pa.Table
+    all_squares: int
+
+
+def places(engine: Engine) -> Places | None:
+    """Return the map; None of a campaign without positions."""
+    lon_deg = engine.row(_MIDDLE)["lon_deg"]
+    if lon_deg is None:
+        return None
+    plane = Plane(lon_deg)
+    width_m = _width(engine, plane)
+    squares = _squares(engine, plane)
+    return Places(plane, width_m, _hexagons(engine, plane, width_m), *squares)
+
+
+def _located(engine: Engine, plane: Plane) -> str:
+    east, north = plane.metres
+    return (
+        f"(SELECT *, {east} AS east, {north} AS north FROM {engine.judged} "
+        "WHERE lat_deg IS NOT NULL AND lon_deg IS NOT NULL)"
+    )
+
+
+# --- hexagons ---
+
+
+def axial(east: Array, north: Array, width_m: float) -> tuple[Array, Array]:
+    """Return the hexagons of points, a corner to the north, as axial coordinates q (east) and r (north-east).
+
+    Parameters
+    ----------
+    east, north : ndarray of float64, m, shape (n,)
+    width_m : float
+        Between two opposite sides.
+    """
+    q, r = east / width_m - north / (width_m * math.sqrt(3)), north * 2 / (width_m * math.sqrt(3))
+    s = -q - r
+    rounded = [np.rint(each) for each in (q, r, s)]
+    off = [abs(whole - each) for whole, each in zip(rounded, (q, r, s), strict=True)]
+    q_is_worst = (off[0] > off[1]) & (off[0] > off[2])
+    r_is_worst = ~q_is_worst & (off[1] > off[2])
+    return (
+        np.where(q_is_worst, -rounded[1] - rounded[2], rounded[0]).astype(np.int64),
+        np.where(r_is_worst, -rounded[0] - rounded[2], rounded[1]).astype(np.int64),
+    )
+
+
+def _axial_sql(source: str, width_m: float) -> str:
+    """Return a source with the columns `q` and `r` of `axial`."""
+    root = repr(width_m * math.sqrt(3))
+    return f"""(
+        SELECT * EXCLUDE (fq, fr, iq, ir, js, q_off, r_off, s_off),
+            (CASE WHEN q_off > r_off AND q_off > s_off THEN -ir - js ELSE iq END)::BIGINT AS q,
+            (CASE WHEN (q_off <= r_off OR q_off <= s_off) AND r_off > s_off THEN -iq - js ELSE ir END)::BIGINT
+                AS r
+        FROM (SELECT *, round(fq) AS iq, round(fr) AS ir, round(-fq - fr) AS js,
+                  abs(round(fq) - fq) AS q_off, abs(round(fr) - fr) AS r_off,
+                  abs(round(-fq - fr) + fq + fr) AS s_off
+              FROM (SELECT *, east / {width_m!r} - north / {root} AS fq, north * 2 / {root} AS fr
+                    FROM {source}))
+    )"""
+
+
+def _width(engine: Engine, plane: Plane) -> float:
+    """Return the smallest width of which there are not too many hexagons."""
+    points = engine.table(
+        f"SELECT (floor(east / {SQUARE_M}) + 0.5) * {SQUARE_M} AS east, "
+        f"(floor(north / {SQUARE_M}) + 0.5) * {SQUARE_M} AS north FROM {_located(engine, plane)} "
+        "GROUP BY ALL"
+    )
+    east, north = (points[name].to_numpy() for name in ("east", "north"))
+    for width in _WIDTHS_M:
+        q, r = axial(east, north, width)
+        if len(np.unique(q * (1 << 32) + r)) <= MOST_HEXAGONS:
+            return float(width)
+    return float(_WIDTHS_M[-1])
+
+
+def _hexagons(engine: Engine, plane: Plane, width_m: float) -> pa.Table:
+    source = _axial_sql(_located(engine, plane), width_m)
+    return engine.table(
+        f"SELECT q, r, (q + r / 2) * {width_m!r}::DOUBLE AS x, "
+        f"r * {width_m * math.sqrt(3) / 2!r}::DOUBLE AS y, {_NUMBERS} "
+        f"FROM {source} GROUP BY q, r ORDER BY bad DESC, seconds DESC, q, r"
+    )
+
+
+# --- squares by heading ---
+
+
+def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
+    """Return the squares with most seconds, and how many there are; only these are counted in full."""
+    turn = 360 / SECTORS
+    source = (
+        f"(SELECT *, floor(east / {SQUARE_M})::BIGINT AS q, floor(north / {SQUARE_M})::BIGINT AS r, "
+        f"coalesce(round(heading_deg / {turn})::BIGINT % {SECTORS}, -1) AS way "
+        f"FROM {_located(engine, plane)})"
+    )
+    table = engine.table(
+        "WITH chosen AS (SELECT q, r, way, count(*) OVER () AS squares "
+        f"FROM {source} GROUP BY q, r, way ORDER BY count(*) DESC, q, r, way LIMIT {MOST_SQUARES}) "
+        f"SELECT q, r, nullif(way, -1) AS sector, (q + 0.5) * {SQUARE_M}::DOUBLE AS x, "
+        f"(r + 0.5) * {SQUARE_M}::DOUBLE AS y, any_value(squares) AS squares, {_NUMBERS} "
+        f"FROM {source} JOIN chosen USING (q, r, way) GROUP BY q, r, way ORDER BY seconds DESC, q, r, way"
+    )
+    count = table["squares"][0].as_py() if len(table) else 0
+    return table.drop_columns(["squares"]), count
+
+
+def worst(drawn: Places, most: int) -> list[Row]:
+    """Return the hexagons with most bad seconds, with `lat_deg` and `lon_deg` of their middles."""
+    rows = [row for row in drawn.hexagons.slice(0, most).to_pylist() if row["bad"]]
+    for row in rows:
+        row["lat_deg"], row["lon_deg"] = drawn.plane.degrees(row["x"], row["y"])
+    return rows

@@ -1,0 +1,206 @@
+"""Writes the report of a campaign: the page, and the reports of the sessions with the worst stretches."""
+
+from __future__ import annotations
+
+import shlex
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
+
+from multitracer import __version__
+from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.discovery import DIGITS, candidates, content_of
+from multitracer.campaign.report import costs, groups, page
+from multitracer.campaign.report.judged import Engine
+from multitracer.campaign.report.map_section import map_document, map_section
+from multitracer.campaign.report.places import places, worst
+from multitracer.campaign.report.quality import days, quality, reasons
+from multitracer.campaign.report.worst import stretches
+from multitracer.errors import InputError, MultiTracerError
+from multitracer.recording.open import read_recording
+from multitracer.report.index import INDEX, file_name
+from multitracer.report.markup import Markup, element, json_text
+from multitracer.report.page import DOCTYPE, head, own_file, write
+from multitracer.report.write import Request, write_report
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from multitracer.tables import Document, Row
+
+REPORTS = "reports"
+"""The folder of the sessions' reports, beside the page."""
+
+
+class Outcome(NamedTuple):
+    """What was written."""
+
+    page: Path
+    failed: list[str]
+    """Sessions without a report that was wanted, a sentence each."""
+
+
+def write_campaign_report(
+    place: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    with_reports: bool = False,
+    command: str = "",
+    shown: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Write the report of a campaign into a folder, and return where its page is.
+
+    Parameters
+    ----------
+    place : str or path
+        The campaign.
+    folder : str or path
+        Made if it is missing.
+    with_reports : bool
+        Write the reports of the sessions with the worst stretches, too; their logs are read again.
+    command : str
+        The command line, for the page.
+    shown : callable, optional
+        Gets the path of each report of a session before it is made.
+
+    Raises
+    ------
+    InputError
+        If there is no campaign, one of its parts is damaged, or the folder cannot be written.
+    """
+    catalogue = Catalogue(place)
+    target = _folder(Path(folder), catalogue)
+    with Engine(catalogue) as engine:
+        rows = stretches(engine)
+        reports = Reports(target, rows)
+        if with_reports:
+            reports.write(command, shown)
+        facts = [
+            ("Campaign", catalogue.store.name),
+            ("Snapshot", str(catalogue.snapshot.number)),
+            ("Command", command),
+        ]
+        text = _page(engine, Path(catalogue.store.name).name or catalogue.store.name, rows, reports, facts)
+    write(target / INDEX, text)
+    return Outcome(target / INDEX, list(reports.failed.values()))
+
+
+def _folder(target: Path, catalogue: Catalogue) -> Path:
+    """Return the folder, made; refuse one inside the campaign, whose files are its own."""
+    inside = target.resolve()
+    if catalogue.store.path(".").resolve() in (inside, *inside.parents):
+        raise InputError(f"{target}: lies in the campaign itself; choose a folder outside of it")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{target}: cannot make this folder: {error.strerror}; choose another one"
+        ) from error
+    return target
+
+
+class Reports:
+    """The reports of the sessions with the worst stretches.
+
+    Parameters
+    ----------
+    target : Path
+        The folder of the page.
+    rows : sequence of dict
+        From `worst.stretches`.
+    """
+
+    def __init__(self, target: Path, rows: Sequence[Row]) -> None:
+        self._target = target
+        taken: set[str] = set()
+        self._sessions = {row["session"]: row for row in rows}
+        self._names = {
+            session: file_name(str(row["name"] or session), taken) for session, row in self._sessions.items()
+        }
+        self._written: set[str] = set()
+        self.failed: dict[str, str] = {}
+
+    def write(self, command: str, shown: Callable[[str], None]) -> None:
+        """Write the report of each session; what cannot be read again is counted in `failed`."""
+        folder = self._target / REPORTS
+        folder.mkdir(exist_ok=True)
+        for session, row in self._sessions.items():
+            path = folder / self._names[session]
+            shown(str(path))
+            try:
+                _write_one(row, path, command)
+                self._written.add(session)
+            except (MultiTracerError, OSError) as error:
+                self.failed[session] = f"no report: {error}"
+
+    def link(self, row: Row) -> Markup:
+        """Return the link to the report of a stretch's session, or how to make it."""
+        session = row["session"]
+        name = f"{REPORTS}/{self._names[session]}"
+        if session in self._written:
+            return element("a", "Report", href=quote(name))
+        if session in self.failed:
+            return element("span", printable(self.failed[session]))
+        words = shlex.join(["multitracer", "report", "-o", str(self._target / name), str(row["path"])])
+        return element("details", element("summary", "Command"), element("code", printable(words)))
+
+
+def _write_one(row: Row, path: Path, command: str) -> None:
+    inputs = next(candidates([str(row["path"])])).inputs()
+    if content_of(inputs)[:DIGITS] != row["session"]:
+        raise InputError(
+            f"{row['path']}: holds other data than the campaign has of it; run the campaign again"
+        )
+    title = printable(row["name"] or row["session"])
+    write_report(read_recording(inputs), path, Request(title=title, command=command))
+
+
+# --- the page ---
+
+
+def _page(
+    engine: Engine, name: str, rows: Sequence[Row], reports: Reports, facts: Sequence[tuple[str, str]]
+) -> str:
+    numbers, drawn = quality(engine), places(engine)
+    document = None if drawn is None else map_document(drawn)
+    hexagons = [] if drawn is None else worst(drawn, 1)
+    sections = [
+        page.answer_section(numbers, page.lead(numbers, reasons(engine), hexagons[0] if hexagons else None)),
+        page.quality_section(numbers),
+        map_section(drawn, document),
+        page.groups_section(groups.cells(engine), groups.hours(engine), groups.devices(engine)),
+        page.costs_section(costs.limits(engine), costs.findings(engine)),
+        page.stretches_section(rows, [reports.link(row) for row in rows]),
+        page.days_section(days(engine)),
+        page.method_section(numbers, engine.bounds, facts),
+    ]
+    return _document(printable(name), sections, document)
+
+
+def _document(title: str, sections: Sequence[Markup], places_: Document | None) -> str:
+    """Return the page; as every page it loads nothing, and runs the program's own scripts alone."""
+    scripts = [own_file("page.js"), *([_own_file("places.js")] if places_ else [])]
+    theme = element(
+        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
+    )
+    names = element("div", element("p", "MultiTracer campaign", class_="kicker"), element("h1", title))
+    made = f"Made by MultiTracer {__version__}. This file needs no network and no server."
+    body = element(
+        "body",
+        element("header", names, theme),
+        element("main", sections),
+        element("footer", element("p", made)),
+        element("script", json_text(places_), type="application/json", id="places") if places_ else None,
+        [element("script", Markup(script)) for script in scripts],
+    )
+    style = own_file("page.css") + _own_file("campaign.css")
+    return DOCTYPE + element(
+        "html", head(title, style=style, scripts=scripts), body, lang="en", data_theme="light"
+    )
+
+
+def _own_file(name: str) -> str:
+    return (resources.files("multitracer.campaign.report") / name).read_text("utf-8")

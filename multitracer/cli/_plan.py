@@ -1,0 +1,200 @@
+"""`multitracer measure plan`: every tuple of a product of variables, in random order, into a campaign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.cli._measure import progress_line
+from multitracer.cli._output import warn
+from multitracer.cli._over import measure_over
+from multitracer.cli._page import page
+from multitracer.errors import InputError
+from multitracer.measure.measured import PLAN, Measured
+from multitracer.measure.run import carry_out
+from multitracer.measure.transports import client
+from multitracer.scenario.library import load_scenario
+from multitracer.words import count, portable, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.cli._over import Over
+    from multitracer.measure.journal import Journal
+    from multitracer.measure.outcome import Client
+    from multitracer.measure.plan import Plan
+    from multitracer.measure.run import Progress
+    from multitracer.measure.transports import Options
+    from multitracer.measure.variables import Product, Tuple
+    from multitracer.tables import Document
+
+_EVERY_S = 10.0
+"""Between two lines of progress in a log of a batch job."""
+_MOST_SHOWN = 10
+"""Blocks that are left to do and are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """A plan that is measured into a campaign."""
+
+    plan: Product
+    folder: Path
+    link: Over
+    at: dict[str, str]
+    """The levels that hold now, by their variables: only their tuples are measured."""
+    options: Options
+
+    @property
+    def blocks(self) -> list[str]:
+        """The variables that who measures has to change."""
+        return self.plan.by_hand(is_modelled=is_modelled(self.plan))
+
+    def order(self) -> list[Tuple]:
+        """Return the tuples at the present levels, in their order.
+
+        Raises
+        ------
+        InputError
+            If a level does not exist.
+        """
+        for name, level in self.at.items():
+            if level not in self.plan.variables.get(name, ()):
+                raise InputError(f"--at {printable(name)}={printable(level)}: is no level of the plan")
+        ordered = self.plan.ordered(self.blocks)
+        return [each for each in ordered if all(each.levels[name] == self.at[name] for name in self.at)]
+
+    def check(self) -> None:
+        """Refuse what cannot be measured before anything is.
+
+        Raises
+        ------
+        InputError
+            If nobody says which level of a variable holds that is changed by hand, or a setting is missing
+            or impossible.
+        FormatError
+            If a level sets what the scenario of its link does not have.
+        """
+        order = self.order()
+        for name in self.blocks:
+            if name not in self.at:
+                levels = ", ".join(self.plan.variables[name][:_MOST_SHOWN])
+                raise InputError(
+                    f"{name}: no setting changes it; go to one of its levels ({levels}), and name it: "
+                    f"--at {name}=LEVEL"
+                )
+        links = {}
+        for each in order:
+            changes = self._changes(each)
+            links[self.plan.plan_of(each).over, repr(changes)] = changes
+        for (over, _), changes in links.items():
+            if over is not None:
+                load_scenario(over, changes)
+
+    def measure(self) -> list[str]:
+        """Measure what is left at the present levels, and bring the campaign up to date.
+
+        Returns
+        -------
+        list of str
+            Tuples that could not be measured, a sentence each.
+        """
+        from multitracer.campaign.run import run
+        from multitracer.campaign.store import SNAPSHOTS, Store
+
+        order = self.order()
+        store = Store(self.folder)
+        if store.is_campaign and store.list(SNAPSHOTS) and not (self.folder / PLAN).exists():
+            raise InputError(f"{store.name}: is a campaign of something else; name another folder")
+        store.make()
+        with Measured(self.folder, self.plan) as measured:
+            try:
+                failures = self._measure_all(order, measured)
+            finally:
+                sessions = [str(measured.session(name)) for name in sorted(measured.done)]
+                if failed := run(sessions, self.folder).failed:
+                    warn(f"{count(failed, 'session')} could not be read; `campaign status` says why")
+            self._show(measured)
+        return failures
+
+    def _measure_all(self, order: list[Tuple], measured: Measured) -> list[str]:
+        total = sum(self.plan.plan_of(each).count for each in self.plan.ordered([]))
+        failures = []
+        with progress_line(every_s=_EVERY_S) as draw:
+            for each in order:
+                if each.name in measured.done:
+                    continue
+                plan = self.plan.plan_of(each)
+                try:
+                    journal = self._measure(each, plan, measured, _whole(draw, measured, total))
+                except InputError as error:
+                    if plan.over is None:
+                        raise
+                    failures.append(f"{each.name}: {error}")
+                else:
+                    measured.add(each.name, len(journal.outcomes), journal.dropped)
+        return failures
+
+    def _measure(self, each: Tuple, plan: Plan, measured: Measured, progress: Progress) -> Journal:
+        session = measured.session(each.name)
+        if plan.over is None:
+            return carry_out(plan, session, lambda number: self._client(plan, number), progress=progress)
+        profile = self.plan.settings_of(each).get("tcp_profile")
+        seed = self.plan.seed + each.repetition - 1
+        link = replace(self.link, over=plan.over, seed=seed, tcp_profile=profile)
+        return measure_over(link, plan, session, self.options, progress, self._changes(each))
+
+    def _changes(self, each: Tuple) -> Document:
+        """Return what a tuple changes in the scenario of its link."""
+        return {key: value for key, value in self.plan.settings_of(each).items() if "." in key}
+
+    def _client(self, plan: Plan, number: int) -> Client:
+        return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=self.options)
+
+    def _show(self, measured: Measured) -> None:
+        """Say how far the whole plan is, and where something is left to measure."""
+        left = Counter(
+            tuple(each.levels[name] for name in self.blocks)
+            for each in self.plan.ordered(self.blocks)
+            if each.name not in measured.done
+        )
+        transactions, dropped = measured.transactions
+        click.echo(
+            f"{printable(portable(str(self.folder)))}: {len(measured.done):,} of "
+            f"{count(self.plan.count, 'tuple')} measured, {dropped:,} of "
+            f"{count(transactions, 'transaction')} dropped"
+        )
+        for levels, number in left.most_common(_MOST_SHOWN):
+            where = ", ".join(f"{name}={level}" for name, level in zip(self.blocks, levels, strict=True))
+            click.echo(f"left{f' at {where}' if where else ''}: {count(number, 'tuple')}")
+        if len(left) > _MOST_SHOWN:
+            click.echo(f"and {count(len(left) - _MOST_SHOWN, 'block')} more")
+
+    def show_order(self) -> None:
+        """Write the order of the tuples."""
+        names = list(self.plan.variables)
+        rows = [
+            (f"{at:,}", str(each.repetition), *(each.levels[name] for name in names), each.name)
+            for at, each in enumerate(self.order(), start=1)
+        ]
+        page().table(("", "repetition", *names, "session"), rows, right=[0, 1])
+        click.echo(f"{count(len(rows), 'tuple')} of {self.plan.count:,}, seed {self.plan.seed}")
+
+
+def _whole(draw: Progress, measured: Measured, total: int) -> Progress:
+    """Return the progress of one tuple as that of the whole plan."""
+    before, dropped_before = measured.transactions
+
+    def add(done: int, dropped: int, _: int) -> None:
+        draw(before + done, dropped_before + dropped, total)
+
+    return add
+
+
+def is_modelled(plan: Product) -> bool:
+    """Return whether a plan is measured over modelled links."""
+    effects = (each for levels in plan.effects.values() for each in levels.values())
+    return "over" in plan.settings or "over" in plan.variables or any("over" in each for each in effects)

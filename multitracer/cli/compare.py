@@ -1,0 +1,42 @@
+"""`multitracer compare`: two sides of many sessions, and how surely they differ."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import click
+
+from multitracer.cli._options import debug_option, examples, named, named_page
+
+
+@click.command(
+    "compare",
+    epilog=examples(
+        "multitracer compare before/ after/",
+        "multitracer compare campaign --by operator -o operators.html",
+        "multitracer compare campaign --by operator=a,b --json",
+    ),
+)
+@click.argument("first", metavar="A", type=named)
+@click.argument("second", metavar="B", type=named, required=False)
+@click.option(
+    "--by", metavar="LABEL[=A,B]",
+    help="Compare sessions of one place by a label's value; name two values if it has more.",
+)  # fmt: skip
+@click.option("--json", "form", flag_value="json", help="As JSON, with every digit.")
+@click.option("-o", "--output", type=named_page, metavar="FILE", help="Draw it into this .html file, too.")
+@debug_option
+def command(
+    first: str, second: str | None, by: str | None, form: Literal["json"] | None, output: str | None
+) -> None:
+    """Compare two sides: how far their means are apart, and whether that is more than chance.
+
+    A and B are campaigns, folders of sessions, sessions, or captures; what is no campaign is analysed first.
+    A session counts once, however long it lasted. Where both sides were at one place and hour, only what
+    differs there counts. docs/compare.md explains the numbers. Needs the extra `campaign`.
+    """
+    if (second is None) == (by is None):
+        raise click.UsageError("name two sides, A and B, or one place and --by LABEL")
+    from multitracer.cli._compare import run
+
+    run(first, second, by, form=form, output=output)

@@ -1,0 +1,311 @@
+"""A plan as a product of variables: a table of variables and their levels, and the tuples in random order.
+
+The table is CSV, a column for each variable, its levels below its name:
+
+    size,connection,location
+    128,one,downtown
+    1024,per-session,campus
+    8192
+
+or TOML, which may say the rest, too:
+
+    protocol = "tcp"
+    vary = "reply"
+    sessions = 100
+    [variables]
+    size = [128, 1024, 8192]
+    location = ["downtown", "campus"]
+    [levels.location]                  # what a level stands for over a modelled link
+    downtown = { link.signal.mean_dbm = -95 }
+    campus = { link.signal.mean_dbm = -75 }
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import tomllib
+from dataclasses import dataclass, field, fields
+from itertools import product
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.errors import FormatError, InputError
+from multitracer.manifest import Variables
+from multitracer.measure.plan import Experiment, Plan, is_label
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from multitracer.tables import Document
+
+SETTINGS = {
+    "protocol": str, "server": str, "over": str, "tcp_profile": str, "vary": str, "size": int,
+    "sessions": int, "other_bytes": int, "connection": str, "timeout_s": float,
+    "repetitions": int, "seed": int,
+}  # fmt: skip
+"""What a table may say of every tuple, and its type; all but the last two may be variables."""
+_OF_THE_PLAN = ("repetitions", "seed")
+REPETITION = "repetition"
+"""The label that tells the repetitions of a tuple apart."""
+_RESERVED = {each.name for each in fields(Variables)} - {"tcp_profile"} | {
+    REPETITION, "tcp", "sealed", "capture", "nodelay",
+}  # fmt: skip
+"""Names that a manifest has for other things."""
+_MOST_LEVELS = 1_000
+"""Of a variable; the table is read by a person. Not measured."""
+_MOST_TUPLES = 100_000
+"""Repetitions included: each is a folder, and a campaign of so many is read. Not measured."""
+_DEEPEST = 8
+"""Tables in tables; a scenario has three."""
+_SEPARATOR = "\0"
+
+
+class Tuple(NamedTuple):
+    """One combination of levels, to be measured once."""
+
+    number: int
+    """Its place in the product, from 1; the last variable varies fastest."""
+    repetition: int
+    """From 1."""
+    levels: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name of its session, which neither seed nor order change."""
+        return f"{self.number:06d}-{self.repetition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A plan whose tuples are all combinations of levels, each measured so many times."""
+
+    variables: dict[str, tuple[str, ...]]
+    """Name -> its levels as text."""
+    effects: dict[str, dict[str, Document]] = field(default_factory=dict)
+    """Name -> level -> the settings that it stands for: `link.…` are keys of the link's scenario."""
+    settings: Document = field(default_factory=dict)
+    """Of every tuple."""
+    repetitions: int = 1
+    seed: int = 1
+    """Of the order; over a modelled link also that of the first repetition's radio."""
+
+    @property
+    def count(self) -> int:
+        """Tuples, repetitions included."""
+        return self.repetitions * math.prod(map(len, self.variables.values()))
+
+    def by_hand(self, *, is_modelled: bool) -> list[str]:
+        """Return the variables that no setting changes: who measures has to go there, or wait.
+
+        Parameters
+        ----------
+        is_modelled : bool
+            Whether there is a modelled link, which levels can change.
+        """
+        return [name for name in self.variables if not self._is_set(name, is_modelled=is_modelled)]
+
+    def _is_set(self, name: str, *, is_modelled: bool) -> bool:
+        if name in SETTINGS or "." in name:
+            return True
+        effects = self.effects.get(name, {})
+        keys = {key for each in effects.values() for key in each}
+        whole = all(effects.get(level) for level in self.variables[name])
+        return whole and (is_modelled or not any("." in key for key in keys))
+
+    def ordered(self, blocks: list[str]) -> list[Tuple]:
+        """Return the tuples in the order in which they are measured: by repetition, then by block.
+
+        Parameters
+        ----------
+        blocks : list of str
+            Variables that are hard to change: the tuples that share their levels stay together. The order of
+            the blocks is random, and so is that within each.
+
+        Notes
+        -----
+        Random is the SHA-256 of seed, repetition and levels: every version and machine gives one order, and
+        what is measured already changes nothing of the rest.
+        """
+        return sorted(self._tuples(), key=lambda each: self._place(each, blocks))
+
+    def _tuples(self) -> Iterator[Tuple]:
+        for number, levels in enumerate(product(*self.variables.values()), start=1):
+            for repetition in range(1, self.repetitions + 1):
+                yield Tuple(number, repetition, dict(zip(self.variables, levels, strict=True)))
+
+    def _place(self, each: Tuple, blocks: list[str]) -> tuple[int, bytes, bytes]:
+        block = [each.levels[name] for name in blocks]
+        whole = list(each.levels.values())
+        return each.repetition, self._draw(each.repetition, block), self._draw(each.repetition, whole)
+
+    def _draw(self, repetition: int, words: list[str]) -> bytes:
+        text = _SEPARATOR.join((str(self.seed), str(repetition), *words))
+        return hashlib.sha256(text.encode()).digest()
+
+    def settings_of(self, each: Tuple) -> Document:
+        """Return the settings of a tuple: those of every tuple, changed by what its levels stand for."""
+        settings = dict(self.settings)
+        for name, level in each.levels.items():
+            if name in SETTINGS or "." in name:
+                settings[name] = _converted(name, level)
+            settings |= self.effects.get(name, {}).get(level, {})
+        return settings
+
+    def plan_of(self, each: Tuple) -> Plan:
+        """Return what is measured of a tuple; its levels are the labels.
+
+        Raises
+        ------
+        InputError
+            If a setting is missing, or impossible.
+        """
+        stated = self.settings_of(each)
+        lacking = [name for name in ("protocol", "vary", "size") if name not in stated]
+        if "server" not in stated and "over" not in stated:
+            lacking.append("server")
+        if lacking:
+            raise InputError(f"the plan lacks {', '.join(lacking)}; state it in the table, or by an option")
+        own = {name: stated[name] for name in ("sessions", "other_bytes", "connection") if name in stated}
+        experiment = Experiment(stated["vary"], (stated["size"],), **own)
+        labels = each.levels | ({REPETITION: str(each.repetition)} if self.repetitions > 1 else {})
+        limit = {"timeout_s": float(stated["timeout_s"])} if "timeout_s" in stated else {}
+        over = stated.get("over")
+        server = "" if over else stated["server"]
+        return Plan(stated["protocol"], server, (experiment,), labels=labels, over=over, **limit)
+
+    def document(self) -> Document:
+        """Return the plan as a JSON object; the server is not part of it, its address may change."""
+        return {
+            "seed": self.seed, "repetitions": self.repetitions,
+            "settings": {key: value for key, value in self.settings.items() if key != "server"},
+            "variables": {name: list(levels) for name, levels in self.variables.items()},
+            "effects": self.effects,
+        }  # fmt: skip
+
+
+def parse_product(text: str, *, path: str, more: Mapping[str, object] | None = None) -> Product:
+    """Return the plan that a table holds.
+
+    Parameters
+    ----------
+    text : str
+        TOML if `path` ends so, else CSV.
+    path : str
+        For messages, and for its ending.
+    more : mapping, optional
+        Settings that replace those of the table; None stands for one that is not stated.
+
+    Raises
+    ------
+    FormatError
+        If it is no such table.
+    """
+    read = _of_toml if path.lower().endswith(".toml") else _of_csv
+    document = read(text, path)
+    settings = document["settings"] | {key: value for key, value in (more or {}).items() if value is not None}
+    own = {key: settings.pop(key) for key in _OF_THE_PLAN if key in settings}
+    made = Product(document["variables"], document["effects"], settings, **own)
+    _check(made, path)
+    return made
+
+
+def _of_csv(text: str, path: str) -> Document:
+    try:
+        names, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if any(row)]
+    except (ValueError, csv.Error) as error:
+        raise FormatError(path, "no table of variables; name them in its first line, levels below") from error
+    variables: dict[str, tuple[str, ...]] = {}
+    for line, row in enumerate(rows, start=2):
+        if len(row) > len(names):
+            raise FormatError(path, f"has {len(row)} cells, but {len(names)} variables", line=line)
+    for at, name in enumerate(names):
+        if name.strip() in variables:
+            raise FormatError(path, f"names the variable {printable(name.strip())} twice")
+        cells = (row[at].strip() if at < len(row) else "" for row in rows)
+        variables[name.strip()] = tuple(cell for cell in cells if cell)
+    return {"variables": variables, "effects": {}, "settings": {}}
+
+
+def _of_toml(text: str, path: str) -> Document:
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise FormatError(path, f"not TOML: {error}") from error
+    variables, levels = document.pop("variables", None), document.pop("levels", {})
+    if not isinstance(variables, dict) or not all(isinstance(each, list) for each in variables.values()):
+        raise FormatError(path, "has no [variables], each a list of levels")
+    if not isinstance(levels, dict) or not all(isinstance(each, dict) for each in levels.values()):
+        raise FormatError(path, "[levels.VARIABLE] is no table of levels")
+    effects = {
+        name: {level: _flat(values, path) for level, values in each.items()} for name, each in levels.items()
+    }
+    named = {name: tuple(_level(each, path) for each in values) for name, values in variables.items()}
+    return {"variables": named, "effects": effects, "settings": _flat(document, path)}
+
+
+def _level(value: object, path: str) -> str:
+    if isinstance(value, str | int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    raise FormatError(path, f"the level {printable(value)[:60]!r} is neither text nor a number")
+
+
+def _flat(values: object, path: str, before: str = "") -> Document:
+    """Return nested tables as one: `link.cell.busy_percent`."""
+    if not isinstance(values, dict) or before.count(".") > _DEEPEST:
+        raise FormatError(path, f"a level stands for {printable(values)[:60]!r}; write a table of settings")
+    flat: Document = {}
+    for key, value in values.items():
+        flat |= _flat(value, path, f"{before}{key}.") if isinstance(value, dict) else {before + key: value}
+    return flat
+
+
+def _converted(name: str, level: str) -> object:
+    """Return a level as the value of a setting; of a key of the scenario as TOML would read it."""
+    kind = SETTINGS.get(name)
+    try:
+        if kind is not None:
+            return kind(level)
+        return tomllib.loads(f"value = {level}")["value"]
+    except (ValueError, RecursionError) as error:
+        if kind is None:
+            return level
+        raise InputError(
+            f"{name}: {printable(level)[:60]!r} is no {kind.__name__}; write another level"
+        ) from error
+
+
+def _check(made: Product, path: str) -> None:
+    if not made.variables:
+        raise FormatError(path, "names no variable")
+    for name, levels in made.variables.items():
+        shown = printable(name)[:60]
+        if not is_label(name) or name in _RESERVED or name in _OF_THE_PLAN:
+            raise FormatError(path, f"{shown!r} cannot be the name of a variable; choose another one")
+        if not levels or len(levels) > _MOST_LEVELS or len(set(levels)) < len(levels):
+            raise FormatError(path, f"{shown}: has no level, one twice, or over {_MOST_LEVELS:,}")
+        for level in made.effects.get(name, {}).keys() - set(levels):
+            raise FormatError(
+                path, f"[levels.{shown}] has {printable(level)[:60]!r}, which is no level of it"
+            )
+        for level in levels:
+            _converted(name, level)
+    for name in made.effects.keys() - made.variables.keys():
+        raise FormatError(path, f"[levels.{printable(name)[:60]}] is of no variable")
+    for values in (made.settings, *(each for level in made.effects.values() for each in level.values())):
+        _check_settings(values, path)
+    if made.seed < 0 or made.repetitions < 1 or made.count > _MOST_TUPLES:
+        raise FormatError(path, f"is a plan of {made.count:,} tuples; 1 to {_MOST_TUPLES:,} are possible")
+
+
+def _check_settings(values: Document, path: str) -> None:
+    for key, value in values.items():
+        kind = SETTINGS.get(key)
+        if kind is None and "." not in key:
+            known = ", ".join(SETTINGS)
+            raise FormatError(path, f"unknown key {printable(key)[:60]!r}; known are {known}, and link.…")
+        fits = (int, float) if kind is float else kind or (str, int, float)
+        if not isinstance(value, fits) or (isinstance(value, bool) and kind is not None):
+            raise FormatError(path, f"{key} = {printable(value)[:60]!r} is of the wrong kind")

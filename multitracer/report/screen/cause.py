@@ -1,0 +1,78 @@
+"""Which incident tells why the largest limit held: it stands below the headline and first among the marks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.words import count, share
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.incidents import Incident
+
+_LOSSES = (
+    "policer", "path-mtu-black-hole", "local-buffer-overflow", "random-loss", "congestion-loss", "ecn-marked",
+    "reordering", "spurious-timeout", "ack-loss",
+)  # fmt: skip
+_HOLES = (
+    "dropped-call", "handover", "blackout", "link-reset", "path-mtu-black-hole", "idle-timeout", "outage",
+    "header-decompressor-failure", "ack-loss", "exponential-back-off",
+)  # fmt: skip
+_EXPLAIN: dict[Limit, tuple[str, ...]] = {
+    Limit.HANDSHAKE: ("syn-unanswered", "connection-refused", "syn-retransmitted", "reset-by-peer"),
+    Limit.OUTAGE: _HOLES,
+    Limit.LINK: (
+        "policer", "bufferbloat", "overbuffered-link", "radio-limited", "link-flow-control",
+        "competing-traffic", "rate-change", "rlp-retransmission-burst", "link-limited",
+    ),
+    Limit.RECOVERY: (*_LOSSES, *_HOLES, "competing-retransmission"),
+    Limit.RECEIVER_WINDOW: ("zero-window", "receiver-limited"),
+    Limit.SENDER_BUFFER: ("send-buffer-limited",),
+    Limit.APPLICATION: ("server-think-time", "client-think-time", "nagle-delayed-ack", "application-limited"),
+    Limit.SLOW_START: (*_LOSSES, "slow-start-limited"),
+    Limit.CONGESTION_WINDOW: (*_LOSSES, "pacing", "outage"),
+    Limit.UNKNOWN: (),
+}  # fmt: skip
+"""Kinds that explain a limit, those that say most first."""
+_WORTH = 0.1
+"""Share of the time from which on what cost most goes before what says most (limits.md: worth naming)."""
+
+
+_REPEATS = {
+    "link-limited", "receiver-limited", "zero-window", "send-buffer-limited", "server-think-time",
+    "client-think-time", "application-limited", "slow-start-limited",
+}  # fmt: skip
+"""Kinds whose sentence says what the headline says."""
+_AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
+
+
+def why(diagnosis: Diagnosis) -> tuple[str, str]:
+    """Return the name of what made the limit hold, and its sentence; empty where the headline says it all."""
+    first = cause(diagnosis)
+    if first is not None:
+        return ("", "") if first.kind in _REPEATS else (first.kind, first.sentence)
+    seen = diagnosis.limited.seen
+    lost = 0 if seen is None else int((seen.sends.lost == 1).sum())
+    if seen is None or not lost or diagnosis.headline.limit not in _AFTER_LOSSES:
+        return "", ""
+    many = f"{lost:,} of {count(len(seen.sends), 'data segment')} ({share(lost, len(seen.sends))})"
+    return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
+
+
+def cause(diagnosis: Diagnosis) -> Incident | None:
+    """Return the incident that explains the largest limit; None if none does."""
+    kinds = _EXPLAIN[diagnosis.headline.limit]
+    least_s = _WORTH * diagnosis.limited.total_s
+    able = [each for each in diagnosis.incidents if each.kind in kinds]
+    return min(
+        able,
+        key=lambda each: (-each.cost_s if each.cost_s >= least_s else 0.0, kinds.index(each.kind)),
+        default=None,
+    )
+
+
+def in_order(diagnosis: Diagnosis) -> list[Incident]:
+    """Return the incidents: what explains the headline, then the others, largest cost first."""
+    first = cause(diagnosis)
+    return [*([first] if first else []), *(each for each in diagnosis.incidents if each is not first)]

@@ -1,0 +1,89 @@
+"""What happened, over time: incidents, changes of the cell, and the engineer's marks."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from multitracer.report.markup import Markup, element
+from multitracer.report.screen.cause import in_order
+from multitracer.report.screen.rows import row, stretches, when
+from multitracer.units import NS_PER_S
+from multitracer.words import count, duration, printable
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.case import Finding
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.incidents import Incident
+    from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.screen.time_axis import TimeAxis
+
+_MOST = 3
+"""Incidents with a row; the list below the screen has all."""
+_MOST_MARKS = 400
+"""Of a row: more than one in two pixels is no picture."""
+
+
+def incident_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
+    """Return a row for each of the first incidents, every part of it a mark."""
+    return [cell for each in in_order(diagnosis)[:_MOST] for cell in _incident(diagnosis, axis, each)]
+
+
+def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[Markup]:
+    parts = [diagnosis.findings[place] for place in islice(incident.parts, _MOST_MARKS)]
+    spans = [
+        (each.begin_ns, each.end_ns, f"{each.kind}, {when(axis, each.begin_ns, each.end_ns)}")
+        for each in parts
+    ]
+    times = f" ×{incident.count:,}" if incident.count > 1 else ""
+    begin, end = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
+    name = element(
+        "button", incident.kind, times, type="button", class_="marks", data_mark_from=f"{begin:.6f}",
+        data_mark_to=f"{end:.6f}", data_words=printable(incident.sentence), aria_pressed="false",
+        title=printable(incident.sentence),
+    )  # fmt: skip
+    label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
+    return row(name, stretches(axis, spans, label=label, kind="incident"), _cost(incident, parts))
+
+
+def _cost(incident: Incident, parts: list[Finding]) -> str:
+    """Return what an incident cost: time, or delay that everybody has."""
+    if incident.cost_s > 0:
+        return f"cost {duration(incident.cost_s * NS_PER_S)}"
+    added_s = parts[0].numbers.get("added_delay_s", 0.0)
+    return f"adds {duration(added_s * NS_PER_S)} of delay" if added_s > 0 else "no time lost"
+
+
+def road_rows(surroundings: Surroundings | None, axis: TimeAxis) -> list[Markup]:
+    """Return the rows of cell changes and of the engineer's marks; empty without any in this time."""
+    if surroundings is None:
+        return []
+    return [*_changes(surroundings, axis), *_marks(surroundings, axis)]
+
+
+def _changes(surroundings: Surroundings, axis: TimeAxis) -> list[Markup]:
+    if not surroundings.phones:
+        return []
+    times = [int(each) for each in surroundings.phones[0].handovers["time_ns"]]
+    return _points(
+        axis, [(each, "change of the cell") for each in times], "cell changes", "change of the cell"
+    )
+
+
+def _marks(surroundings: Surroundings, axis: TimeAxis) -> list[Markup]:
+    notes = [
+        (int(each), printable(note or "marked"))
+        for placed in surroundings.markers
+        for each, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
+    ]
+    return _points(axis, notes, "markers", "mark")
+
+
+def _points(axis: TimeAxis, stamps: list[tuple[int, str]], name: str, noun: str) -> list[Markup]:
+    """Return the row of moments that lie on the axis; empty if none does."""
+    seen = [(at, words) for at, words in stamps if axis.begin_ns <= at <= axis.end_ns]
+    if not seen:
+        return []
+    spans = [(at, at, f"{words} at {axis.seconds(at):.1f} s") for at, words in seen[:_MOST_MARKS]]
+    many = f"{len(seen):,}" if noun.startswith("change") else count(len(seen), noun)
+    return row(name, stretches(axis, spans, label=f"{name}: {many}", kind="moment"), many)

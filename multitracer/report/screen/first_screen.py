@@ -1,0 +1,111 @@
+"""The first screen of a report of captures: the answer in ten seconds, and where to look for its proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.report.drawn import origin_ns
+from multitracer.report.limit_words import SEEN_FROM
+from multitracer.report.markup import Markup, element
+from multitracer.report.screen.cause import why
+from multitracer.report.screen.culprit import culprit_rows
+from multitracer.report.screen.event_rows import incident_rows, road_rows
+from multitracer.report.screen.limit_rows import clock_shift_ns, limit_rows
+from multitracer.report.screen.numbers import numbers
+from multitracer.report.screen.rows import time_row
+from multitracer.report.screen.time_axis import TimeAxis
+from multitracer.units import NS_PER_S
+from multitracer.words import duration, printable
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.figures.stack import Panel
+    from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.drawn import Drawn
+
+
+class Answer(NamedTuple):
+    """What the first screen is made of.
+
+    Attributes
+    ----------
+    diagnosis : Diagnosis
+    drawn : Drawn
+        The direction that is explained, as its sender's capture has it.
+    panels : list of Panel
+        Of that direction, in link time; empty if the page draws another one.
+    surroundings : Surroundings or None
+        Cells and markers on the same clock.
+    bounds_ns : pair of int or None
+        What the user asked to see, link time.
+    """
+
+    diagnosis: Diagnosis
+    drawn: Drawn
+    panels: list[Panel]
+    surroundings: Surroundings | None
+    bounds_ns: tuple[int | None, int | None] = (None, None)
+
+
+def first_screen(answer: Answer, *, trust: Markup) -> Markup:
+    """Return the section; `trust` says how far the captures can be trusted."""
+    diagnosis = answer.diagnosis
+    axis = _axis(diagnosis, origin_ns(answer.drawn.part), answer.bounds_ns)
+    headline = diagnosis.headline
+    return element(
+        "section",
+        trust,
+        element(
+            "div",
+            element(
+                "div",
+                element("h2", "Why was it slow?"),
+                element("p", printable(headline.sentence), class_="lead"),
+                _cause(diagnosis),
+                element("p", element("em", "What would help: "), f"{headline.help}.", class_="help"),
+            ),
+            numbers(diagnosis, answer.drawn),
+            class_="answer",
+        ),
+        element(
+            "div",
+            limit_rows(diagnosis, axis),
+            incident_rows(diagnosis, axis),
+            road_rows(answer.surroundings, axis),
+            culprit_rows(diagnosis, answer.panels, axis),
+            time_row(axis),
+            element("div", element("div"), class_="over", aria_hidden="true"),
+            class_="tracks",
+            role="group",
+            aria_label="What happened over time",
+            data_begin=f"{axis.seconds(axis.begin_ns):.6f}",
+            data_end=f"{axis.seconds(axis.begin_ns + axis.length_ns):.6f}",
+        ),
+        element("p", _seen(diagnosis), class_="marked muted", role="status"),
+        class_="first",
+    )
+
+
+def _axis(diagnosis: Diagnosis, zero_ns: int, bounds_ns: tuple[int | None, int | None]) -> TimeAxis:
+    """Return the time of the work, or of that part of it which the user asked for."""
+    speed, shift = diagnosis.transfer.speed, clock_shift_ns(diagnosis)
+    timed = [each for each in diagnosis.group.members if len(each.begin)]
+    begin = min(int(each.begin[0]) for each in timed) - shift
+    end = max(int(each.end[-1]) for each in timed) - shift
+    first, last = (None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in bounds_ns)
+    begin, end = max(begin, begin if first is None else first), min(end, end if last is None else last)
+    return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
+
+
+def _cause(diagnosis: Diagnosis) -> Markup | None:
+    """Return the sentence of the incident that tells why the limit held."""
+    kind, sentence = why(diagnosis)
+    return element("p", element("strong", f"{kind}: "), printable(sentence), class_="cause") if kind else None
+
+
+def _seen(diagnosis: Diagnosis) -> str:
+    ends = diagnosis.transfer.layers.view.sender.ends
+    took = duration(diagnosis.limited.total_s * NS_PER_S)
+    return (
+        f"{printable(ends[0])} → {printable(ends[1])}, {took}, seen from {SEEN_FROM[diagnosis.limited.view]}."
+    )

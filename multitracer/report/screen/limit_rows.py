@@ -1,0 +1,136 @@
+"""What limited it over time: a row for each limit, as high as its share of each moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.report.limit_words import percent, says
+from multitracer.report.limits_bar import rows_of_group
+from multitracer.report.markup import Markup, element
+from multitracer.report.screen.rows import row
+from multitracer.units import NS_PER_S
+from multitracer.words import duration
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.limits.group import Member
+    from multitracer.diagnosis.limits.shares import Share
+    from multitracer.report.screen.time_axis import TimeAxis
+    from multitracer.tables import Array
+
+_MOST = 4
+"""Rows; the limits beyond them are named in one."""
+_BINS = 500
+"""Of a row that is some 800 pixels wide: the eye tells two pixels apart. Not measured."""
+_LEAST_HEIGHT = 0.3
+"""Of a row: what held for a moment is seen, too."""
+_WORTH = 0.005
+"""Share below which a limit has no row of its own."""
+
+
+def shares_of(diagnosis: Diagnosis) -> list[Share]:
+    """Return what the headline counts: of the group, or of the transfer if it is alone."""
+    return diagnosis.limited.shares if len(diagnosis.group.members) == 1 else rows_of_group(diagnosis.group)
+
+
+def limit_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
+    """Return the rows of the limits, the largest first, and one line that names the others."""
+    rows = shares_of(diagnosis)
+    sums: dict[Limit, float] = {}
+    for each in rows:
+        sums[each.limit] = sums.get(each.limit, 0.0) + each.share
+    order = sorted(sums, key=lambda limit: -sums[limit])
+    shown = [limit for place, limit in enumerate(order) if place == 0 or sums[limit] >= _WORTH][:_MOST]
+    drawn = [_row(diagnosis, axis, limit, rows, shade) for shade, limit in enumerate(shown)]
+    rest = [
+        f"{limit.label} {percent(sums[limit])}" for limit in order if limit not in shown and sums[limit] > 0
+    ]
+    more = row("others", element("small", ", ".join(rest), class_="muted"), "", kind="rest") if rest else []
+    return [*(cell for cells in drawn for cell in cells), *more]
+
+
+def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], shade: int) -> list[Markup]:
+    own = [each for each in rows if each.limit is limit]
+    share, seconds = sum(each.share for each in own), sum(each.seconds for each in own)
+    unsure = own[0].confidence is Confidence.WEAK or limit is Limit.UNKNOWN
+    kind = f"limit shade{min(shade, 2)}{' unsure' if unsure else ''}"
+    took = duration(seconds * NS_PER_S)
+    label = f"{limit.label}: {percent(share)} of the time, {took}"
+    swatch = element("span", class_=f"swatch {kind}", aria_hidden="true")
+    value = [element("b", _rounded(share)), f" {took}, {_sure(own)}"]
+    meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
+    name = element("span", swatch, _name(limit, own), title=meaning)
+    return row(name, _area(heights(diagnosis, axis, limit), kind, label), value)
+
+
+def _name(limit: Limit, own: list[Share]) -> str:
+    """Return a limit with its parts, each with its share where that is not all of it."""
+    parts = [each for each in own if each.part and each.share >= _WORTH]
+    if not parts:
+        return limit.label
+    if len(own) == 1:
+        return f"{limit.label} ({parts[0].part.label})"
+    return f"{limit.label} ({', '.join(f'{each.part.label} {_rounded(each.share)}' for each in parts[:2])})"
+
+
+def _rounded(share: float) -> str:
+    return f"{share:.0%}" if _WORTH <= share < 1 - _WORTH or share == 1 else percent(share)
+
+
+def _sure(own: list[Share]) -> str:
+    """Return how sure a limit is; of one that is weak, between which shares it lies."""
+    sure = own[0].confidence
+    low, high = f"{own[0].share_low:.0%}", f"{own[0].share_high:.0%}"
+    if len(own) > 1 or sure is not Confidence.WEAK or low == high:
+        return sure.label
+    return f"{sure.label} ({low} to {high})"
+
+
+def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
+    """Return for which part of each bin of time a limit held: float64, 0 to 1, shape (n_bins,).
+
+    Of several connections each counts as in the headline: those that were active share the moment equally.
+    """
+    group = diagnosis.group
+    edges = axis.edges(_BINS) + clock_shift_ns(diagnosis)
+    spent = np.zeros(_BINS)
+    for member in group.members:
+        spent += np.diff(_spent(diagnosis, member, limit, edges))
+    return np.asarray(np.clip(spent / (axis.length_ns / _BINS), 0, 1))
+
+
+def clock_shift_ns(diagnosis: Diagnosis) -> int:
+    """Return what the group's clock shows when the explained transfer's, which the figure has, shows 0."""
+    first = diagnosis.group.members[0]
+    return first.begin_ns - first.limited.begin_ns
+
+
+def _spent(diagnosis: Diagnosis, member: Member, limit: Limit, times: Array) -> Array:
+    """Return how much time of a member a limit had taken by each time: float64, ns, shape of `times`."""
+    own = member.limited.cells.limit == limit
+    if not own.any():
+        return np.zeros(len(times))
+    ends = np.column_stack([member.begin[own], member.end[own]]).ravel().astype(np.float64)
+    counted = diagnosis.group.counted(ends)
+    passed = np.concatenate([[0.0], np.cumsum(np.diff(counted) * (np.arange(len(ends) - 1) % 2 == 0))])
+    return np.asarray(np.interp(times, ends, passed))
+
+
+def _area(height: Array, kind: str, label: str) -> Markup:
+    """Return the row as one shape: a bin with something in it is seen, however little it is."""
+    tall = np.where(height > 0, np.maximum(np.round(height, 2), _LEAST_HEIGHT), 0)
+    bounds = np.flatnonzero(np.diff(tall, prepend=-1.0))
+    ends = np.append(bounds[1:], len(tall))
+    bars = [
+        f"M{begin} 1V{1 - tall[begin]:.2f}H{end}V1z"
+        for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True)
+        if tall[begin] > 0
+    ]
+    path = element("path", d="".join(bars))
+    return element(
+        "svg", path, viewBox=f"0 0 {_BINS} 1", preserveAspectRatio="none", class_=kind, role="img",
+        aria_label=label,
+    )  # fmt: skip

@@ -1,0 +1,179 @@
+"""A panel as a picture that needs no script: the same series, as wide as its page.
+
+Strokes keep their width however the picture is stretched; words stand beside it as text of the page. Where a
+pixel holds several points it shows the range from the lowest to the highest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.figures.palette import LOOKS
+from multitracer.figures.stack import value_range
+from multitracer.report.markup import Markup, element
+from multitracer.report.screen.time_axis import round_step
+from multitracer.units import NS_PER_S
+from multitracer.words import duration, rate, size
+
+if TYPE_CHECKING:
+    from multitracer.figures.series import Series
+    from multitracer.figures.stack import Panel
+    from multitracer.report.screen.time_axis import TimeAxis
+    from multitracer.tables import Array
+
+_WIDE, _HIGH = 1000, 300
+"""Units of the picture: some pixels of a screen, so that numbers need no fraction."""
+_TICKS = 4
+_EDGE = 2
+"""A point beyond the picture is drawn so far within its edge."""
+_DOT_PX, _EVENT_PX = 4, 6
+"""Largest dot of data, and size of an event, by which the two differ whatever their hue."""
+_FAR = 2.0
+"""Single samples that are so many times as high as 99 of 100 leave the picture at its top. Not measured."""
+
+
+def still(panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str) -> tuple[Markup, Markup]:
+    """Return the words of a panel's value axis, and its picture.
+
+    Parameters
+    ----------
+    panel : Panel
+        With at least one series of these roles; times in link time.
+    axis : TimeAxis
+        What the picture shows.
+    roles : tuple of str
+        Which series are drawn, the last one on top.
+    label : str
+        What it shows, for those who do not see it.
+    """
+    chosen = [series for role in roles for series in panel.drawn if series.role == role]
+    low, high = _range(panel, chosen)
+    paths = [_path(series, panel, axis, low, high) for series in chosen]
+    ticks = _ticks(low, high)
+    lines = "".join(f"M0 {_y(tick, low, high)}H{_WIDE}" for tick in ticks)
+    picture = element(
+        "svg", element("path", d=lines, class_="grid"), paths, viewBox=f"0 0 {_WIDE} {_HIGH}",
+        preserveAspectRatio="none", role="img", aria_label=label,
+    )  # fmt: skip
+    words = [
+        element("span", in_words(tick, panel.unit.suffix), style=f"top:{_y(tick, low, high) / _HIGH:.2%}")
+        for tick in ticks
+    ]
+    return element("div", words, class_="levels", aria_hidden="true"), picture
+
+
+def in_words(value: float, suffix: str) -> str:
+    """Return a value of a panel with the unit that fits: 120 ms, 1.2 MB."""
+    if suffix == "s":
+        return duration(value * NS_PER_S)
+    known = {"B": size, "bit/s": rate}.get(suffix)
+    return known(value) if known else f"{value:.4g} {suffix}".rstrip()
+
+
+def swatch(role: str) -> Markup:
+    """Return the sign of a series in a legend."""
+    look = LOOKS[role]
+    points = look.mark in ("points", "bars")
+    path = element("path", d="M12 5h0" if points else "M2 5H22", stroke_width=_width(role), **_dashes(role))
+    return element(
+        "svg", path, viewBox="0 0 24 10", class_=_shape(role), style=_colour(role), aria_hidden="true"
+    )
+
+
+def _range(panel: Panel, chosen: list[Series]) -> list[float]:
+    """Return the ends of the value axis; a few samples far above all others do not squash these."""
+    ends = value_range(replace(panel, series=chosen)) or [0.0, 1.0]
+    if any(LOOKS[series.role].mark != "points" for series in chosen) or not panel.from_zero:
+        return ends
+    usual = float(np.quantile(np.concatenate([series.value for series in chosen]), 0.99)) * panel.unit.scale
+    return [ends[0], 1.25 * usual] if usual > 0 and ends[1] > _FAR * usual else ends
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    step = round_step(high - low, _TICKS)
+    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _y(value: float, low: float, high: float) -> float:
+    return round(_HIGH * (1 - (value - low) / (high - low)), 1)
+
+
+def _path(series: Series, panel: Panel, axis: TimeAxis, low: float, high: float) -> Markup | None:
+    """Return one series as a path."""
+    begin, end = (round(axis.origin_ns + axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
+    shown = series.between(begin, end)
+    shown = shown.take(shown.is_drawn)
+    if not len(shown):
+        return None
+    x = np.clip((shown.time_ns - begin) * (_WIDE / max(end - begin, 1)), 0, _WIDE)
+    y = _HIGH * (1 - (shown.value * panel.unit.scale - low) / (high - low))
+    look = LOOKS[series.role]
+    if shown.until is not None or look.mark == "points":
+        seen = np.clip(y, _EDGE, _HIGH - _EDGE)
+        drawn = _dots(x, seen) if series.rare or len(x) <= _WIDE else _ranges(x, seen)
+    else:
+        drawn = _line(x, np.clip(y, -_HIGH, 2 * _HIGH), step=look.mark == "step")
+    return element(
+        "path", d=drawn, class_=_shape(series.role), style=_colour(series.role),
+        stroke_width=_width(series.role), **_dashes(series.role),
+    )  # fmt: skip
+
+
+def _dots(x: Array, y: Array) -> str:
+    """Return points; of those that fall onto each other, one."""
+    places = np.unique(np.column_stack([np.round(x), np.round(y)]).astype(np.int64), axis=0)
+    return "".join(f"M{a} {b}h0" for a, b in places.tolist())
+
+
+def _extremes(x: Array, y: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return columns of one unit with their first, lowest, highest and last value."""
+    column = x.astype(np.int64)
+    first = np.flatnonzero(np.diff(column, prepend=-1))
+    last = np.append(first[1:], len(x)) - 1
+    return column[first], y[first], np.minimum.reduceat(y, first), np.maximum.reduceat(y, first), y[last]
+
+
+def _ranges(x: Array, y: Array) -> str:
+    """Return a bar for each column from its lowest to its highest point."""
+    column, _, least, most, _ = _extremes(x, y)
+    return "".join(
+        f"M{a} {low:.0f}V{high:.0f}" if high - low > 1 else f"M{a} {low:.0f}h0"
+        for a, low, high in zip(column.tolist(), least.tolist(), most.tolist(), strict=True)
+    )
+
+
+def _line(x: Array, y: Array, *, step: bool) -> str:
+    """Return a line through the first, lowest, highest and last point of each column."""
+    words: list[str] = []
+    for a, first, low, high, last in zip(*(each.tolist() for each in _extremes(x, y)), strict=True):
+        move = f"H{a}V{first:.0f}" if step and words else f"{'L' if words else 'M'}{a} {first:.0f}"
+        words.append(move + (f"V{low:.0f}V{high:.0f}V{last:.0f}" if high - low > 1 else ""))
+    return "".join(words)
+
+
+def _shape(role: str) -> str:
+    """Return how the ends of strokes look: what is an event differs from data by more than its hue."""
+    return "square" if LOOKS[role].mark == "points" and LOOKS[role].size_px > _EVENT_PX else "round"
+
+
+def _colour(role: str) -> str:
+    look = LOOKS[role]
+    return f"color:{look.light};color:light-dark({look.light},{look.dark})"
+
+
+def _width(role: str) -> float:
+    look = LOOKS[role]
+    return (
+        (_EVENT_PX if _shape(role) == "square" else min(look.size_px, _DOT_PX))
+        if look.mark == "points"
+        else max(look.size_px, 1.5)
+    )
+
+
+def _dashes(role: str) -> dict[str, object]:
+    dash = {"dot": "2 3", "dash": "6 4", "dashdot": "6 3 2 3"}.get(LOOKS[role].dash)
+    return {"stroke_dasharray": dash} if dash else {}

@@ -1,0 +1,83 @@
+"""The time axis that all rows of the first screen share, in the seconds of the page's figures."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+_TICKS = 8
+"""About so many: a label of six letters has room around it at 700 pixels. Not measured."""
+_STEPS = (1, 2, 5, 10)
+_MINUTE_S, _HOUR_S = 60, 3600
+_TIME_STEPS = (1, 2, 5, 10, 15, 30, 60)
+"""Of minutes and hours: divisors that a clock has."""
+
+
+class TimeAxis(NamedTuple):
+    """An interval of time, and where a moment lies in it.
+
+    Attributes
+    ----------
+    begin_ns, end_ns : int
+        Its ends, recorded time, by the clock of the figure.
+    origin_ns : int
+        What the figure calls 0.
+    speed : float
+        Seconds of the figure in a recorded second.
+    """
+
+    begin_ns: int
+    end_ns: int
+    origin_ns: int
+    speed: float = 1.0
+
+    @property
+    def length_ns(self) -> int:
+        """Its length, at least one ns."""
+        return max(self.end_ns - self.begin_ns, 1)
+
+    def place(self, stamp_ns: int) -> float:
+        """Return where a moment lies: 0 at the begin, 1 at the end, never outside."""
+        return min(max((stamp_ns - self.begin_ns) / self.length_ns, 0.0), 1.0)
+
+    def seconds(self, stamp_ns: int) -> float:
+        """Return a moment in seconds of the figure."""
+        return (stamp_ns - self.origin_ns) * self.speed / NS_PER_S
+
+    def style(self, begin_ns: int, end_ns: int) -> str:
+        """Return the position of a stretch within a row."""
+        left, right = self.place(begin_ns), self.place(end_ns)
+        return f"left:{left:.3%};width:{right - left:.3%}"
+
+    def edges(self, bins: int) -> Array:
+        """Return the ends of equal bins: float64, ns, shape (bins + 1,)."""
+        return np.asarray(self.begin_ns + np.arange(bins + 1) * (self.length_ns / bins))
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Return the places of round times with their words."""
+        first, last = self.seconds(self.begin_ns), self.seconds(self.begin_ns + self.length_ns)
+        step, unit_s, unit = _time_step(last - first)
+        numbers = range(math.ceil(first / step), math.floor(last / step) + 1)
+        return [((n * step - first) / (last - first), f"{n * step / unit_s:.10g} {unit}") for n in numbers]
+
+
+def round_step(span: float, about: int) -> float:
+    """Return 1, 2 or 5 times a power of ten: the distance of about so many ticks over a span above zero."""
+    power = 10.0 ** math.floor(math.log10(span / about))
+    return next((step * power for step in _STEPS if step * power * about >= span), 10 * power)
+
+
+def _time_step(span_s: float) -> tuple[float, float, str]:
+    """Return the distance of ticks in seconds, and the unit of their words."""
+    for unit_s, unit in ((_HOUR_S, "h"), (_MINUTE_S, "min")):
+        if span_s >= 5 * unit_s:
+            steps = [step * unit_s for step in _TIME_STEPS if step * unit_s * _TICKS >= span_s]
+            return steps[0] if steps else round_step(span_s / unit_s, _TICKS) * unit_s, unit_s, unit
+    return round_step(span_s, _TICKS), 1, "s"

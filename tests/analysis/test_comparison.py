@@ -1,0 +1,152 @@
+"""Two sides: a session counts once, chance is what it is, and no claim is stronger than the sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from multitracer.analysis.comparison.difference import difference
+from multitracer.analysis.comparison.family import stands
+from multitracer.analysis.comparison.matching import matching
+from multitracer.analysis.comparison.relabelling import Entries
+from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare
+from multitracer.tables import NA
+from tests.statistics.drives import World, drives, half
+from tests.statistics.sides import ALIKE, WORLDS, false_alarms, power
+
+CHANCE = np.random.default_rng(22)
+THROUGHPUT = [Quantity("throughput", relative=True, weight=1.0)]
+
+
+def entries(first: list[float], second: list[float]) -> Entries:
+    values = np.array([*first, *second], dtype=np.float64)
+    unit = np.arange(len(values))
+    return Entries(unit, np.zeros_like(unit), np.ones(len(values)), values, unit >= len(first))
+
+
+def sides(place: list[int], side: list[int], value: list[float]) -> Sides:
+    """Return sessions of one second each."""
+    count = len(place)
+    sums = {"throughput": Sums(np.ones(count), np.array(value, dtype=np.float64))}
+    session, ones = np.arange(count), np.ones(count)
+    return Sides(
+        np.array(side, dtype=bool), session, np.array(place), np.zeros(count, np.int64) + NA, ones, sums
+    )
+
+
+def test_all_orders_of_eight_sessions_give_the_p_value_of_the_most_extreme_one() -> None:
+    of = difference(entries([1, 2, 3, 4], [11, 12, 13, 14]), relative=False)
+    assert of.p_value == pytest.approx(2 / 70)  # of 70 orders, this one and its mirror
+    assert of.value == pytest.approx(10)
+    assert of.low < 10 < of.high
+    assert of.low > 0
+
+
+def test_three_sessions_a_side_show_nothing() -> None:
+    of = difference(entries([1, 2, 3], [101, 102, 103]), relative=True)
+    assert of.p_value == pytest.approx(2 / 20)
+    assert (of.low, of.high) == (-1, np.inf)
+
+
+def test_a_ratio_is_that_of_the_means_and_turns_with_the_sides() -> None:
+    first, second = CHANCE.lognormal(0, 0.3, 40), CHANCE.lognormal(0.2, 0.3, 60)
+    one = difference(entries([*first], [*second]), relative=True)
+    other = difference(entries([*second], [*first]), relative=True)
+    assert one.value == pytest.approx(second.mean() / first.mean() - 1)
+    assert 1 + other.value == pytest.approx(1 / (1 + one.value))
+    assert 1 + other.high == pytest.approx(1 / (1 + one.low), rel=0.02)  # other relabellings are drawn
+
+
+def test_an_interval_leaves_out_what_the_test_refuses() -> None:
+    first, second = CHANCE.normal(5, 1, 30), CHANCE.normal(6, 1, 30)
+    of = difference(entries([*first], [*second]), relative=False, seed=1)
+    for added, is_refused in ((of.low - 0.01, True), (of.low + 0.01, False), (of.high + 0.01, True)):
+        moved = difference(entries([*first], [*(second - added)]), relative=False, seed=1)
+        assert (moved.p_value < 0.05) == is_refused
+
+
+def test_a_difference_of_nothing_is_none() -> None:
+    of = difference(entries([0.1 + 0.2] * 6, [0.3] * 6), relative=True)
+    assert of.value == pytest.approx(0)
+    assert of.p_value == 1
+
+
+def test_a_session_counts_once_however_long_it_is() -> None:
+    made = drives(World(20), np.random.default_rng(1))
+    longer = made.session == 3
+    weight, total = made.sums["throughput"]
+    times = np.where(longer, 1000.0, 1.0)
+    stretched = replace(made, sums={"throughput": Sums(weight * times, total * times)})
+    assert compare(stretched, THROUGHPUT, draws=99).judged == compare(made, THROUGHPUT, draws=99).judged
+
+
+def test_places_that_both_sides_visited_are_set_beside_each_other() -> None:
+    place = [*range(20), *range(20)]
+    level = np.exp(np.random.default_rng(3).standard_normal(20))
+    noise = np.random.default_rng(4).normal(1, 0.01, 40)
+    value = np.concatenate([level, 0.9 * level]) * noise
+    result = compare(sides(place, [0] * 20 + [1] * 20, [*value]), THROUGHPUT)
+    of = result.judged[0].difference
+    assert result.matching.by == "place"
+    assert of.value == pytest.approx(-0.1, abs=0.03)
+    assert -0.2 < of.low < of.high < 0
+    assert result.judged[0].is_shown
+
+
+def test_a_hundred_sessions_at_one_place_are_one_place() -> None:
+    value = np.random.default_rng(5).normal(1, 0.01, 200)
+    value[100:] *= 2
+    result = compare(sides([1] * 100 + [2] * 100, [0] * 100 + [1] * 100, [*value]), THROUGHPUT)
+    assert result.are_places
+    assert result.judged[0].difference.value == pytest.approx(1, abs=0.01)
+    assert not result.judged[0].is_shown
+
+
+def test_hours_are_matched_where_places_cannot_be() -> None:
+    hour = np.tile(np.arange(4), 10)
+    place = np.full(40, NA)
+    of = matching(place, hour, np.ones(40), np.arange(40) % 8 < 4)
+    assert of.by == "hour"
+    assert np.isnan(of.places)
+
+
+def test_a_side_without_a_quantity_has_no_difference() -> None:
+    made = sides([NA] * 8, [0] * 4 + [1] * 4, [1.0] * 8)
+    weight = made.sums["throughput"].weight * ~made.side[made.session]
+    missing = {**made.sums, "RTT": Sums(weight, weight)}
+    result = compare(replace(made, sums=missing), [*THROUGHPUT, Quantity("RTT", True, 0.1)])
+    of = result.of("RTT")
+    assert np.isnan(of.difference.value)
+    assert of.sessions == (4, 0)
+    assert not of.is_shown
+
+
+def test_weighted_claims_stand_as_in_holm() -> None:
+    weights = np.array([0.9, 0.05, 0.05])
+    for p_values, expected in (
+        ([0.044, 0.5, 0.5], [True, False, False]),
+        ([0.046, 0.5, 0.5], [False, False, False]),
+        ([0.044, 0.024, 0.5], [True, True, False]),  # what the first one had passes on
+        ([0.2, 0.024, 0.5], [False, False, False]),
+        ([np.nan, 0.024, 0.5], [False, True, False]),  # and that of one that is not there
+    ):
+        assert stands(np.array(p_values), weights, 0.05).tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["6 and 6, 4 places", "20 and 20, drives over 10 places"])
+def test_chance_alone_is_rarely_claimed(name: str) -> None:
+    alarms = false_alarms(WORLDS[name], 120, draws=199)
+    assert alarms.any_claim <= 0.05 * 120 + 3 * np.sqrt(120 * 0.05 * 0.95)
+
+
+def test_ten_percent_are_claimed_of_a_hundred_sessions_a_side() -> None:
+    made = drives(ALIKE, np.random.default_rng(1))
+    weight, total = (np.bincount(made.session, each) for each in made.sums["throughput"])
+    assert np.std(total / weight) / np.mean(total / weight) == pytest.approx(0.2, abs=0.03)
+    assert power(0.9, 20, draws=499) >= 0.8
+
+
+def test_a_half_is_a_half() -> None:
+    assert half(12, np.random.default_rng(1)).sum() == 6

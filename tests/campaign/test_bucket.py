@@ -1,0 +1,158 @@
+"""Campaigns and sessions behind a URL, in fsspec's store in memory (test_s3.py has a real server)."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import fsspec
+import pytest
+
+from multitracer.campaign import remote
+from multitracer.campaign.bucket import store_at
+from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.query import query
+from multitracer.campaign.remote import Remote, StoreError
+from multitracer.campaign.run import run
+from multitracer.campaign.snapshot import newest, write
+from multitracer.campaign.sources import sessions_in
+from multitracer.campaign.store import PARTS, Store
+from multitracer.campaign.upkeep import faults
+from multitracer.errors import InputError
+from tests.campaign.sessions import count, make_sessions, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SESSIONS = 3
+DRIVES, PLACE = "memory://bucket/drives", "memory://bucket/campaign"
+
+
+@pytest.fixture
+def files() -> Iterator[fsspec.AbstractFileSystem]:
+    made = fsspec.filesystem("memory")
+    yield made
+    made.store.clear()
+    made.pseudo_dirs[:] = [""]
+
+
+@pytest.fixture
+def drives(files: fsspec.AbstractFileSystem, tmp_path: Path) -> Path:
+    """Return the folder whose sessions are behind `DRIVES`, too."""
+    folder = make_sessions(tmp_path / "drives", SESSIONS)
+    files.put(str(folder), "/bucket/drives", recursive=True)
+    return folder
+
+
+def test_sessions_behind_a_url_have_the_rows_of_those_of_a_folder(drives: Path, tmp_path: Path) -> None:
+    run([str(drives)], tmp_path / "campaign")
+    assert run([DRIVES, f"{DRIVES}/car0/"], PLACE).done == SESSIONS
+    rows = {name: [row.replace("memory:///bucket/drives", str(drives)) for row in each]
+            for name, each in rows_of(PLACE).items()}  # fmt: skip
+    expected = rows_of(tmp_path / "campaign")
+    assert {name for name in rows if rows[name] != expected[name]} == {"inputs"}, "their state is another sum"
+    assert run([DRIVES], PLACE).unchanged == SESSIONS
+    assert faults(PLACE) == []
+
+
+def test_loose_objects_are_sessions_and_those_of_a_ring_are_one(
+    drives: Path, files: fsspec.AbstractFileSystem
+) -> None:
+    capture = (drives / "car0" / "day000" / "phone" / "capture.pcap").read_bytes()
+    names = ["a.pcap", "a.pcap1", "b.pcap"]
+    for name in names:
+        files.pipe(f"/bucket/loose/{name}", capture)
+    found = list(sessions_in([f"memory://bucket/loose/{name}" for name in names]))
+    assert [len(each.paths) for each in found] == [2, 1]
+    assert run([f"memory://bucket/loose/{name}" for name in names[2:]], PLACE).failed == 0
+    (row,) = query(Catalogue(PLACE), "SELECT name, path FROM sessions").to_pylist()
+    assert row == {"name": "b.pcap", "path": "memory:///bucket/loose/b.pcap"}
+
+
+def test_file_urls_are_paths(drives: Path, tmp_path: Path) -> None:
+    run([f"file://{drives}"], f"file://{tmp_path}/campaign")
+    assert run([str(drives)], tmp_path / "campaign").unchanged == SESSIONS
+
+
+def test_a_campaign_among_the_objects_is_passed_over(drives: Path) -> None:
+    run([DRIVES], f"{DRIVES}/campaign")
+    assert len(list(sessions_in([DRIVES]))) == SESSIONS
+
+
+def test_names_in_a_bucket_lead_nowhere(
+    files: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("manifest.json", "../../../../escaped", ".hidden", "phone/../../escaped", "a/b/c/escaped"):
+        files.pipe(f"/bucket/drive/{name}", b"{}")
+    (candidate,) = sessions_in(["memory://bucket/drive"])
+    with candidate.here() as here:
+        held = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
+        assert here.paths[0].startswith(str(tmp_path))
+    assert set(held) == {".lock", "manifest.json"}
+    assert list(tmp_path.iterdir()) == [], "the copy goes"
+
+
+def test_a_session_that_changes_while_it_is_fetched_is_a_failure(
+    drives: Path, files: fsspec.AbstractFileSystem
+) -> None:
+    (candidate,) = sessions_in([f"{DRIVES}/car1/day001"])
+    files.rm("/bucket/drives/car1/day001/phone/capture.pcap")
+    with pytest.raises(InputError, match="changed while it was read"), candidate.here():
+        pass
+
+
+@pytest.mark.parametrize(
+    "wrong", ["s3://key:word@bucket/x", "http://host/x?key=word", "zip://a::s3://word/x"]
+)
+def test_an_address_with_a_key_is_refused_and_not_repeated(wrong: str) -> None:
+    with pytest.raises(InputError, match="is no plain address") as error:
+        store_at(wrong)
+    assert "word" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["memory://bucket/drives", "nothing://bucket"])
+def test_what_can_be_no_campaign_is_refused(drives: Path, url: str) -> None:
+    with pytest.raises(InputError, match=r"holds files, but no campaign|is of no kind"):
+        run([str(drives)], url)
+
+
+def test_a_number_that_is_taken_is_refused(drives: Path) -> None:
+    run([DRIVES], PLACE)
+    store = store_at(PLACE)
+    ours, theirs = newest(store), newest(store)
+    write(store, ours.followed([]))
+    with pytest.raises(InputError, match="another program wrote"):
+        write(store, theirs.followed(theirs.groups))
+
+
+def test_who_is_overtaken_by_many_is_refused_though_its_number_is_free_again(drives: Path) -> None:
+    run([DRIVES], PLACE)
+    store = store_at(PLACE)
+    late = newest(store).followed([])
+    for _ in range(8):
+        write(store, (current := newest(store)).followed(current.groups))
+    with pytest.raises(InputError, match="another program wrote"):
+        write(store, late)
+    assert count(PLACE) == SESSIONS
+
+
+def test_parts_that_another_run_may_be_writing_stay(drives: Path) -> None:
+    run([DRIVES], PLACE)
+    store = store_at(PLACE)
+    store.put(f"{PARTS}/seconds-theirs.parquet", b"young")
+    run([DRIVES], PLACE)
+    assert store.has(f"{PARTS}/seconds-theirs.parquet")
+
+
+def test_a_store_that_is_there_and_never_answers_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote.Remote._request, "__kwdefaults__", {"limit_s": 1.0})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/drives"
+        with pytest.raises(StoreError, match="no answer for 1 s; see whether its server runs"):
+            Remote(url).item()
+
+
+def test_a_path_is_a_folder_of_this_machine(tmp_path: Path) -> None:
+    assert type(store_at(tmp_path)) is Store

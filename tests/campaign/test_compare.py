@@ -1,0 +1,119 @@
+"""Two sides of sessions are compared from the shell; what cannot be compared is a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from multitracer.campaign.run import run
+from tests.campaign.sessions import make_session, make_sessions
+from tests.cli.program import call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a campaign of ten sessions of operators a and b, by turns."""
+    folder = tmp_path_factory.mktemp("compare")
+    run([str(make_sessions(folder / "drives", 10))], folder / "campaign")
+    return folder / "campaign"
+
+
+def compared(*args: str | Path) -> dict[str, Any]:
+    document = json.loads(call("compare", *args, "--json").stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+def test_the_sessions_of_a_label_are_two_sides(place: Path) -> None:
+    document = compared(place, "--by", "operator")
+    assert document["schema"] == "multitracer.compare/1"
+    assert document["sides"] == [
+        {"name": "operator a", "sessions": 5},
+        {"name": "operator b", "sessions": 5},
+    ]
+    of = {each["name"]: each for each in document["quantities"]}
+    assert of["throughput"]["sessions"] == [5, 5]
+    assert of["throughput"]["difference_is"] == "relative"
+    assert of["throughput"]["low"] <= of["throughput"]["value"] <= of["throughput"]["high"]
+    assert not any(each["shown"] for each in document["quantities"])
+
+
+def test_the_answer_comes_first_and_claims_nothing_of_sessions_that_are_alike(place: Path) -> None:
+    lines = call("compare", place, "--by", "operator=b,a").stdout.splitlines()
+    assert re.match(r"No difference of 5 % or more can be|operator a and operator b are alike", lines[0])
+    assert "operator b: 5 sessions" in lines
+
+
+def test_two_folders_are_analysed_and_compared(tmp_path: Path) -> None:
+    for name, first in (("before", 0), ("after", 3)):
+        for number in range(first, first + 2):
+            make_session(tmp_path / name / f"drive{number}", number, segments=200 if first else 5)
+    document = compared(tmp_path / "before", tmp_path / "after")
+    assert [each["sessions"] for each in document["sides"]] == [2, 2]
+    assert "after's throughput was" in document["headline"]
+    assert "so few cannot show whether that is more than chance" in document["headline"]
+
+
+def test_two_sessions_are_described_and_nothing_is_claimed(tmp_path: Path) -> None:
+    sessions = [make_session(tmp_path / name, number) for number, name in enumerate(("one", "two"))]
+    document = compared(*sessions)
+    assert "in these 2 sessions; so few cannot show" in document["headline"]
+    assert not any(each["shown"] for each in document["quantities"])
+
+
+def test_the_page_is_one_safe_file(place: Path, tmp_path: Path) -> None:
+    call("compare", place, "--by", "operator", "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text("utf-8")
+    assert "default-src 'none'" in page
+    assert page.count("<path d=") == 4  # both distributions of both sides
+    assert "operator a" in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_name_is_text_on_the_page(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    sessions = [
+        make_session(tmp_path / name.replace("/", "_"), 0 if name == "x" else 1) for name in ("x", evil)
+    ]
+    call("compare", *sessions, "-o", tmp_path / "page.html")
+    assert "<script>alert" not in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("{place}", "{place}"), "is named twice; compare two different places"),
+        (("{place}", "--by", "colour"), "no session has a label 'colour'; there are operator"),
+        (("{place}", "--by", "operator=a,c"), "no session has operator 'c'; there are a, b"),
+        (("{place}", "--by", "operator=a"), "operator has 2 values: a, b; choose two with --by operator=A,B"),
+        (("{place}", "{copy}"), "in common"),
+        (("{place}", "{empty}"), "holds no session; name a folder with captures or logs"),
+        (("{place}", "{gone}"), "gone"),
+        (("{place}", "{broken}"), "has no session that can be compared: "),
+        (("{place}", "{newer}"), "newer"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(
+    args: tuple[str, ...], sentence: str, place: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "capture.pcap").write_bytes(b"\xd4\xc3\xb2\xa1" + b"\x01" * 9)
+    run([str(place.parent / "drives" / "car0")], tmp_path / "copy")
+    run([str(place.parent / "drives" / "car1")], tmp_path / "newer")
+    newest = max((tmp_path / "newer" / "snapshots").iterdir())
+    newest.write_text(newest.read_text().replace('"version": 1', '"version": 9'))
+    paths = {each: tmp_path / each for each in ("empty", "gone", "broken", "copy", "newer")}
+    done = call("compare", *(each.format(place=place, **paths) for each in args), status=1)
+    assert sentence in done.stderr
+
+
+def test_one_side_without_a_label_is_wrong_usage(place: Path) -> None:
+    call("compare", place, status=2)
+    call("compare", place, place, "--by", "operator", status=2)

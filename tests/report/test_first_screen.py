@@ -1,0 +1,181 @@
+"""The first screen: the answer, three numbers, lanes of time, and the figure of the culprit."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.figures.series import Series
+from multitracer.figures.stack import SECONDS, Panel
+from multitracer.recording.open import open_recording
+from multitracer.report.screen.cause import cause, in_order
+from multitracer.report.screen.limit_rows import heights, shares_of
+from multitracer.report.screen.still import still
+from multitracer.report.screen.time_axis import TimeAxis
+from multitracer.report.write import Request, write_report
+from multitracer.units import NS_PER_S
+from tests.conftest import SAMPLES
+from tests.report.test_markup import parsed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from tests.report.chromium import Browser
+
+WHOLE_S = 27.5
+FIRST = re.compile(r'<section class="first">.*?</section>', re.DOTALL)
+RECORDED = SAMPLES.parent / "tests" / "causes" / "recordings"
+
+
+@pytest.fixture(scope="module")
+def found() -> Diagnosis:
+    return explain(open_recording(SAMPLES / "cellular_upload"))
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("first") / "r.html"
+    write_report(open_recording(SAMPLES / "cellular_upload"), path)
+    return path
+
+
+def first_screen(path: Path) -> str:
+    screen = FIRST.search(path.read_text("utf-8"))
+    assert screen is not None
+    return screen[0]
+
+
+def axis_of(found: Diagnosis) -> TimeAxis:
+    limited = found.limited
+    return TimeAxis(limited.begin_ns, int(limited.cells.end[-1]), limited.begin_ns)
+
+
+def test_headline_cause_help_and_numbers_come_before_the_lanes(found: Diagnosis, report: Path) -> None:
+    said = parsed(first_screen(report)).text
+    words = ("Trust:", "Why was it slow?", found.headline.sentence[:40], "bufferbloat: A queue",
+             "What would help", "Speed", "Round trip", "Lost", "22.9 s",
+             "congestion-loss", "Round-trip time")  # fmt: skip
+    places = [said.index(word) for word in words]
+    assert places == sorted(places)
+
+
+def test_the_lanes_hold_as_much_time_as_the_headline_says(found: Diagnosis) -> None:
+    """What is drawn over time and what is counted are one: of three connections, too."""
+    axis = axis_of(found)
+    for row in shares_of(found):
+        own = [each.seconds for each in shares_of(found) if each.limit is row.limit]
+        drawn = heights(found, axis, row.limit).mean() * axis.length_ns / NS_PER_S
+        assert drawn == pytest.approx(sum(own), abs=0.02), row.limit
+
+
+def test_no_moment_holds_more_than_one(found: Diagnosis) -> None:
+    axis = axis_of(found)
+    assert np.all(sum(heights(found, axis, limit) for limit in Limit) <= 1.001)
+
+
+def test_what_explains_the_headline_goes_before_what_cost_more(found: Diagnosis) -> None:
+    """An outage cost 2.2 s; but the link held 83 %, and it is the queue that tells why."""
+    assert found.incidents[0].kind == "outage"
+    first = cause(found)
+    assert first is not None
+    assert first.kind == "bufferbloat"
+    assert [each.kind for each in in_order(found)][:2] == ["bufferbloat", "outage"]
+    assert sorted(map(id, in_order(found))) == sorted(map(id, found.incidents))
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("00191-deep-queue", "Round-trip time"),
+        ("00062-slow-reader", "What was in flight"),
+        ("00021-server-think", "Bytes sent and acknowledged"),
+        ("00004-policer", "The rate that got through"),
+    ],
+)
+def test_the_one_figure_is_that_of_the_culprit(name: str, title: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert screen.count('class="track title"') == 1
+    assert title in screen
+
+
+def test_known_numbers_are_never_missing_at_a_receiver(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "download" / "mobile"), tmp_path / "r.html")
+    said = parsed(first_screen(tmp_path / "r.html")).text
+    assert "not here" not in said
+    assert "not known" not in said
+    assert "inferred from arrivals" in said
+
+
+def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
+    recording = open_recording(SAMPLES / "cellular_upload")
+    zero = recording.parts[0].capture.first_ns or 0
+    write_report(
+        recording, tmp_path / "r.html", Request(from_ns=zero + 10 * NS_PER_S, to_ns=zero + 12 * NS_PER_S)
+    )
+    assert 'data-begin="10.000000" data-end="12.000000"' in first_screen(tmp_path / "r.html")
+
+
+@pytest.mark.parametrize("length_s", [1e-9, 1e-6, 0.5, 27.5, 280, 4_000, 90_000, 3.2e8])
+def test_any_length_of_time_has_a_few_ticks(length_s: float) -> None:
+    ticks = TimeAxis(0, max(round(length_s * NS_PER_S), 1), 0).ticks()
+    assert 1 <= len(ticks) <= 12
+    assert all(0 <= place <= 1 for place, _ in ticks)
+
+
+def test_a_single_far_sample_does_not_squash_the_others() -> None:
+    rtt = np.full(1_000, NS_PER_S // 20)
+    rtt[500] = 60 * NS_PER_S
+    samples = Series("TcpSnd_rtt", "rtt", np.arange(1_000) * NS_PER_S, rtt)
+    levels, picture = still(
+        Panel("rtt", "Round-trip time", SECONDS, 1, [samples]),
+        TimeAxis(0, 1_000 * NS_PER_S, 0),
+        ("rtt",),
+        label="rtt",
+    )
+    assert "60 ms" in levels
+    assert "M500 2h0" in picture, "it is drawn at the upper edge"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "height", "screens"), [(1440, 900, 1), (390, 844, 2)])
+def test_the_answer_fits_the_first_screen(
+    browser: Browser, report: Path, width: int, height: int, screens: int
+) -> None:
+    browser.resize(width, height, mobile=width < 600)
+    browser.open(report)
+    end = browser.evaluate("document.querySelector('.times').getBoundingClientRect().bottom")
+    assert end <= screens * height
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate("[...document.querySelectorAll('details.fold')].every((each) => !each.open)")
+    assert browser.complaints == []
+
+
+@pytest.mark.browser
+def test_a_finding_is_marked_in_the_lanes_and_the_figure(browser: Browser, report: Path) -> None:
+    browser.resize(1440, 900)
+    browser.open(report)
+    browser.evaluate("document.querySelectorAll('.marks')[1].click()")
+    mark, bar = browser.evaluate(
+        "['.over i', '.bars .incident'].map("
+        "(s, n) => document.querySelectorAll(s)[n].getBoundingClientRect().x)"
+    )
+    assert mark == pytest.approx(bar, abs=3)
+    assert "Nothing came through" in browser.evaluate("document.querySelector('.marked').textContent")
+    browser.evaluate("document.querySelectorAll('.marks')[1].click()")
+    assert browser.evaluate("document.querySelector('.over i')") is None
+
+
+@pytest.mark.browser
+def test_a_link_to_a_section_opens_it(browser: Browser, report: Path) -> None:
+    browser.open(f"{report.as_uri()}#connections")
+    assert browser.evaluate("document.querySelector('#connections').open")
+    assert not browser.evaluate("document.querySelector('#provenance').open")
+    browser.open(f"{report.as_uri()}#%E0%A4%A")
+    assert browser.complaints == []

@@ -1,0 +1,65 @@
+"""How often `compare` finds a difference that is not there, and one that was planted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.comparison.sides import compare
+from multitracer.campaign.comparison.sums import quantities_of
+from tests.statistics.drives import World, drives, half, slower
+
+if TYPE_CHECKING:
+    from multitracer.analysis.comparison.sides import Comparison
+
+WORLDS = {
+    "6 and 6, no place known": World(12),
+    "6 and 6, 4 places": World(12, places=4),
+    "6 and 6, drives, no place in common": World(12, places=1000, visited=4),
+    "20 and 20, drives over 10 places": World(40, places=10, visited=3),
+    "100 and 100, no place known": World(200),
+    "100 and 100, 30 places": World(200, places=30),
+    "100 and 100, 2 sessions a place": World(200, places=100),
+    "100 and 100, drives over 30 places": World(200, places=30, visited=6),
+}
+ALIKE = World(200, of_places=0.0, spread=0.2, tail=0.0)
+"""Sessions whose means have a coefficient of variation of 0.2."""
+_SPLITS_A_WORLD = 10
+"""Of the same sessions; drawing new ones takes longer than comparing them."""
+
+
+class Alarms(NamedTuple):
+    """Comparisons, those with any claim, and those whose interval of the throughput leaves out 0."""
+
+    splits: int
+    any_claim: int
+    throughput: int
+
+
+def false_alarms(world: World, splits: int, *, draws: int | None = None) -> Alarms:
+    """Compare random halves of sessions that nothing but chance tells apart."""
+    counts = np.zeros(3, dtype=int)
+    chance = np.random.default_rng([world.sessions, world.places, world.visited])
+    for number in range(splits):
+        if number % _SPLITS_A_WORLD == 0:
+            sides = drives(world, chance)
+        split = replace(sides, side=half(world.sessions, chance))
+        result = compare(split, quantities_of(split.sums), draws=draws, seed=number)
+        counts += (1, any(each.is_shown for each in result.judged), _p_value(result) <= 0.05)
+    return Alarms(*counts.tolist())
+
+
+def power(factor: float, comparisons: int, *, draws: int | None = None) -> float:
+    """Return how often a throughput that is `factor` times that of the first side is claimed to differ."""
+    chance = np.random.default_rng(round(1000 * factor))
+    shown = 0
+    for number in range(comparisons):
+        sides = slower(drives(ALIKE, chance), factor)
+        shown += compare(sides, quantities_of(sides.sums), draws=draws, seed=number).of("throughput").is_shown
+    return shown / comparisons
+
+
+def _p_value(result: Comparison) -> float:
+    return result.of("throughput").difference.p_value
