@@ -6,7 +6,7 @@ import pytest
 
 from docs.programs.cross_layer import COLUMNS, Point, kept, points_of, run_at
 from docs.programs.cross_layer_page import PAGE, PICTURES, part, parts, runs_of
-from docs.programs.cross_layer_plan import SACK, SWEEPS, base
+from docs.programs.cross_layer_plan import OFTEN_S, SACK, SWEEPS, base
 from docs.programs.cross_layer_shapes import SHAPES, Shape
 from docs.programs.studies_page import IMAGES
 from multitracer.channel.cdma2000.config import Cdma2000Config
@@ -19,6 +19,7 @@ COMES_BACK = {
     "flatten",
     "radio",
     "control",
+    "learnt",
     "share",
     "gap",
     "speed",
@@ -56,7 +57,7 @@ def test_the_pictures_are_on_the_page(name: str) -> None:
         ("window", Point("mean rate", 16, 2)),
         ("window", Point("mean rate with RLP", 128, 1)),
         ("options", Point("Linux: SACK and timestamps", 64, 1)),
-        ("oscillation", Point(SACK, 2, 2)),
+        ("pauses", Point(f"{SACK}, a pause every {OFTEN_S:g} s", 8, 1)),
         ("load", Point(SACK, 2, 1)),
         ("speed", Point(SACK, 60, 1)),
         ("ecio", Point(SACK, -2, 1)),

@@ -41,7 +41,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     "window": (*_ONE, _ASSIGNED),
     "bursts": (*_ONE, _ASSIGNED),
     "options": _ONE,
-    "oscillation": _ONE,
+    "pauses": _ONE,
     "load": _TOGETHER,
     "speed": (*_ONE, _ASSIGNED),
     "ecio": (*_ONE, _ASSIGNED),

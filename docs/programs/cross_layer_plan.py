@@ -18,7 +18,6 @@ from multitracer.channel.cdma2000.config import Cdma2000Config
 from multitracer.channel.cdma2000.rates import FASTEST, FUNDAMENTAL
 from multitracer.channel.shared.queue import QueueConfig
 from multitracer.scenario import load_scenario
-from multitracer.units import BITS_PER_BYTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,12 +45,12 @@ ENDLESS_BYTES = 100_000_000
 """More than the link carries in that time."""
 KB, M_PER_S_OF_MPH = 1024, 0.44704
 """Bytes; an international mile of 1,609.344 m in an hour."""
-HOLDS_S = (0.5, 1, 2, 4, 8)
-"""Mean times for which a rate of chance holds: from the round trip to far beyond the timer (ours)."""
+OFTEN_S, SELDOM_S, PAUSE_S = 2.5, 6.0, 3.0
+"""Mean times between two pauses of the fast rate, and how long one is (ours; the page has what was tried)."""
 FRAME_MS = 20
 """Of the traffic channels (C.S0002)."""
-_OSCILLATES_MS = 400_000
-"""Of a rate of chance before it repeats (ours): longer than a download."""
+_PAUSES_MS = 600_000
+"""Of a rate with pauses before it repeats (ours): longer than a download."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,24 +120,24 @@ def over_trace(scenario: Scenario, stamps_ms: Iterable[int]) -> Scenario:
     return replace(scenario, link=CapacityConfig(queue=queue, delay_ns=delay_ns, down=down))
 
 
-def oscillation(holds_s: float, seed: int) -> list[int]:
-    """Return the opportunities, in ms, of a rate that is 153.6 and 9.6 kbit/s in turn, by chance alone.
+def paused(every_s: float, seed: int) -> list[int]:
+    """Return the opportunities, in ms, of a fast rate that falls to the fundamental channel's for each pause.
 
     Parameters
     ----------
-    holds_s : float
-        Mean of the exponential time for which a rate holds.
+    every_s : float
+        Mean time between two pauses; each is half to one and a half of it.
     seed : int
     """
-    luck = Random(f"{seed} oscillation")  # noqa: S311  a run is to be repeated
+    luck = Random(f"{seed} pauses")  # noqa: S311  a run is to be repeated
     stamps: list[int] = []
-    now_ms, credit = 0, 0.0
-    while now_ms < _OSCILLATES_MS:
-        for rate_bps in (FASTEST.bits_per_s, FUNDAMENTAL.bits_per_s):
-            until_ms = now_ms + FRAME_MS * (1 + int(luck.expovariate(1 / holds_s) * 1000 / FRAME_MS))
+    now_ms, credit = 0, 0
+    while now_ms < _PAUSES_MS:
+        for rate, lasts_s in ((FASTEST, every_s * luck.uniform(0.5, 1.5)), (FUNDAMENTAL, PAUSE_S)):
+            until_ms = now_ms + FRAME_MS * max(1, round(lasts_s * 1000 / FRAME_MS))
             for frame_ms in range(now_ms, until_ms, FRAME_MS):
-                credit += rate_bps * FRAME_MS / 1000 / BITS_PER_BYTE
-                stamps += [frame_ms + FRAME_MS] * int(credit // OPPORTUNITY_BYTES)
+                credit += rate.octets
+                stamps += [frame_ms + FRAME_MS] * (credit // OPPORTUNITY_BYTES)
                 credit %= OPPORTUNITY_BYTES
             now_ms = until_ms
     return stamps
@@ -178,21 +177,15 @@ def _placed(ecio_db: float, _seed: int) -> Scenario:
     return with_radio(base(), ecio_db=ecio_db)
 
 
-def _oscillating(holds_s: float, seed: int, *, timestamps: bool = False, linux: bool = False) -> Scenario:
-    scenario = over_trace(with_tcp(base(), timestamps=timestamps), oscillation(holds_s, seed))
+def _pausing(
+    window_kb: float, seed: int, *, every_s: float, timestamps: bool = False, linux: bool = False
+) -> Scenario:
+    scenario = over_trace(windowed(window_kb, timestamps=timestamps), paused(every_s, seed))
     return scenario.as_linux() if linux else scenario
-
-
-def _not_oscillating(holds_s: float, seed: int) -> Scenario:
-    stamps = oscillation(holds_s, seed)
-    return over_trace(
-        base(), (round(number * stamps[-1] / len(stamps)) for number in range(1, len(stamps) + 1))
-    )
 
 
 SACK, TIMESTAMPS = "SACK", "SACK and timestamps"
 MEAN, MEAN_RLP = "mean rate", "mean rate with RLP"
-LINUX, LINUX_TIMESTAMPS = "Linux: SACK", "Linux: SACK and timestamps"
 OPTIONS: dict[str, At] = {
     f"{stack}: {' and '.join(words) or 'neither'}": partial(
         _optional, sack="SACK" in words, timestamps="timestamps" in words, linux=stack == "Linux"
@@ -200,30 +193,30 @@ OPTIONS: dict[str, At] = {
     for stack in ("RFC", "Linux")
     for words in ((), ("SACK",), ("timestamps",), ("SACK", "timestamps"))
 }
+PAUSED: dict[str, At] = {
+    f"{stack}{words}, a pause every {every_s:g} s": partial(
+        _pausing, every_s=every_s, timestamps=words == TIMESTAMPS, linux=bool(stack)
+    )
+    for every_s in (OFTEN_S, SELDOM_S)
+    for stack in ("", "Linux: ")
+    for words in (SACK, TIMESTAMPS)
+}
 _at_mean_rate_with_rlp = partial(at_mean_rate, rate="mean-rlp")
 _SWEEPS = (
     Sweep(
         "window", "receive window, KB", WINDOWS_KB,
-        {SACK: windowed, TIMESTAMPS: partial(windowed, timestamps=True)}, 3,
+        {SACK: windowed, TIMESTAMPS: partial(windowed, timestamps=True)}, 6,
         {MEAN: (SACK, at_mean_rate), MEAN_RLP: (SACK, _at_mean_rate_with_rlp)},
     ),
     Sweep(
         "bursts", "receive window, KB", (8, 16, 32, 64, 128),
         {f"bursts of {each} frames": partial(_in_bursts, frames=each) for each in (16, 32, 128, 256)}, 2,
     ),
-    Sweep("options", "receive window, KB", (64,), OPTIONS, 3),
-    Sweep(
-        "oscillation", "a rate holds, s", HOLDS_S,
-        {
-            SACK: _oscillating, TIMESTAMPS: partial(_oscillating, timestamps=True),
-            LINUX: partial(_oscillating, linux=True),
-            LINUX_TIMESTAMPS: partial(_oscillating, timestamps=True, linux=True),
-            MEAN: _not_oscillating,
-        }, 5,
-    ),
-    Sweep("load", "connections", CONNECTIONS, {SACK: _together}, 5),
+    Sweep("options", "receive window, KB", (64,), OPTIONS, 6),
+    Sweep("pauses", "receive window, KB", (8, 12, 16, 32, 64), PAUSED, 5),
+    Sweep("load", "connections", CONNECTIONS, {SACK: _together}, 12),
     Sweep("speed", "speed, mph", SPEEDS_MPH, {SACK: _driven}, 6),
-    Sweep("ecio", "mean Ec/Io, dB", ECIO_DB, {SACK: _placed}, 3),
+    Sweep("ecio", "mean Ec/Io, dB", ECIO_DB, {SACK: _placed}, 6),
 )  # fmt: skip
-"""Seeds are ours: more where differences are small against chance (not measured)."""
+"""Seeds are ours: more where ranges over the seeds overlap what the page says of medians."""
 SWEEPS = {sweep.name: sweep for sweep in _SWEEPS}

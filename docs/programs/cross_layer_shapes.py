@@ -13,7 +13,9 @@ from docs.programs.cross_layer_plan import (
     ECIO_DB,
     MEAN,
     MEAN_RLP,
+    OFTEN_S,
     SACK,
+    SWEEPS,
     TIMESTAMPS,
     WINDOWS_KB,
 )
@@ -111,6 +113,19 @@ def _control_is_faster(control: str) -> Callable[[RunsOf], Judgement]:
     return judge
 
 
+def _pauses_are_learnt(runs_of: RunsOf) -> Judgement:
+    """Judge the smallest window, which leaves the channel idle after a timeout."""
+    value, arms = (
+        SWEEPS["pauses"].values[:1],
+        [f"{tcp}, a pause every {OFTEN_S:g} s" for tcp in (SACK, TIMESTAMPS)],
+    )
+    runs = runs_of("pauses")
+    without, with_ = (middles(runs, arm, value, "spurious_timeouts")[0] for arm in arms)
+    slow, fast = (middles(runs, arm, value, "kbps")[0] for arm in arms)
+    shown = f"{without:.0f} without, {with_:.0f} with them; {100 * fast / slow:.0f} % of the rate without"
+    return with_ <= without / 2, shown
+
+
 def _timestamps_help(runs_of: RunsOf) -> Judgement:
     ratios = _ratios(runs_of, TIMESTAMPS)
     return max(ratios) >= _CLEAR, f"{_percent(ratios)} of the rate without"
@@ -179,6 +194,11 @@ SHAPES = (
         "coupling", "... because of the scheduler: with its frames and RLP, too", _control_is_faster(MEAN_RLP)
     ),
     Shape("timestamps", "timestamps make it much faster", _timestamps_help),
+    Shape(
+        "learnt",
+        "... because they prevent spurious timeouts: at 8 KB over a rate that pauses",
+        _pauses_are_learnt,
+    ),
     Shape("share", "each user has less, the more there are (figure 6, left)", _share_falls),
     Shape("gap", "the fairness gap grows from 2 to 4 (figure 6, right)", _gap_grows),
     Shape("speed", "45, 60 and 75 mph make no difference (figure 7, left)", _speed_makes_none),

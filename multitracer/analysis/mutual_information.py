@@ -176,8 +176,10 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
     lags = np.asarray(lags)
     choices.check(lags, step_s)
     grid = Grid.of(x, y, given, session)
-    grid, n = (grid.differenced() if difference else grid).paired(lags)
-    reasons = _lag_reasons(lags, n)
+    grid = grid.differenced() if difference else grid
+    meet = bool(np.any(np.isfinite(grid.x) & np.isfinite(grid.y)))
+    grid, n = grid.paired(lags)
+    reasons = _lag_reasons(lags, n, meet=meet)
     blank = replace(
         not_known(lags, step_s=step_s, reason="", estimator=estimator, normaliser=normaliser),
         n=n, reasons=reasons, baseline=baseline, is_differenced=difference,
@@ -188,9 +190,9 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
     return _measured(blank, grid, lags, usable, choices)
 
 
-def _lag_reasons(lags: Numbers, n: Numbers) -> tuple[str, ...]:
+def _lag_reasons(lags: Numbers, n: Numbers, *, meet: bool) -> tuple[str, ...]:
     """Return why nothing can be said at each lag, empty where something can."""
-    if not n.any():
+    if not n.any() and not meet:
         return ("the two series have no point in common",) * len(n)
     return tuple(_lag_reason(lag, points) for lag, points in zip(lags.tolist(), n.tolist(), strict=True))
 

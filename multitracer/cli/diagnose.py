@@ -9,6 +9,7 @@ import click
 
 from multitracer.cli._options import examples, target
 from multitracer.cli._reading import Reading, reads_captures
+from multitracer.words import ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,8 +142,8 @@ def _show_incident(sheet: Page, incident: Document, findings: list[Document]) ->
     """Show an incident as its first cause, with what else belongs to it."""
     parts = [findings[part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""
-    sheet.line(f"{incident['kind']}, {times}{incident['begin_s']:.1f} s to {incident['end_s']:.1f} s, "
-               f"cost {incident['cost_s']:.1f} s")  # fmt: skip
+    lasts = ends(f"{incident['begin_s']:.1f} s", f"{incident['end_s']:.1f} s")
+    sheet.line(f"{incident['kind']}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
     sheet.line(f"  {incident['sentence']}")
     others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])
     if others:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from multitracer.scenario.radio import AtEnd, Realism
     from multitracer.scenario.summary import Summary
     from multitracer.tables import Document
+
+_REPEAT = "# repeat it with "
+"""Begins the line of a run's scenario.toml that names options."""
 
 
 @click.group("testbed", epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
@@ -211,6 +215,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     if as_linux:
         chosen = chosen.as_linux()
     chosen, radio = _with_radio(chosen, trace, at_end)
+    chosen = _with_options(chosen, transport=transport, as_linux=as_linux, at_end=at_end)
     summary = (
         _in_virtual_time(chosen, folder, seed) if virtual else _in_real_time(chosen, folder, seed, speed)
     )
@@ -348,6 +353,18 @@ def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> 
     if at_end is not None:
         scenario = with_end(scenario, at_end)
     return scenario, realism_of(scenario.link)
+
+
+def _with_options(
+    scenario: Scenario, *, transport: str | None, as_linux: bool, at_end: AtEnd | None
+) -> Scenario:
+    """Return the scenario with a last line that names the options that its keys do not hold."""
+    named = {"transport": transport, "at-end": at_end}
+    words = [f"--{name} {value}" for name, value in named.items() if value] + ["--as-linux"] * as_linux
+    lines = scenario.source.splitlines(keepends=True)
+    kept = "".join(line for line in lines if not line.startswith(_REPEAT))  # of the run that this repeats
+    note = f"\n{_REPEAT}{' '.join(words)}\n" if kept and words else ""
+    return replace(scenario, source=kept + note)
 
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:

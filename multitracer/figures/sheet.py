@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from multitracer.figures.palette import Props, ThemeName
 
-_WIDE_LETTERS, _NARROW_LETTERS = 130, 38
+_WIDE_LETTERS, _NARROW_LETTERS = 92, 38
+"""What fits on paper, too, and beside a phone's axis (measured: 580 and 250 pixels)."""
 _LINE_PX = 17
 _TITLE_PX = 14
 """Between a panel and the words above it, and what is above them."""

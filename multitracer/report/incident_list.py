@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
-from multitracer.words import printable
+from multitracer.words import ends, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.case import Finding
@@ -101,9 +101,12 @@ def _parts(incident: Incident, findings: list[Finding], axis: Axis) -> list[Mark
 
 
 def _when(what: Incident | Finding, axis: Axis) -> str:
-    begin_s, end_s = axis.seconds(what.begin_ns), axis.seconds(what.end_ns)
     cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
-    return f"cost {cost}, {begin_s:.1f} s to {end_s:.1f} s"
+    return f"cost {cost}, {_times(what, axis)}"
+
+
+def _times(what: Incident | Finding, axis: Axis) -> str:
+    return ends(f"{axis.seconds(what.begin_ns):.1f} s", f"{axis.seconds(what.end_ns):.1f} s")
 
 
 def _show(what: Incident | Finding, axis: Axis) -> list[Markup]:
@@ -115,6 +118,6 @@ def _show(what: Incident | Finding, axis: Axis) -> list[Markup]:
     button = element(
         "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
         data_to=f"{end_s + room_s:.3f}", data_mark_from=f"{begin_s:.6f}",
-        data_mark_to=f"{end_s:.6f}", title=f"Show {begin_s:.1f} s to {end_s:.1f} s in the figure",
+        data_mark_to=f"{end_s:.6f}", title=f"Show {_times(what, axis)} in the figure",
     )  # fmt: skip
     return [button]

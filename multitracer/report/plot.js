@@ -5,6 +5,7 @@
   const figure = JSON.parse(document.getElementById("figure").textContent);
   const plot = document.getElementById("plot");
   const narrow = window.matchMedia("(max-width: 700px)");
+  const paper_px = 680; /* what A4 and Letter leave room for, as in page.css */
 
   /* Beside the panels a legend leaves a phone no room for them, so there it goes below. */
   function layout() {
@@ -30,5 +31,7 @@
   }
 
   narrow.addEventListener("change", draw);
+  window.addEventListener("beforeprint", () => Plotly.relayout(plot, { width: paper_px }));
+  window.addEventListener("afterprint", () => Plotly.relayout(plot, { width: null, autosize: true }));
   window.plot = draw();
 })();

@@ -35,7 +35,9 @@ def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
     scripts = [plotly_js(), own_file("plot.js")]
     colours = THEMES[theme]
     style = (
-        f"body {{ margin: 0; background: {colours.paper}; color: {colours.ink}; font-family: {FONT}; }}"
+        f"body {{ margin: 0; background: {colours.paper}; color: {colours.ink}; font-family: {FONT}; "
+        "print-color-adjust: exact; }"  # a figure for dark ground cannot be read without it
+        "@media print { h1 { color: #000; } .modebar { display: none; } }"
         "h1 { font-size: 1rem; margin: 14px 16px 4px; font-weight: 650; overflow-wrap: anywhere; }"
     )
     body = element(

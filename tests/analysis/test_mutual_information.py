@@ -166,6 +166,7 @@ def test_a_lag_longer_than_the_overlap_is_na_and_the_others_are_not() -> None:
     )
     assert not of.reason
     assert np.isfinite(of.nmi).tolist() == [True, False, False]
+    assert _dependence(x, y, lags=np.array([100, 120])).reason == of.reasons[-1]
 
 
 def test_the_table_has_a_row_for_each_lag_and_one_hypothesis_for_each_pair() -> None:

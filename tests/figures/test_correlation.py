@@ -18,13 +18,20 @@ def test_matrix_has_each_pair_and_its_lag(theme: str) -> None:
     table = correlated([pair(planted()), Pair("cqi", "throughput", [constant])], SETTINGS)
     figure = correlation_figure(table, theme=theme)  # type: ignore[arg-type]  # one of the two
     matrix = figure.data[0]
-    assert (matrix.type, list(matrix.x), list(matrix.y)) == ("heatmap", ["rsrp_dbm", "cqi"], ["throughput"])
+    assert (matrix.type, list(matrix.x), list(matrix.y)) == ("heatmap", ["throughput"], ["rsrp_dbm", "cqi"])
     assert matrix.z[0][0] > 0.2
-    assert np.isnan(matrix.z[0][1])
-    assert "no number: cqi is constant" in matrix.customdata[0][1]
+    assert np.isnan(matrix.z[1][0])
+    assert "no number: cqi is constant" in matrix.customdata[1][0]
     texts = [each.text for each in figure.layout.annotations]
     assert any("at +3 s</b>" in text for text in texts), "bold: it stands out"
     assert "–" in texts
+    assert texts[-2].endswith("cqi and throughput: cqi is constant"), "paper has nothing to point at"
+
+
+def test_lag_stands_below_the_number_where_fields_are_narrow() -> None:
+    pairs = [Pair("rsrp_dbm", f"y{number}", [planted()]) for number in range(3)]
+    notes = correlation_figure(correlated(pairs, SETTINGS)).layout.annotations
+    assert sum("<br>+3 s</b>" in each.text for each in notes) == 3
 
 
 def test_curve_shows_chance_and_where_the_lag_may_lie() -> None:
@@ -41,5 +48,6 @@ def test_nothing_to_draw_says_so_and_names_are_escaped() -> None:
     table = correlated([Pair("<b>x", "y", reason="<script>")], SETTINGS)
     figure = correlation_figure(table)
     assert "&lt;script&gt;" in figure.data[0].customdata[0][0]
-    assert figure.layout.xaxis.ticktext == ("&lt;b&gt;x",)
+    assert figure.layout.yaxis.ticktext == ("&lt;b&gt;x",)
+    assert not any("<script>" in each.text for each in figure.layout.annotations)
     assert correlation_figure(correlated([], SETTINGS)).layout.annotations

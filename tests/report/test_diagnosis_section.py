@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,6 +55,13 @@ def _shown(found: Diagnosis, *, origin_ns: int, speed: float) -> list[list[float
 
 def _section(found: Diagnosis) -> str:
     return f"{happened_section(found, origin_ns=0, speed=1, figure=False)}{limits_section(found)}"
+
+
+def test_a_moment_is_written_once(found: Diagnosis) -> None:
+    first = found.findings[0]
+    section = _section(replace(found, findings=[first._replace(end_ns=first.begin_ns + 1)]))
+    assert re.search(r"cost [0-9.]+ s, -?[0-9.]+ s[ <]", section)
+    assert not re.search(r"\b([0-9.]+ s) to \1\b", section)
 
 
 def _sums(section: str) -> dict[str, float]:

@@ -43,6 +43,12 @@ def test_the_page_draws_under_its_own_policy(
     assert browser.evaluate(plot_share) > 0.6, "the legend leaves the panels room"
     assert browser.complaints == []
     assert [url for url in browser.requests if not url.startswith(("file:", "blob:", "data:"))] == []
+    drawn = "document.querySelector('.main-svg').getBoundingClientRect().width"
+    on_screen = browser.evaluate(drawn)
+    browser.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.evaluate(drawn) == 680, "paper cuts off nothing"
+    browser.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert browser.evaluate(drawn) == on_screen
     ran = (
         "new Promise((no) => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
     )

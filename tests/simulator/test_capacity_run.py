@@ -109,6 +109,7 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
     assert "the trace lasts 4.0 s, the run took 20.0 s: the trace began 5 times" in again.stdout
     once = run(*virtual, "--at-end", "stop", "-o", tmp_path / "once")
     assert "the run stops at the trace's end" in once.stdout
+    assert (tmp_path / "once/scenario.toml").read_text("utf-8").endswith("\n# repeat it with --at-end stop\n")
     manifest = json.loads((tmp_path / "once/manifest.json").read_text())
     assert manifest["variables"]["parameters"]["link"]["down"]["trace"] == {
         "opportunities": len(read_capacity_trace(folder / "radio.down")),

@@ -85,6 +85,11 @@ def test_flows_of_wtcp_share_evenly_in_the_end() -> None:
 def test_a_scenario_runs_over_another_transport_by_option(tmp_path: Path) -> None:
     shown = call("testbed", "run", "wtcp-fig1", "--virtual", "--transport", "vegas", "-o", tmp_path / "a")
     assert "rlp_retransmissions" in shown.stdout
+    toml = tmp_path / "a" / "scenario.toml"
+    assert toml.read_text("utf-8").endswith("\n# repeat it with --transport vegas\n")
+    call("testbed", "run", toml, "--virtual", "--as-linux", "-o", tmp_path / "again")
+    lines = (tmp_path / "again" / "scenario.toml").read_text("utf-8").splitlines()
+    assert [line for line in lines if line.startswith("# repeat")] == ["# repeat it with --as-linux"]
     with pytest.raises(InputError, match=r"wtcp-fig1: transport is 'quic'; choose one of tcp, "):
         load_scenario("wtcp-fig1").with_transport("quic")
     refused = call("testbed", "run", "wtcp-fig1", "--transport", "vegas", "-o", tmp_path / "b", status=2)

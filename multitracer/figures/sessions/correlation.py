@@ -2,7 +2,7 @@
 
 A number in the matrix stands out if the pair's false discovery rate is at most 5 %. Below, the shaded band is
 what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what bins and clocks
-leave open of its lag.
+leave open of its lag. The last lines say why the other pairs have no number: on paper nobody can point.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 LEVEL = 0.05
 """False discovery rate up to which a pair stands out: the usual level; a convention."""
 _ROW_PX, _CURVE_PX = 44, 210
-_MOST_CURVES = 24
-"""Pairs with a curve, those that stand out most; the matrix has all."""
+_MOST_PAIRS = 24
+"""Pairs with a curve, those that stand out most, and pairs whose reason is written; the matrix has all."""
+_MOST_WIDE = 2
+"""Columns of the matrix up to which a field is wide enough on a phone for its number and lag in one line."""
 _LETTERS = 24
 """Of a name at an axis."""
 
@@ -44,28 +46,44 @@ def correlation_figure(table: Table, *, theme: ThemeName = "light") -> go.Figure
     traces = [_matrix(table, xs, ys, theme)]
     peaks = np.flatnonzero(table["is_peak"])
     surest = peaks[np.lexsort([-table["nmi"][peaks], table["p_corrected"][peaks]])]
-    for number, peak in enumerate(surest[:_MOST_CURVES].tolist(), 2):
+    without = np.flatnonzero(np.isnan(table["lag_s"])).tolist()
+    for number, peak in enumerate(surest[:_MOST_PAIRS].tolist(), 2):
         cells.append(_curve_cell(table, peak))
         traces += _curve(table, peak, number, theme)
-    if len(peaks) > _MOST_CURVES:
-        more = f"; the curves of {len(peaks) - _MOST_CURVES:,} more pairs are not drawn"
+    if len(peaks) > _MOST_PAIRS:
+        more = f"; the curves of {len(peaks) - _MOST_PAIRS:,} more pairs are not drawn"
         cells[0] = _matrix_cell(table, xs, ys, more)
+    if without:
+        cells.append(_reasons_cell(table, without))
     return sheet(cells, traces, theme=theme)
 
 
 def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> Cell:
     words = (
         f"Colour and number: normalised mutual information ({table['normaliser'][0]}), at the lag by which "
-        f"the row follows the column; bold: false discovery rate at most {100 * LEVEL:.0f} %; –: no number"
+        f"the column follows the row; bold: false discovery rate at most {100 * LEVEL:.0f} %; –: no number"
         if len(table)
         else ""
     )
-    x = {"type": "category", "tickvals": xs, "ticktext": [_short(name) for name in xs], "automargin": True}
-    y = {"type": "category", "tickvals": ys, "ticktext": [_short(name) for name in ys], "automargin": True}
-    y |= {"autorange": "reversed"}
-    height = max(2, len(ys)) * _ROW_PX
+    across, down = _names(ys), _names(xs) | {"autorange": "reversed"}
+    height = max(2, len(xs)) * _ROW_PX
     empty = "" if len(table) else "No pair was compared."
-    return Cell("Which quantity tells of which", height, x, y, empty, _notes(table), more=words + more)
+    notes = _notes(table, len(ys))
+    return Cell("Which quantity tells of which", height, across, down, empty, notes, more=words + more)
+
+
+def _names(names: list[str]) -> Props:
+    """Return an axis of names."""
+    shown = [_short(name) for name in names]
+    return {"type": "category", "tickvals": names, "ticktext": shown, "automargin": True}
+
+
+def _reasons_cell(table: Table, without: list[int]) -> Cell:
+    """Return words alone: why pairs have no number."""
+    reasons = [f"{table['x'][row]} and {table['y'][row]}: {table['reason'][row]}" for row in without]
+    more = f"; and {len(reasons) - _MOST_PAIRS:,} more pairs" if len(reasons) > _MOST_PAIRS else ""
+    hidden = {"visible": False}
+    return Cell("Without a number", 1, hidden, hidden, " ", more="; ".join(reasons[:_MOST_PAIRS]) + more)
 
 
 def _short(name: str) -> str:
@@ -77,13 +95,14 @@ def _shown(table: Table) -> Array:
     return np.flatnonzero(table["is_peak"] | np.isnan(table["lag_s"]))
 
 
-def _notes(table: Table) -> list[Props]:
+def _notes(table: Table, columns: int) -> list[Props]:
     """Return the words in each field of the matrix."""
+    between = " at " if columns <= _MOST_WIDE else "<br>"
     notes: list[Props] = []
     for row in _shown(table).tolist():
         value, lag_s, q_value = (float(table[name][row]) for name in ("nmi", "lag_s", "q_value"))
-        text = "–" if np.isnan(value) else f"{value:.2f} at {lag_s:+g} s"
-        note: Props = {"x": str(table["x"][row]), "y": str(table["y"][row]), "text": text}
+        text = "–" if np.isnan(value) else f"{value:.2f}{between}{lag_s:+g} s"
+        note: Props = {"x": str(table["y"][row]), "y": str(table["x"][row]), "text": text}
         if not np.isnan(value):  # on a field, whatever the theme; else on the figure's own ground
             note["text"] = f"<b>{text}</b>" if q_value <= LEVEL else text
             note["font"] = {"color": "#ffffff" if value > _DARK else "#1c2430", "size": 11}
@@ -96,14 +115,14 @@ _DARK = 0.5
 
 
 def _matrix(table: Table, xs: list[str], ys: list[str], theme: ThemeName) -> Props:
-    value = np.full((len(ys), len(xs)), np.nan)
-    hover = np.full((len(ys), len(xs)), "", dtype=object)
+    value = np.full((len(xs), len(ys)), np.nan)
+    hover = np.full((len(xs), len(ys)), "", dtype=object)
     for row in _shown(table).tolist():
-        at = ys.index(str(table["y"][row])), xs.index(str(table["x"][row]))
+        at = xs.index(str(table["x"][row])), ys.index(str(table["y"][row]))
         value[at] = table["nmi"][row]
         hover[at] = _hover(table, row)
     return {
-        "type": "heatmap", "x": xs, "y": ys, "z": value, "customdata": hover, "zmin": 0, "zmax": 1,
+        "type": "heatmap", "x": ys, "y": xs, "z": value, "customdata": hover, "zmin": 0, "zmax": 1,
         "colorscale": [[0, "#f3f6fa"], [_DARK, "#56b4e9"], [1, "#00446b"]], "showscale": False, "xgap": 2,
         "ygap": 2, "hoverongaps": True, "hovertemplate": "%{customdata}<extra></extra>", "xaxis": "x",
         "yaxis": "y", "showlegend": False,
