@@ -15,7 +15,7 @@ _BUTTONS = (
     ("in", "+", "Zoom in"),
     ("out", "−", "Zoom out"),
     ("whole", "Whole", "Show the whole connection"),
-    ("undo", "Back", "Show the window before"),
+    ("undo", "Back", "Back to the window before"),
 )
 _KEYS = (
     "Drag to zoom in, double-click for the whole. Keys: arrows move, + and − zoom, u shows the window "
