@@ -113,6 +113,14 @@ def test_known_numbers_are_never_missing_at_a_receiver(tmp_path: Path) -> None:
     assert "inferred from arrivals" in said
 
 
+def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
+    """A path dropped all full segments: what was sent is known, a rate is not."""
+    write_report(open_recording(RECORDED / "00131-mtu-hole" / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert "<dt>Speed</dt>" not in screen
+    assert "<dt>Sent</dt><dd>15.9 kB<small>no speed: no ACK of the data with a time was captured" in screen
+
+
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = open_recording(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
