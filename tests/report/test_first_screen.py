@@ -121,6 +121,24 @@ def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
     assert "<dt>Sent</dt><dd>15.9 kB<small>no speed: no ACK of the data with a time was captured" in screen
 
 
+def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
+    """A good capture does not make a weak answer sure: the green sign stands above sure answers only."""
+    assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
+    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert 'trust caution"><span>! Trust: numbers good, answer weak: 0% to ' in screen
+
+
+def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
+    recording = open_recording(RECORDED / "30081-client-think" / "session")
+    note = next(part.analysis.trust.notes[0] for part in recording.parts if part.analysis.trust.notes)
+    write_report(recording, tmp_path / "r.html")
+    summary = first_screen(tmp_path / "r.html").partition("</summary>")[0]
+    assert "Trust: numbers caution, answer measured." in summary
+    assert note.sentence in parsed(summary).text
+    assert "1 more note<" in summary
+
+
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = open_recording(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.limits.names import Confidence, Limit
-from multitracer.report.limit_words import percent, says
+from multitracer.report.limit_words import percent, says, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.rows import row
@@ -50,6 +50,15 @@ def limit_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
     ]
     more = row("others", element("small", ", ".join(rest), class_="muted"), "", kind="rest") if rest else []
     return [*(cell for cells in drawn for cell in cells), *more]
+
+
+def sureness(diagnosis: Diagnosis) -> str:
+    """Return how sure the headline's limit is; of one that is weak, between which shares it lies."""
+    limit = diagnosis.headline.limit
+    own = [each for each in shares_of(diagnosis) if each.limit is limit]
+    if limit is Limit.UNKNOWN or not own:
+        return "unknown"
+    return surely(own[0]) if len(own) == 1 else diagnosis.headline.confidence.label
 
 
 def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], shade: int) -> list[Markup]:
