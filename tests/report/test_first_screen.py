@@ -139,6 +139,15 @@ def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> No
     assert "1 more note<" in summary
 
 
+def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio(found: Diagnosis) -> None:
+    wired = explain(open_recording(RECORDED / "00191-deep-queue" / "session"))
+    radio = explain(open_recording(SAMPLES / "rehearsed-drive"))
+    assert not found.transfer.radio
+    assert radio.transfer.radio
+    assert {each.headline.limit for each in (found, wired, radio)} == {Limit.LINK}
+    assert ["cell" in each.headline.help for each in (found, wired, radio)] == [False, False, True]
+
+
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = open_recording(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
