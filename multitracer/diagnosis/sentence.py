@@ -206,10 +206,13 @@ def _of_application(part: Part, lengths: Array) -> str:
     seconds, usual = float(lengths.sum()), float(np.median(lengths))
     many = len(lengths)
     if part is Part.THINK:
-        return f"it took {usual:.2g} s to begin {'its answer' if many == 1 else f'each of {many} answers'}"
+        if many == 1:
+            return f"it took {usual:.2g} s to begin its answer"
+        return f"it took {seconds:.1f} s to begin {many} answers, usually {usual:.2g} s each"
     if part is Part.PEER:
-        waited = f"{usual:.2g} s before it asked" + (f", {many} times" if many > 1 else "")
-        return f"it let {waited}"
+        if many == 1:
+            return f"it let {usual:.2g} s go by before it asked"
+        return f"it let {seconds:.1f} s go by before it asked, {many} times, usually {usual:.2g} s"
     if part is Part.NAGLE:
         return f"small segments waited {seconds:.1f} s for the ACK of a small one (Nagle's algorithm)"
     return f"it had nothing to send for {seconds:.1f} s, in {count(many, 'pause')}"
