@@ -148,6 +148,15 @@ def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio(found: Diagnosis) 
     assert ["cell" in each.headline.help for each in (found, wired, radio)] == [False, False, True]
 
 
+def test_the_link_is_a_limit_or_an_incident_and_not_both(tmp_path: Path) -> None:
+    """Its limit's row has gaps where an outage held; the incident's bar had none, and "no time lost"."""
+    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert "link: 13" in screen
+    assert ">link-limited" not in screen
+    assert ">link-limited" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
+
+
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = open_recording(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
