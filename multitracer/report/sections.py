@@ -50,8 +50,8 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
         for note in trust.notes
     ]
     shown = "caution" if verdict == "good" and not is_sure else verdict
-    said = f"{_SIGNS[shown]} Trust: numbers {verdict}, answer {answer}." if answer else _SAYS[verdict]
-    says, class_ = element("span", said), f"trust {shown}"
+    verdicts = f"{_SIGNS[shown]} Trust: numbers {verdict}, answer {answer}." if answer else _SAYS[verdict]
+    says, class_ = element("span", verdicts), f"trust {shown}"
     first = [" ", notes.pop(0)] if verdict != "good" and notes else []
     if not notes:
         return element("p", says, first, class_=class_)

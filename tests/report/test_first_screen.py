@@ -157,6 +157,20 @@ def test_the_link_is_a_limit_or_an_incident_and_not_both(tmp_path: Path) -> None
     assert ">link-limited" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("00004-policer", "known", "policer's rate, 1.1"),
+        ("00131-mtu-hole", "dead", "outage: nothing came"),
+    ],
+)
+def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert screen.count(f'class="{kind}"') == 2, "in the picture and in its legend"
+    assert words in parsed(screen).text
+
+
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = open_recording(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
