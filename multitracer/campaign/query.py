@@ -7,6 +7,7 @@ text would not do: `WITH x AS (COPY …) SELECT` and `EXPLAIN ANALYZE COPY` writ
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -24,7 +25,6 @@ MEMORY = "1GB"
 _SETTINGS = {
     "temp_directory": "",
     "disabled_optimizers": "join_order,build_side_probe_side",
-    "enable_progress_bar": "false",
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -54,6 +54,8 @@ def connection(catalogue: Catalogue, *, memory: str = MEMORY) -> duckdb.DuckDBPy
     made = duckdb.connect(":memory:")
     for name, value in {"memory_limit": memory, **_SETTINGS}.items():
         made.execute(f"SET {name} = '{value}'")
+    with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets, where there is no bar
+        made.execute("SET enable_progress_bar = false")  # it is drawn on standard output, before the answer
     for name in TABLES:
         made.register(name, catalogue.dataset(name))
     made.execute("SET enable_external_access = false")

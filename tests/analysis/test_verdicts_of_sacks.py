@@ -119,3 +119,23 @@ def test_no_block_reports_a_fin_so_its_absence_says_nothing() -> None:
         at(3400, 1, S, ack=C + 2 * MSS + 1, echo=1300),
     ]
     assert not proof(without_stamps(closing)) & Evidence.NO_D_SACK
+
+
+def test_what_a_joined_copy_repeats_in_vain_proves_nothing_of_its_other_segments() -> None:
+    """Of segments 1 to 5 only 4 arrives; 3 and 4 leave again as one (offload), and 4 is a duplicate."""
+    joined = [
+        *opened(600),
+        sent(600, 0),
+        acked(1200, 1, echo=600),
+        *(sent(1200 + i, i) for i in range(1, 6)),
+        acked(1804, 1, echo=600, sack=block(4, 5)),
+        sent(3300, 1),
+        acked(3900, 2, echo=3300, sack=block(4, 5)),
+        sent(3900, 2),
+        acked(4500, 3, echo=3900, sack=block(4, 5)),
+        at(4500, 0, C + 3 * MSS, 2 * MSS),
+        acked(5100, 5, echo=4500, sack=block(4, 5)),
+        sent(5100, 5),
+        acked(5700, 6, echo=5100),
+    ]
+    assert [necessity for _, necessity in said(without_stamps(joined))][:2] == 2 * [Necessity.NECESSARY]

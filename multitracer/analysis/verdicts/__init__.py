@@ -39,7 +39,7 @@ from multitracer.analysis.verdicts.answers import (
 from multitracer.analysis.verdicts.arrivals import acknowledged_in_time, arrived_at, came_at, had_before
 from multitracer.analysis.verdicts.away import passed_before, trigger_away, unacknowledged_at_sender
 from multitracer.analysis.verdicts.copies import Copies
-from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, undisputed
+from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, reported_ranges, undisputed
 from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
 from multitracer.analysis.verdicts.stamps import left_before
 from multitracer.analysis.verdicts.talks import Talks
@@ -218,7 +218,8 @@ def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
         lost, unclear = unacknowledged_at_sender(copies)
     within_ns = sooner_than_answers_ns(copies) if at_sender else 0
     proofs[Evidence.EARLY_STAMP] = left_before(copies, within_ns)
-    proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), within_ns=within_ns)
+    in_vain = reported_ranges(copies, np.where(_any(proofs) | echoed, copies.nowhere, reported))
+    proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), in_vain, within_ns=within_ns)
     if at_sender:
         needed[Evidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(copies, _any(proofs | arrived))
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)

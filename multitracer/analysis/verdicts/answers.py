@@ -112,7 +112,9 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
     return above & resent
 
 
-def f_rto(copies: Copies, proved: Array, *, within_ns: Array | int = 0) -> Array:
+def f_rto(
+    copies: Copies, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
+) -> Array:
     """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
 
     Such an ACK left the receiver before these data arrived, so before the retransmission behind them did.
@@ -124,6 +126,8 @@ def f_rto(copies: Copies, proved: Array, *, within_ns: Array | int = 0) -> Array
     ----------
     proved : ndarray of bool
         Of which retransmissions an earlier copy is known to have arrived.
+    in_vain : ndarrays of int64, shape (n_copies,)
+        The first unit of which that is known, and the first behind.
     within_ns : int or ndarray of float64
         So soon nothing is answered, as of `sooner_than_answers_ns`.
 
@@ -141,6 +145,9 @@ def f_rto(copies: Copies, proved: Array, *, within_ns: Array | int = 0) -> Array
     first = (again > came) | (soon_ns < within_ns)
     lacked = there & (sent < copies.row) & (came < copies.nowhere)
     depends = lacked & (again < copies.nowhere) & ~copies.in_talk(copies.reneged)
+    which = np.minimum(np.searchsorted(copies.row, again), max(len(copies) - 1, 0))
+    begin, end = (each[which] for each in in_vain)
+    depends &= (begin <= lacking) & (lacking < end)
     return _spread(lacked & first, depends, proved, copies, again)
 
 

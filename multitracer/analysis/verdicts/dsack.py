@@ -54,6 +54,31 @@ def dsacked(copies: Copies) -> Array:
     return reported
 
 
+def reported_ranges(copies: Copies, reported: Array) -> tuple[Array, Array]:
+    """Return the first unit of each retransmission that its D-SACK reports, and the first behind.
+
+    Where segments are joined before they are captured (offload) that is one of several, and the others may
+    have been needed. Of a retransmission without D-SACK, all of it.
+
+    Parameters
+    ----------
+    reported : ndarray of int64, shape (n_copies,)
+        From `dsacked`.
+
+    Returns
+    -------
+    ndarrays of int64, shape (n_copies,)
+    """
+    sacks = copies.talks.sacks
+    mine = sacks["dsack"] & copies.back[sacks["row"]]
+    rows, left, right = (sacks[name][mine] for name in ("row", "left_bytes", "right_bytes"))
+    if not len(rows):
+        return copies.begin, copies.end
+    at = np.minimum(np.searchsorted(rows, reported), len(rows) - 1)
+    known = rows[at] == reported
+    return np.where(known, left[at], copies.begin), np.where(known, right[at], copies.end)
+
+
 def peers_send_sack(copies: Copies) -> Array:
     """Return per talk whether the receiver of its data was seen to send SACK blocks.
 
