@@ -25,8 +25,8 @@ _BITS = 8  # in a byte
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
-    Limit.OUTAGE: "coverage, or the network's handover parameters",
-    Limit.LINK: "a faster link, a better cell or fewer users; of a long queue: a shorter one",
+    Limit.OUTAGE: "the part of the path that failed; of a radio link record the radio, too",
+    Limit.LINK: "a faster link, or less other traffic on it; of a long queue: a shorter one",
     Limit.RECOVERY: "less loss: see the finding that names its cause",
     Limit.RECEIVER_WINDOW: "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
     Limit.SENDER_BUFFER: "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it",
@@ -35,6 +35,11 @@ HELP = {
     Limit.CONGESTION_WINDOW: "less loss, or another congestion control",
     Limit.UNKNOWN: "a capture at the other end too, and the sender's TCP state (collectors.tcp_info)",
 }
+_RADIO_HELP = {
+    Limit.OUTAGE: "coverage, or the network's handover parameters",
+    Limit.LINK: "a faster link, a better cell or fewer users; of a long queue: a shorter one",
+}
+"""Where a log of the radio or of its link shows that there is one."""
 _PART_HELP = {
     Part.THINK: "a program that begins its answers sooner",
     Part.PEER: "a peer that sends its requests sooner, or several at once",
@@ -87,7 +92,7 @@ def headline_of(limited: Limited) -> Headline:
     first = _first(limited, limit, part, share, main.confidence)
     rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
     sentence = " ".join([first, *rest])
-    helps = _POLICED_HELP if limit is Limit.LINK and _is_policed(limited) else HELP[limit]
+    helps = _POLICED_HELP if limit is Limit.LINK and _is_policed(limited) else _help(limited, limit)
     return Headline(limit, part, share, main.confidence, sentence, _PART_HELP.get(part, helps))
 
 
@@ -107,7 +112,15 @@ def headline_of_group(group: Group) -> Headline:
     first = f"{many} {mostly} {_noun(group.longest, limit, part)} ({share:.0%}, {sure.label})."
     rest = [f"{_noun(group.longest, each).capitalize()} was the limit for {other:.0%}."
             for each, other in ordered[1:] if other >= WORTH_SAYING]  # fmt: skip
-    return Headline(limit, part, share, sure, " ".join([first, *rest]), _PART_HELP.get(part, HELP[limit]))
+    helps = _PART_HELP.get(part, _help(group.longest, limit))
+    return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
+
+
+def _help(limited: Limited, limit: Limit) -> str:
+    """Return what would help against a limit; words of a radio only where a log shows one."""
+    transfer = limited.transfer
+    has_radio = bool(transfer.radio) or transfer.near is not None or transfer.far is not None
+    return _RADIO_HELP.get(limit, HELP[limit]) if has_radio else HELP[limit]
 
 
 def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confidence) -> str:
@@ -193,10 +206,13 @@ def _of_application(part: Part, lengths: Array) -> str:
     seconds, usual = float(lengths.sum()), float(np.median(lengths))
     many = len(lengths)
     if part is Part.THINK:
-        return f"it took {usual:.2g} s to begin {'its answer' if many == 1 else f'each of {many} answers'}"
+        if many == 1:
+            return f"it took {usual:.2g} s to begin its answer"
+        return f"it took {seconds:.1f} s to begin {many} answers, usually {usual:.2g} s each"
     if part is Part.PEER:
-        waited = f"{usual:.2g} s before it asked" + (f", {many} times" if many > 1 else "")
-        return f"it let {waited}"
+        if many == 1:
+            return f"it let {usual:.2g} s go by before it asked"
+        return f"it let {seconds:.1f} s go by before it asked, {many} times, usually {usual:.2g} s"
     if part is Part.NAGLE:
         return f"small segments waited {seconds:.1f} s for the ACK of a small one (Nagle's algorithm)"
     return f"it had nothing to send for {seconds:.1f} s, in {count(many, 'pause')}"

@@ -20,6 +20,7 @@ _SAYS = {
     "caution": "! Trust: caution. Read the numbers with this in mind.",
     "poor": "✗ Trust: poor. The capture does not support firm conclusions.",
 }
+_SIGNS = {"good": "✓", "caution": "!", "poor": "✗"}
 _NOTES = 50
 
 
@@ -29,26 +30,38 @@ _FAST = (
 )
 
 
-def trust_line(recording: Recording) -> Markup:
-    """Return how far the captures can be trusted, with every reason."""
+def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) -> Markup:
+    """Return how far the captures can be trusted, with every reason; the worst one needs no unfolding.
+
+    Parameters
+    ----------
+    recording : Recording
+    answer : str
+        How sure the answer below it is, a word of `Confidence`; empty where the page has no answer.
+    is_sure : bool
+        Whether that answer is more than weak: the sign and the colour of the line are those of the worse one.
+    """
     trusts = [(part, part.analysis.trust) for part in recording.parts]
-    several = len(trusts) > 1
+    several, verdict = len(trusts) > 1, recording.trust
+    worst_first = sorted(trusts, key=lambda each: each[1].verdict != verdict)
     notes = [
-        element("li", f"{printable(part.point.name)}: " if several else "", printable(note.sentence))
-        for part, trust in trusts
+        [f"{printable(part.point.name)}: " if several else "", printable(note.sentence)]
+        for part, trust in worst_first
         for note in trust.notes
     ]
-    says = element("span", _SAYS[recording.trust])
-    class_ = f"trust {recording.trust}"
+    shown = "caution" if verdict == "good" and not is_sure else verdict
+    verdicts = f"{_SIGNS[shown]} Trust: numbers {verdict}, answer {answer}." if answer else _SAYS[verdict]
+    says, class_ = element("span", verdicts), f"trust {shown}"
+    first = [" ", notes.pop(0)] if verdict != "good" and notes else []
     if not notes:
-        return element("p", says, class_=class_)
-    many = element("span", f" {count(len(notes), 'note')}", class_="muted")
+        return element("p", says, first, class_=class_)
+    many = f" {count(len(notes), 'more note' if first else 'note')}"
     return element(
         "details",
-        element("summary", says, many),
-        element("ul", notes[:_NOTES], more(len(notes) - _NOTES)),
+        element("summary", says, first, element("span", many, class_="muted")),
+        element("ul", [element("li", each) for each in notes[:_NOTES]], more(len(notes) - _NOTES)),
         class_=class_,
-        open=recording.trust == "poor",
+        open=verdict == "poor",
     )
 
 

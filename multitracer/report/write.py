@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
+from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
@@ -38,6 +39,7 @@ from multitracer.report.page import document, write
 from multitracer.report.points.packets import packet_facts
 from multitracer.report.provenance import provenance_section
 from multitracer.report.screen.first_screen import Answer, first_screen
+from multitracer.report.screen.limit_rows import sureness
 from multitracer.report.sections import summary_section, trust_line
 from multitracer.words import count, printable, size
 
@@ -269,7 +271,10 @@ def _opening(recording: Recording, answer: Answer | None) -> list[Markup | None]
         speed=recording.speed,
         figure=bool(answer.panels),
     )
-    return [first_screen(answer, trust=trust_line(recording)), happened]
+    headline = answer.diagnosis.headline
+    is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
+    trust = trust_line(recording, answer=sureness(answer.diagnosis), is_sure=is_sure)
+    return [first_screen(answer, trust=trust), happened]
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:

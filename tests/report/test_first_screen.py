@@ -113,6 +113,64 @@ def test_known_numbers_are_never_missing_at_a_receiver(tmp_path: Path) -> None:
     assert "inferred from arrivals" in said
 
 
+def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
+    """A path dropped all full segments: what was sent is known, a rate is not."""
+    write_report(open_recording(RECORDED / "00131-mtu-hole" / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert "<dt>Speed</dt>" not in screen
+    assert "<dt>Sent</dt><dd>15.9 kB<small>no speed: no ACK of the data with a time was captured" in screen
+
+
+def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
+    """A good capture does not make a weak answer sure: the green sign stands above sure answers only."""
+    assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
+    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert 'trust caution"><span>! Trust: numbers good, answer weak: 0% to ' in screen
+
+
+def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
+    recording = open_recording(RECORDED / "30081-client-think" / "session")
+    note = next(part.analysis.trust.notes[0] for part in recording.parts if part.analysis.trust.notes)
+    write_report(recording, tmp_path / "r.html")
+    summary = first_screen(tmp_path / "r.html").partition("</summary>")[0]
+    assert "Trust: numbers caution, answer measured." in summary
+    assert note.sentence in parsed(summary).text
+    assert "1 more note<" in summary
+
+
+def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio(found: Diagnosis) -> None:
+    wired = explain(open_recording(RECORDED / "00191-deep-queue" / "session"))
+    radio = explain(open_recording(SAMPLES / "rehearsed-drive"))
+    assert not found.transfer.radio
+    assert radio.transfer.radio
+    assert {each.headline.limit for each in (found, wired, radio)} == {Limit.LINK}
+    assert ["cell" in each.headline.help for each in (found, wired, radio)] == [False, False, True]
+
+
+def test_the_link_is_a_limit_or_an_incident_and_not_both(tmp_path: Path) -> None:
+    """Its limit's row has gaps where an outage held; the incident's bar had none, and "no time lost"."""
+    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert "link: 13" in screen
+    assert ">link-limited" not in screen
+    assert ">link-limited" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("00004-policer", "known", "policer's rate, 1.1"),
+        ("00131-mtu-hole", "dead", "outage: nothing came"),
+    ],
+)
+def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    assert screen.count(f'class="{kind}"') == 2, "in the picture and in its legend"
+    assert words in parsed(screen).text
+
+
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     recording = open_recording(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0

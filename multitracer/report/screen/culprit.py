@@ -11,6 +11,7 @@ from multitracer.figures.series import Series
 from multitracer.figures.stack import SECONDS, Panel
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import cause
+from multitracer.report.screen.known_cause import known_cause, legend_of
 from multitracer.report.screen.limit_rows import clock_shift_ns
 from multitracer.report.screen.rows import row
 from multitracer.report.screen.still import still, swatch
@@ -90,11 +91,12 @@ def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> l
     panel = next((there[name] for name in names if name in there), None)
     if panel is None:
         return _requests(diagnosis, axis)
-    look, roles = _LOOKS[panel.key], _roles(panel)
-    levels, picture = still(panel, axis, roles, label=look.says)
+    look, roles, known = _LOOKS[panel.key], _roles(panel), known_cause(diagnosis, panel.key)
+    levels, picture = still(panel, axis, roles, label=look.says, known=known)
     legend = [element("li", swatch(role), look.words[role], title=_label(panel, role)) for role in roles]
+    words = element("ul", legend, legend_of(known, picture), class_="words")
     title = row("", element("strong", look.says), "", kind="title")
-    figure = row(levels, picture, element("ul", legend, class_="words"), kind="culprit")
+    figure = row(levels, picture, words, kind="culprit")
     return [*_requests(diagnosis, axis), *title, *figure]
 
 

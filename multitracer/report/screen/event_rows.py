@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import in_order
+from multitracer.report.screen.limit_rows import limits_shown
 from multitracer.report.screen.rows import row, stretches, when
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
@@ -20,13 +22,20 @@ if TYPE_CHECKING:
 
 _MOST = 3
 """Incidents with a row; the list below the screen has all."""
+_LINK_ROW = "link-limited"
+"""The incident that says what the row of the limit `link` shows, moment by moment."""
 _MOST_MARKS = 400
 """Of a row: more than one in two pixels is no picture."""
 
 
 def incident_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
-    """Return a row for each of the first incidents, every part of it a mark."""
-    return [cell for each in in_order(diagnosis)[:_MOST] for cell in _incident(diagnosis, axis, each)]
+    """Return a row for each of the first incidents, every part of it a mark.
+
+    That the link was the limit has no second row: its bar would run through all that held between.
+    """
+    has_link = Limit.LINK in limits_shown(diagnosis)
+    others = [each for each in in_order(diagnosis) if not (has_link and each.kind == _LINK_ROW)]
+    return [cell for each in others[:_MOST] for cell in _incident(diagnosis, axis, each)]
 
 
 def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[Markup]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.limits.names import Confidence, Limit
-from multitracer.report.limit_words import percent, says
+from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.report.limit_words import percent, says, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.rows import row
@@ -38,18 +39,29 @@ def shares_of(diagnosis: Diagnosis) -> list[Share]:
 
 def limit_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
     """Return the rows of the limits, the largest first, and one line that names the others."""
-    rows = shares_of(diagnosis)
-    sums: dict[Limit, float] = {}
-    for each in rows:
-        sums[each.limit] = sums.get(each.limit, 0.0) + each.share
-    order = sorted(sums, key=lambda limit: -sums[limit])
-    shown = [limit for place, limit in enumerate(order) if place == 0 or sums[limit] >= _WORTH][:_MOST]
+    rows, shown = shares_of(diagnosis), limits_shown(diagnosis)
+    sums = by_limit(rows)
     drawn = [_row(diagnosis, axis, limit, rows, shade) for shade, limit in enumerate(shown)]
     rest = [
-        f"{limit.label} {percent(sums[limit])}" for limit in order if limit not in shown and sums[limit] > 0
+        f"{limit.label} {percent(sums[limit])}" for limit in sums if limit not in shown and sums[limit] > 0
     ]
     more = row("others", element("small", ", ".join(rest), class_="muted"), "", kind="rest") if rest else []
     return [*(cell for cells in drawn for cell in cells), *more]
+
+
+def limits_shown(diagnosis: Diagnosis) -> list[Limit]:
+    """Return the limits that have a row, the largest first."""
+    sums = by_limit(shares_of(diagnosis))
+    return [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _WORTH][:_MOST]
+
+
+def sureness(diagnosis: Diagnosis) -> str:
+    """Return how sure the headline's limit is; of one that is weak, between which shares it lies."""
+    limit = diagnosis.headline.limit
+    own = [each for each in shares_of(diagnosis) if each.limit is limit]
+    if limit is Limit.UNKNOWN or not own:
+        return "unknown"
+    return surely(own[0]) if len(own) == 1 else diagnosis.headline.confidence.label
 
 
 def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], shade: int) -> list[Markup]:

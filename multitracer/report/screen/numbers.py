@@ -92,7 +92,8 @@ def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
     row, speed = drawn.direction, goodput_bps(diagnosis, drawn)
     delivered, by = size(row["unique_bytes"]), GoodputBy(row["goodput_by"])
     if speed is None:
-        return _number("Speed", delivered, by.words)
+        name = "Carried" if by is GoodputBy.ONE_MOMENT else "Sent"
+        return _number(name, delivered, f"no speed: {by.words}")
     took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
     return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
 

@@ -15,6 +15,7 @@ import numpy as np
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.stack import value_range
 from multitracer.report.markup import Markup, element
+from multitracer.report.screen.known_cause import NOTHING_KNOWN
 from multitracer.report.screen.time_axis import round_step
 from multitracer.units import NS_PER_S
 from multitracer.words import duration, rate, size
@@ -22,6 +23,7 @@ from multitracer.words import duration, rate, size
 if TYPE_CHECKING:
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel
+    from multitracer.report.screen.known_cause import Known
     from multitracer.report.screen.time_axis import TimeAxis
     from multitracer.tables import Array
 
@@ -34,11 +36,15 @@ _EDGE = 2
 """A point beyond the picture is drawn so far within its edge."""
 _DOT_PX, _EVENT_PX = 4, 6
 """Largest dot of data, and size of an event, by which the two differ whatever their hue."""
+_ROOM = 1.05
+"""Times its value that the axis reaches above the line of the cause: it is not the frame. Not measured."""
 _FAR = 2.0
 """Single samples that are so many times as high as 99 of 100 leave the picture at its top. Not measured."""
 
 
-def still(panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str) -> tuple[Markup, Markup]:
+def still(
+    panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str, known: Known = NOTHING_KNOWN
+) -> tuple[Markup, Markup]:
     """Return the words of a panel's value axis, and its picture.
 
     Parameters
@@ -51,14 +57,19 @@ def still(panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str) -
         Which series are drawn, the last one on top.
     label : str
         What it shows, for those who do not see it.
+    known : Known
+        What is known of the cause: a dashed line, and shaded times.
     """
     chosen = [series for role in roles for series in panel.drawn if series.role == role]
     low, high = _range(panel, chosen)
+    if fits(known, high):
+        high = max(high, _ROOM * (known.level or 0.0))
     paths = [_path(series, panel, axis, low, high) for series in chosen]
     ticks = _ticks(low, high)
     lines = "".join(f"M0 {_y(tick, low, high)}H{_WIDE}" for tick in ticks)
     picture = element(
-        "svg", element("path", d=lines, class_="grid"), paths, viewBox=f"0 0 {_WIDE} {_HIGH}",
+        "svg", _bands(known, axis), element("path", d=lines, class_="grid"), paths,
+        _level(known, low, high), viewBox=f"0 0 {_WIDE} {_HIGH}",
         preserveAspectRatio="none", role="img", aria_label=label,
     )  # fmt: skip
     words = [
@@ -66,6 +77,25 @@ def still(panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str) -
         for tick in ticks
     ]
     return element("div", words, class_="levels", aria_hidden="true"), picture
+
+
+def fits(known: Known, high: float) -> bool:
+    """Return whether the line of the cause lies within the picture, or so near that its axis can reach it."""
+    return known.level is not None and 0 < known.level <= _FAR * high
+
+
+def _bands(known: Known, axis: TimeAxis) -> Markup | None:
+    """Return the shaded times; None without any."""
+    ends = [(_WIDE * axis.place(begin), _WIDE * axis.place(end)) for begin, end in known.bands_ns]
+    shape = "".join(f"M{left:.1f} 0H{right:.1f}V{_HIGH}H{left:.1f}z" for left, right in ends if right > left)
+    return element("path", d=shape, class_="dead") if shape else None
+
+
+def _level(known: Known, low: float, high: float) -> Markup | None:
+    """Return the dashed line of the cause; None without one."""
+    if known.level is None or not fits(known, high):
+        return None
+    return element("path", d=f"M0 {_y(known.level, low, high)}H{_WIDE}", class_="known")
 
 
 def sparkline(series: Series, axis: TimeAxis) -> Markup:

@@ -35,7 +35,8 @@ def find(case: Case) -> Iterator[Finding]:
         return
     numbers = wait.numbers
     sentence = (
-        f"The client let {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) before it "
-        f"asked, {len(wait.lengths_s):,} times: {wait.seconds:.1f} s, {wait.share:.0%} of the time."
+        f"The client let usually {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) "
+        f"before it asked, {len(wait.lengths_s):,} times: {wait.seconds:.1f} s in all, "
+        f"{wait.share:.0%} of the time."
     )
     yield wait.finding(KIND, sentence, numbers)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "link-limited"
-HELP = "A faster link, a better cell or fewer users."
+HELP = "A faster link, or less other traffic on it; of a radio link a better cell or fewer users."
 _BITS = 8  # in a byte
 
 

@@ -24,7 +24,7 @@ def find(case: Case) -> Iterator[Finding]:
     numbers, many = limit.numbers, len(limit.lengths_s)
     what = "an answer" if many == 1 else f"each of {many:,} answers"
     sentence = (
-        f"The server took {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin {what}: "
-        f"{limit.seconds:.1f} s, {limit.share:.0%} of the time."
+        f"The server took usually {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin "
+        f"{what}: {limit.seconds:.1f} s in all, {limit.share:.0%} of the time."
     )
     yield limit.finding(KIND, sentence, numbers)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "blackout"
-HELP = "Better coverage there; look at the radio log for the cell and its handover parameters."
+HELP = "The part of the path that failed; of a radio link better coverage: its log shows cell and handovers."
 _SLACK_MS = 100
 """Link time: outages this close together are one, such as a fade and the reset after it. Not measured."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "outage"
-HELP = "Better coverage there; look at the radio log for the cell and its handover parameters."
+HELP = "The part of the path that failed; of a radio link better coverage: its log shows cell and handovers."
 
 
 def find(case: Case) -> Iterator[Finding]:
