@@ -25,6 +25,7 @@ DOCTYPE = "<!doctype html>\n"
 
 _POINTS_CODE = "decoder loader table axes marks packets trend panel plot figure"
 _FIGURE_CODE = ("timeline.js", "link.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
+_MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
 """In the order in which they need each other."""
 
 
@@ -58,7 +59,7 @@ def document(
     scripts = [
         *([plotly_js()] if charts else []),
         *(map(own_file, _FIGURE_CODE) if figures or route else []),
-        *([own_file("map.js")] if route else []),
+        *(map(own_file, _MAP_CODE) if route else []),
         own_file("page.js"),
         *([own_file("charts.js")] if charts else []),
     ]

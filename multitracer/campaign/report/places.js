@@ -194,53 +194,8 @@
     soon();
   }
 
-  const actions = { in: () => zoom(1.6), out: () => zoom(1 / 1.6), whole: () => soon((place = whole())) };
-  const keys = {
-    "+": actions.in, "=": actions.in, "-": actions.out, 0: actions.whole,
-    ArrowLeft: () => pan(60, 0), ArrowRight: () => pan(-60, 0), ArrowUp: () => pan(0, 60), ArrowDown: () => pan(0, -60),
-    ",": () => step(-1), ".": () => step(1),
-  };
-  const pointers = new Map();
-  canvas.addEventListener("pointerdown", (event) => {
-    canvas.setPointerCapture(event.pointerId);
-    pointers.set(event.pointerId, event);
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const box = canvas.getBoundingClientRect();
-    const before = pointers.get(event.pointerId);
-    if (!before) return point(event.clientX - box.left, event.clientY - box.top);
-    pointers.set(event.pointerId, event);
-    const others = [...pointers.values()].filter((each) => each.pointerId !== event.pointerId);
-    if (!others.length) return pan(event.clientX - before.clientX, event.clientY - before.clientY);
-    const apart = (each) => Math.hypot(each.clientX - others[0].clientX, each.clientY - others[0].clientY);
-    zoom(apart(event) / Math.max(apart(before), 1), others[0].clientX - box.left, others[0].clientY - box.top);
-  });
-  for (const name of ["pointerup", "pointercancel"]) {
-    canvas.addEventListener(name, (event) => {
-      const box = canvas.getBoundingClientRect();
-      pointers.delete(event.pointerId);
-      if (name === "pointerup") point(event.clientX - box.left, event.clientY - box.top);
-    });
-  }
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && !event.metaKey) return; // the page scrolls
-      event.preventDefault();
-      const box = canvas.getBoundingClientRect();
-      zoom(event.deltaY < 0 ? 1.25 : 0.8, event.clientX - box.left, event.clientY - box.top);
-    },
-    { passive: false },
-  );
-  canvas.addEventListener("keydown", (event) => {
-    const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
-    if (!action) return;
-    event.preventDefault();
-    action();
-  });
-  for (const button of root.querySelectorAll("[data-map]")) {
-    button.addEventListener("click", () => actions[button.dataset.map]());
-  }
+  MapGestures.listen(canvas, root, { zoom, pan, point, step, whole: () => soon((place = whole())) });
+
   function choose() {
     level = data.levels[Number(levelChoice.value)];
     chosen = data.quantities[Number(choice.value)];

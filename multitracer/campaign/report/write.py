@@ -182,7 +182,8 @@ def _page(
 
 def _document(title: str, sections: Sequence[Markup], places_: Document | None) -> str:
     """Return the page; as every page it loads nothing, and runs the program's own scripts alone."""
-    scripts = [own_file("page.js"), *([_own_file("places.js")] if places_ else [])]
+    map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
+    scripts = [own_file("page.js"), *map_code]
     theme = element(
         "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
     )
