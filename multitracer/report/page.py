@@ -18,6 +18,7 @@ from multitracer.report.replacing import replacing
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from multitracer.report.markup import Child
 
@@ -70,7 +71,7 @@ def document(
         if held
     ]
     code = join(element("script", Markup(script)) for script in scripts)
-    body = element("body", *_frame(title, sections), data, code, texts)
+    body = element("body", *frame(title, sections), data, code, texts)
     style = own_file("page.css") + (own_file("points/figure.css") if figures else "")
     return DOCTYPE + element(
         "html", head(title, style=style, scripts=scripts), body, lang="en", data_theme="light"
@@ -98,12 +99,13 @@ def head(title: str, *, style: str, scripts: list[str]) -> Markup:
     )
 
 
-def _frame(title: str, sections: tuple[Child, ...]) -> list[Markup]:
+def frame(title: str, sections: Sequence[Child], *, kicker: str = "MultiTracer report") -> list[Markup]:
+    """Return header, sections and footer of a page; `kicker` stands above its title."""
     theme = element(
         "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
     )
-    names = element("div", element("p", "MultiTracer report", class_="kicker"), element("h1", title))
-    made = f"Made by MultiTracer {__version__}. This file is complete: it needs no network and no server."
+    names = element("div", element("p", kicker, class_="kicker"), element("h1", title))
+    made = f"Made by MultiTracer {__version__}. This page needs no network and no server."
     return [
         element("header", names, theme),
         element("main", sections),

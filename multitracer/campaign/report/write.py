@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from multitracer import __version__
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import DIGITS, candidates, content_of
 from multitracer.campaign.report import costs, groups, page
@@ -21,7 +20,7 @@ from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.open import read_recording
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.markup import Markup, element, json_text
-from multitracer.report.page import DOCTYPE, head, own_file, write
+from multitracer.report.page import DOCTYPE, frame, head, own_file, write
 from multitracer.report.write import Request, write_report
 from multitracer.words import printable
 
@@ -184,16 +183,9 @@ def _document(title: str, sections: Sequence[Markup], places_: Document | None) 
     """Return the page; as every page it loads nothing, and runs the program's own scripts alone."""
     map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
     scripts = [own_file("page.js"), *map_code]
-    theme = element(
-        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
-    )
-    names = element("div", element("p", "MultiTracer campaign", class_="kicker"), element("h1", title))
-    made = f"Made by MultiTracer {__version__}. This file needs no network and no server."
     body = element(
         "body",
-        element("header", names, theme),
-        element("main", sections),
-        element("footer", element("p", made)),
+        frame(title, sections, kicker="MultiTracer campaign"),
         element("script", json_text(places_), type="application/json", id="places") if places_ else None,
         [element("script", Markup(script)) for script in scripts],
     )
