@@ -187,6 +187,13 @@ def test_any_length_of_time_has_a_few_ticks(length_s: float) -> None:
     assert all(0 <= place <= 1 for place, _ in ticks)
 
 
+def test_of_many_marks_some_are_drawn_all_over_the_row() -> None:
+    axis = TimeAxis(0, 10_000, 0)
+    drawn = axis.spread((at, at, str(at)) for at in range(10_000))
+    assert 300 < len(drawn) <= 401
+    assert drawn[-1][0] > 9_900
+
+
 def test_a_single_far_sample_does_not_squash_the_others() -> None:
     rtt = np.full(1_000, NS_PER_S // 20)
     rtt[500] = 60 * NS_PER_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit
@@ -24,8 +23,6 @@ _MOST = 3
 """Incidents with a row; the list below the screen has all."""
 _LINK_ROW = "link-limited"
 """The incident that says what the row of the limit `link` shows, moment by moment."""
-_MOST_MARKS = 400
-"""Of a row: more than one in two pixels is no picture."""
 
 
 def incident_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
@@ -39,11 +36,11 @@ def incident_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
 
 
 def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[Markup]:
-    parts = [diagnosis.findings[place] for place in islice(incident.parts, _MOST_MARKS)]
-    spans = [
+    parts = [diagnosis.findings[place] for place in incident.parts]
+    spans = axis.spread(
         (each.begin_ns, each.end_ns, f"{each.kind}, {when(axis, each.begin_ns, each.end_ns)}")
         for each in parts
-    ]
+    )
     times = f" ×{incident.count:,}" if incident.count > 1 else ""
     begin, end = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
     name = element(
@@ -93,6 +90,6 @@ def _points(axis: TimeAxis, stamps: list[tuple[int, str]], name: str, noun: str)
     seen = [(at, words) for at, words in stamps if axis.begin_ns <= at <= axis.end_ns]
     if not seen:
         return []
-    spans = [(at, at, f"{words} at {axis.seconds(at):.1f} s") for at, words in seen[:_MOST_MARKS]]
+    spans = axis.spread((at, at, f"{words} at {axis.seconds(at):.1f} s") for at, words in seen)
     many = f"{len(seen):,}" if noun.startswith("change") else count(len(seen), noun)
     return row(name, stretches(axis, spans, label=f"{name}: {many}", kind="moment"), many)

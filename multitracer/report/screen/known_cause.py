@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.report.markup import Markup, element
 from multitracer.words import rate
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _BITS = 8  # in a byte
 _MOST_BANDS = 400
-"""As for the marks of a row: more than one in two pixels is no picture."""
+"""Closer ones are drawn as one: they lie within two pixels."""
 
 
 class Known(NamedTuple):
@@ -40,8 +41,10 @@ NOTHING_KNOWN = Known(None, "", [])
 
 def known_cause(diagnosis: Diagnosis, panel: str) -> Known:
     """Return what the panel of this key can show of the cause."""
-    begin, end = stretches(diagnosis.limited, Limit.OUTAGE)
-    bands_ns = list(zip(begin.tolist(), end.tolist(), strict=True))[:_MOST_BANDS]
+    dead = Spans.of(*stretches(diagnosis.limited, Limit.OUTAGE))
+    cells = diagnosis.limited.cells
+    dead = dead.bridged(float(cells.end.max() - cells.begin.min()) / _MOST_BANDS if len(cells.end) else 0.0)
+    bands_ns = list(zip(dead.begin.tolist(), dead.end.tolist(), strict=True))
     level, name = _rate_bps(diagnosis) if panel == "throughput" else (None, "")
     return Known(level, "" if level is None else f"{name}, {rate(level)}", bands_ns)
 

@@ -10,10 +10,14 @@ import numpy as np
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from multitracer.tables import Array
 
 _TICKS = 8
 """About so many: a label of six letters has room around it at 700 pixels. Not measured."""
+_MOST_MARKS = 400
+"""Of a row: more than one in two pixels is no picture."""
 _STEPS = (1, 2, 5, 10)
 _MINUTE_S, _HOUR_S = 60, 3600
 _TIME_STEPS = (1, 2, 5, 10, 15, 30, 60)
@@ -55,6 +59,15 @@ class TimeAxis(NamedTuple):
         """Return the position of a stretch within a row."""
         left, right = self.place(begin_ns), self.place(end_ns)
         return f"left:{left:.3%};width:{right - left:.3%}"
+
+    def spread(self, stretches: Iterable[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+        """Return of stretches (begin, end, words) that begin within two pixels the one that ends last."""
+        kept: dict[int, tuple[int, int, str]] = {}
+        for each in stretches:
+            place = int(self.place(each[0]) * _MOST_MARKS)
+            if place not in kept or each[1] > kept[place][1]:
+                kept[place] = each
+        return list(kept.values())
 
     def edges(self, bins: int) -> Array:
         """Return the ends of equal bins: float64, ns, shape (bins + 1,)."""
