@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from multitracer.campaign.discovery import Candidate
 
 QUIET_S = 60.0
-"""Without change for so long, a session without a list of its files counts as complete (the issue's)."""
+"""Without change for so long, a session without a list of its files counts as complete. Not measured."""
 _COPY = re.compile(
     r"\..+\.[A-Za-z0-9]{6}|\.~tmp~|\.rsync-partial"  # rsync(1): by default, --delay-updates, --partial-dir
     r"|\.syncthing\..+\.tmp"

@@ -40,7 +40,7 @@ pytestmark = [
 SESSIONS = 6
 DRIVES, PLACE = f"s3://{BUCKET}/drives", f"s3://{BUCKET}/campaign"
 ALLOWED_S = 30.0
-"""So long a hung server may go unsaid (the issue of campaigns)."""
+"""So long a hung server may go unsaid: whoever started a run still sits there. Not measured."""
 
 
 @pytest.fixture
