@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import examples, target
+from multitracer.cli._options import examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
 
@@ -88,3 +88,29 @@ def _selection(recording: Recording, reading: Reading) -> Selection:
             (part.capture for part in recording.parts), speed=recording.speed
         )
     return Selection(bounds_ns, connections)
+
+
+@click.command(
+    "xplot",
+    epilog=examples(
+        "multitracer export xplot capture.pcap -o plots/",
+        "multitracer export xplot --connection 2 capture.pcap -o plots/",
+    ),
+)
+@click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="The folder for the files.")
+@reads_captures
+def xplot(reading: Reading, output: str) -> None:
+    """Write the plots that tcptrace -G draws, for xplot: sequence numbers, flight, RTT, throughput, sizes.
+
+    Names and points are those of tcptrace; what is sent again carries our verdict. Of more than 50
+    connections the largest are drawn, unless -c names one. --from and --to draw only the packets in between.
+    """
+    from multitracer.cli._output import replacing_folder
+    from multitracer.cli._reading import load, named_connections, tell_warnings
+    from multitracer.export.xplot.folder import write_plots
+
+    recording = load(reading, output=output, files="*.xpl")
+    chosen = None if reading.connection is None else named_connections(recording, reading.connection)
+    with replacing_folder(output) as folder:
+        write_plots(folder, recording, chosen)
+    tell_warnings(recording)
