@@ -41,6 +41,8 @@ _DOT = {"round": "h0", "square": "h.1"}
 """The stroke of a point, by its ends."""
 _ROOM = 1.05
 """Times its value that the axis reaches above the line of the cause: it is not the frame. Not measured."""
+_MARK = 16
+"""Height of the strokes of losses and marks, units of the picture."""
 _FAR = 2.0
 """Single samples that are so many times as high as 99 of 100 leave the picture at its top. Not measured."""
 
@@ -72,7 +74,7 @@ def still(
     lines = "".join(f"M0 {_y(tick, low, high)}H{_WIDE}" for tick in ticks)
     picture = element(
         "svg", _bands(known, axis), element("path", d=lines, class_="grid"), paths,
-        _level(known, low, high), viewBox=f"0 0 {_WIDE} {_HIGH}",
+        _level(known, low, high), _marks(known, axis), viewBox=f"0 0 {_WIDE} {_HIGH}",
         preserveAspectRatio="none", role="img", aria_label=label,
     )  # fmt: skip
     words = [
@@ -92,6 +94,17 @@ def _bands(known: Known, axis: TimeAxis) -> Markup | None:
     ends = [(_WIDE * axis.place(begin), _WIDE * axis.place(end)) for begin, end in known.bands_ns]
     shape = "".join(f"M{left:.1f} 0H{right:.1f}V{_HIGH}H{left:.1f}z" for left, right in ends if right > left)
     return element("path", d=shape, class_="dead") if shape else None
+
+
+def _marks(known: Known, axis: TimeAxis) -> list[Markup]:
+    """Return the moments of the cause as strokes at the upper edge, each kind in a row of its own."""
+    drawn = []
+    for height, each in enumerate(known.marks):
+        ns = each.time_ns[(each.time_ns >= axis.begin_ns) & (each.time_ns <= axis.end_ns)]
+        places = np.unique(np.rint((ns - axis.begin_ns) * (_WIDE / axis.length_ns)).astype(np.int64))
+        strokes = "".join(f"M{place} {2 + height * _MARK}v{_MARK - 3}" for place in places.tolist())
+        drawn += [element("path", d=strokes, class_=each.kind)] if strokes else []
+    return drawn
 
 
 def _level(known: Known, low: float, high: float) -> Markup | None:
