@@ -77,11 +77,11 @@ def _marks(diagnosis: Diagnosis) -> list[Marks]:
     if seen is None:
         return []
     lost, marked = seen.sends.time_ns[seen.sends.lost == 1], seen.answers.time_ns[seen.answers.marked]
-    found = [
+    kinds = [
         Marks("lost", lost, f"lost: {count(len(lost), 'segment')}"),
         Marks("marked", marked, f"ECN mark in {count(len(marked), 'ACK')}"),
     ]
-    return [each for each in found if len(each.time_ns)]
+    return [each for each in kinds if len(each.time_ns)]
 
 
 def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
