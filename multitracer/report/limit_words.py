@@ -65,7 +65,7 @@ _SHORT = {
     Part.ACCESS: "waiting for a turn (access)",
     Part.ARQ: "repeating frames (arq)",
     Part.ZERO: "closed",
-    Part.WRITES: "its own pace",
+    Part.WRITES: "own pace",
     Part.THINK: "thinking",
     Part.PEER: "waiting for a request",
 }

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _MOST = 3
 """Incidents with a row; the list below the screen has all."""
 _JARGON = {
-    "rlp-retransmission-burst": "the radio link (RLP) sent its frames again",
-    "link-flow-control": "the far end stopped the link (xoff)",
+    "rlp-retransmission-burst": "radio frames sent again (RLP)",
     "competing-retransmission": "TCP sent again what the link was repeating",
     "link-reset": "the link threw away what it held",
 }

@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
+from multitracer.diagnosis.sentence import WORTH_SAYING
 from multitracer.report.screen.cause import cause, lost_segments
+from multitracer.report.screen.limit_rows import shares_of
 from multitracer.report.screen.lost_run import lost_run
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, rate
@@ -47,6 +49,8 @@ _PLAIN = {
 """Causes that need no number."""
 _OF_THE_LINK = {"bufferbloat", "link-flow-control", "rlp-retransmission-burst", "rate-change"}
 """What the link did while it was the limit: it tells more of it, and is not why."""
+_WORTH_A_SENTENCE = 0.02
+"""Share of the time from which on an outage is told, too. Not measured."""
 _JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
 """Kinds that are concluded from a pattern: inferred, whatever was captured."""
 
@@ -129,10 +133,22 @@ def _sure(first: Incident, view: View) -> Confidence:
 
 
 def _lost(diagnosis: Diagnosis) -> str:
-    """Return the sentence of data that were lost in a row; "" where there were none."""
+    """Return the sentence of a short outage, or of data that were lost in a row; "" where there were none."""
     run = lost_run(diagnosis)
     if run is None:
-        return ""
+        return _short_outage(diagnosis)
     lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
     many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
     return f" For {lasted} no data came through, as in an outage: {many}."
+
+
+def _short_outage(diagnosis: Diagnosis) -> str:
+    """Return the sentence of an outage that took too little of the time for the headline; "" without one."""
+    own = [each for each in shares_of(diagnosis) if each.limit is Limit.OUTAGE]
+    taken = sum(each.share for each in own)
+    if diagnosis.headline.limit is Limit.OUTAGE or not _WORTH_A_SENTENCE <= taken < WORTH_SAYING:
+        return ""
+    lasted = duration(sum(each.seconds for each in own) * NS_PER_S)
+    faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
+    why = ": the radio lost frames (a fade, or interference)" if faded else ""
+    return f" For {lasted} nothing came through{why}."
