@@ -1,7 +1,7 @@
-"""The frame of every page: one file that loads nothing from the network.
+"""The frame of every page, which loads nothing from the network.
 
-The content security policy forbids all loading and allows exactly the scripts that are written here, by their
-hashes; a script that came in with a host's name could not run even if it were not escaped.
+The content security policy forbids all loading and allows exactly the script that is written here, by its
+hash; a script that came in with a host's name could not run even if it were not escaped.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from multitracer import __version__
 from multitracer.errors import InputError
-from multitracer.report.markup import Markup, element, join, json_text, script_hash
+from multitracer.report.assets import attached
+from multitracer.report.markup import Markup, element, json_text
 from multitracer.report.replacing import replacing
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from multitracer.report.assets import Assets, Attached
     from multitracer.report.markup import Child
 
 DOCTYPE = "<!doctype html>\n"
@@ -36,6 +38,7 @@ def document(
     figures: list[dict[str, object]] | None = None,
     charts: list[dict[str, object]] | None = None,
     route: dict[str, object] | None = None,
+    assets: Assets | None = None,
 ) -> str:
     """Return a whole page.
 
@@ -51,11 +54,13 @@ def document(
         From `chart.both_themes`, for the sections that `chart.chart` made.
     route : dict, optional
         From `route_map.map_document`, for its section.
+    assets : Assets, optional
+        Where script and style go; by default into the page.
 
     Raises
     ------
     InputError
-        If there are charts and plotly is not installed.
+        If there are charts and plotly is not installed, or the assets cannot be written.
     """
     scripts = [
         *([plotly_js()] if charts else []),
@@ -70,12 +75,51 @@ def document(
         for name, held in (("figures", figures), ("charts", charts), ("route", route))
         if held
     ]
-    code = join(element("script", Markup(script)) for script in scripts)
-    body = element("body", *frame(title, sections), data, code, texts)
-    style = own_file("page.css") + (own_file("points/figure.css") if figures else "")
-    return DOCTYPE + element(
-        "html", head(title, style=style, scripts=scripts), body, lang="en", data_theme="light"
+    style = [own_file("page.css"), *([own_file("points/figure.css")] if figures else [])]
+    return whole_page(
+        title, sections, code=attached("".join(style), "\n".join(scripts), assets), data=data, texts=texts
     )
+
+
+def whole_page(
+    title: str,
+    sections: Sequence[Child],
+    *,
+    code: Attached,
+    data: Child = None,
+    texts: Child = None,
+    kicker: str = "MultiTracer report",
+) -> str:
+    """Return a page of sections with its frame.
+
+    Parameters
+    ----------
+    title : str
+        Of the window and the page.
+    sections : sequence
+        What goes into ``main``.
+    code : Attached
+        Style and script.
+    data, texts
+        What stands before the script and behind it.
+    kicker : str
+        What stands above the title.
+    """
+    theme = element(
+        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
+    )
+    names = element("div", element("p", kicker, class_="kicker"), element("h1", title))
+    made = f"Made by MultiTracer {__version__}. {code.needs}"
+    body = element(
+        "body",
+        element("header", names, theme),
+        element("main", sections),
+        element("footer", element("p", made)),
+        data,
+        code.script,
+        texts,
+    )
+    return DOCTYPE + element("html", head(title, code), body, lang="en", data_theme="light")
 
 
 def _text(number: int, lines: object) -> Markup | None:
@@ -85,40 +129,21 @@ def _text(number: int, lines: object) -> Markup | None:
     return element("script", Markup("\n".join(lines)), type="text/plain", id=f"points-{number}")
 
 
-def head(title: str, *, style: str, scripts: list[str]) -> Markup:
-    """Return the head of a page on which these scripts may run, and nothing else."""
+def head(title: str, code: Attached) -> Markup:
+    """Return the head of a page on which its own code may run, and nothing else."""
+    policy = (
+        f"default-src 'none'; {code.policy}; img-src data: blob:; worker-src blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return element(
         "head",
         element("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content=f"MultiTracer {__version__}"),
         element("title", title),
-        element("style", Markup(style)),
-    )
-
-
-def frame(title: str, sections: Sequence[Child], *, kicker: str = "MultiTracer report") -> list[Markup]:
-    """Return header, sections and footer of a page; `kicker` stands above its title."""
-    theme = element(
-        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
-    )
-    names = element("div", element("p", kicker, class_="kicker"), element("h1", title))
-    made = f"Made by MultiTracer {__version__}. This page needs no network and no server."
-    return [
-        element("header", names, theme),
-        element("main", sections),
-        element("footer", element("p", made)),
-    ]
-
-
-def _policy(scripts: list[str]) -> str:
-    """Return a policy that allows these scripts, a worker made of them, styles, and saved pictures."""
-    hashes = " ".join(script_hash(script) for script in scripts)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "worker-src blob:; base-uri 'none'; form-action 'none'"
+        code.style,
     )
 
 

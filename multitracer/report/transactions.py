@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.analysis.transactions.arms import Arm
+    from multitracer.report.assets import Assets
     from multitracer.tables import Document, Row, Table
 
     Compared = list[tuple[Arm, Arm, Table]]
@@ -83,8 +84,10 @@ class Measured:
     links: dict[str, str] = field(default_factory=dict)
 
 
-def write_transactions(measured: Measured, path: str | os.PathLike[str]) -> None:
-    """Write the report as one self-contained HTML file.
+def write_transactions(
+    measured: Measured, path: str | os.PathLike[str], assets: Assets | None = None
+) -> None:
+    """Write the report as one HTML file; script and style go to `assets`, by default into the file.
 
     Raises
     ------
@@ -92,7 +95,7 @@ def write_transactions(measured: Measured, path: str | os.PathLike[str]) -> None
         If it cannot be written or plotly is not installed.
     """
     sections, charts = transaction_sections(measured.arms)
-    page = document(printable(measured.title), *sections, _provenance(measured), charts=charts)
+    page = document(printable(measured.title), *sections, _provenance(measured), charts=charts, assets=assets)
     write(path, page)
 
 
