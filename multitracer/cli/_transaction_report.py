@@ -14,7 +14,7 @@ from multitracer.cli._transactions import read_arms, title_of
 from multitracer.errors import InputError
 from multitracer.recording.transactions import LAYER
 from multitracer.report.index import INDEX, file_name
-from multitracer.report.transactions import Measured, write_transactions
+from multitracer.report.transactions.section import Measured, write_transactions
 from multitracer.words import moment, portable
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from multitracer.figures.transaction_cdf import cdf_figure
 from multitracer.report.chart import both_themes, chart
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
-from multitracer.report.transaction_words import (
+from multitracer.report.transactions.words import (
     arm_sentence,
     comparison_sentence,
     cost_words,
