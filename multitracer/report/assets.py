@@ -88,7 +88,7 @@ class Assets:
         self._address = address
         self._written: set[str] = set()
 
-    def beside(self, style: str, script: str) -> Attached:
+    def attach(self, style: str, script: str) -> Attached:
         """Return a page's style and script as files of the folder, which are written once.
 
         Raises
@@ -125,4 +125,4 @@ class Assets:
 
 def attached(style: str, script: str, assets: Assets | None) -> Attached:
     """Return a page's style and script: in the folder if there is one, else in the page."""
-    return inside(style, script) if assets is None else assets.beside(style, script)
+    return inside(style, script) if assets is None else assets.attach(style, script)

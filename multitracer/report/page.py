@@ -7,12 +7,9 @@ hash; a script that came in with a host's name could not run even if it were not
 from __future__ import annotations
 
 from importlib import resources
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.errors import InputError
 from multitracer.report.assets import attached
 from multitracer.report.markup import Markup, element, json_text
 from multitracer.report.replacing import replacing
@@ -26,8 +23,8 @@ if TYPE_CHECKING:
 
 DOCTYPE = "<!doctype html>\n"
 
-_POINTS_CODE = "decoder loader table axes marks packets trend panel plot figure"
-_FIGURE_CODE = ("timeline.js", "link.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
+_POINTS_CODE = "link decoder loader table axes marks packets trend panel plot figure"
+_FIGURE_CODE = ("timeline.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 _MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
 """In the order in which they need each other."""
 
@@ -36,7 +33,6 @@ def document(
     title: str,
     *sections: Child,
     figures: list[dict[str, object]] | None = None,
-    charts: list[dict[str, object]] | None = None,
     route: dict[str, object] | None = None,
     assets: Assets | None = None,
 ) -> str:
@@ -50,8 +46,6 @@ def document(
         What goes into ``main``.
     figures : list of dict, optional
         From `embed.embed`; their texts stand at the end of the page.
-    charts : list of dict, optional
-        From `chart.both_themes`, for the sections that `chart.chart` made.
     route : dict, optional
         From `route_map.map_document`, for its section.
     assets : Assets, optional
@@ -60,19 +54,17 @@ def document(
     Raises
     ------
     InputError
-        If there are charts and plotly is not installed, or the assets cannot be written.
+        If the assets cannot be written.
     """
     scripts = [
-        *([plotly_js()] if charts else []),
         *(map(own_file, _FIGURE_CODE) if figures or route else []),
         *(map(own_file, _MAP_CODE) if route else []),
         own_file("page.js"),
-        *([own_file("charts.js")] if charts else []),
     ]
     texts = [_text(number, figure.pop("lines")) for number, figure in enumerate(figures or [])]
     data = [
         element("script", json_text(held), type="application/json", id=name)
-        for name, held in (("figures", figures), ("charts", charts), ("route", route))
+        for name, held in (("figures", figures), ("route", route))
         if held
     ]
     style = [own_file("page.css"), *([own_file("points/figure.css")] if figures else [])]
@@ -150,21 +142,6 @@ def head(title: str, code: Attached) -> Markup:
 def own_file(name: str) -> str:
     """Return a file of this package as text."""
     return (resources.files("multitracer.report") / name).read_text("utf-8")
-
-
-def plotly_js() -> str:
-    """Return the plotly.js that comes with plotly, without importing plotly.
-
-    Raises
-    ------
-    InputError
-        If plotly is not installed.
-    """
-    package = find_spec("plotly")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        code = (Path(folder) / "package_data" / "plotly.min.js").read_text("utf-8")
-        return code.replace("</script", r"<\/script")
-    raise InputError("report: plotly is not installed; pip install 'multitracer[figures]'")
 
 
 def write(path: str | os.PathLike[str], page: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitracer.errors import InputError
 from multitracer.figures.palette import FONT, THEMES
 from multitracer.report.assets import inside
 from multitracer.report.markup import element, json_text
-from multitracer.report.page import DOCTYPE, head, own_file, plotly_js
+from multitracer.report.page import DOCTYPE, head, own_file
 from multitracer.words import printable
 
 if TYPE_CHECKING:
@@ -49,3 +52,18 @@ def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
         code.script,
     )
     return DOCTYPE + element("html", head(printable(title), code), body, lang="en")
+
+
+def plotly_js() -> str:
+    """Return the plotly.js that comes with plotly, without importing plotly.
+
+    Raises
+    ------
+    InputError
+        If plotly is not installed.
+    """
+    package = find_spec("plotly")
+    for folder in (package.submodule_search_locations or []) if package else []:
+        code = (Path(folder) / "package_data" / "plotly.min.js").read_text("utf-8")
+        return code.replace("</script", r"<\/script")
+    raise InputError("plot: plotly is not installed; pip install 'multitracer[figures]'")
