@@ -15,6 +15,7 @@ from multitracer.diagnosis.limits.answer_queue import answers_queue
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.steady import steady_delays
 from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES
@@ -112,10 +113,11 @@ def _empty_bucket(seen: Observed) -> Spans:
 def _busy(seen: Observed) -> Busy:
     times, _, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
-        steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(steady, Spans.none(), Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
+        even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
+        return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
-    paths = Paths.of(seen.delays, service_ns)
+    steady = steady_delays(seen, service_ns)
+    paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
     delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     times, _, rate = delivery
@@ -130,7 +132,8 @@ def _busy(seen: Observed) -> Busy:
     usual = _usual(times, rate, proven) if usual is None else usual
     if usual is None:
         return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
-    spans = _clipped(queued.union(_kept_up(seen, paths, delivery, usual)), seen)
+    kept_up = _kept_up(seen, paths, delivery, usual).without(steady.room)
+    spans = _clipped(queued.union(kept_up), seen)
     return Busy(spans, queued, Spans.none(), _rates(rate[proven]))
 
 
