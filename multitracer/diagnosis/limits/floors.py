@@ -105,6 +105,8 @@ def _steps(delays: Delays, service_ns: float) -> list[int]:
 def _around(delays: Delays, service_ns: float, steady: Spans) -> Iterator[int]:
     """Yield the indexes between which the way is never shorter than in a steady stretch among them."""
     for begin, end in zip(*np.searchsorted(delays.time_ns, steady), strict=True):
+        if begin == end:
+            continue
         least = delays.way_ns[begin:end].min() - max(_NOISE_NS, _NOISE_SERVICES * service_ns)
         shorter = np.flatnonzero(delays.way_ns < least)
         at = int(np.searchsorted(shorter, begin))

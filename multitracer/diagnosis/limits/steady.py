@@ -26,7 +26,7 @@ _SAME_NS, _SAME_SERVICES = NS_PER_MS, 2.0
 the noise of hosts ..."""
 _MUCH = 4.0
 """... and what was added takes the link so many times that. Not measured"""
-_ROOM, _ADDED = 0.87, 3.0
+_ROOM, _ADDED = 0.8, 3.0
 """Up to this part of the most that was under way, and so many times that less, the link had room: with more
 it may have been full, and its queue still short."""
 
@@ -60,11 +60,14 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
 
 
 class _Rounds(NamedTuple):
-    """Of each round trip the segment whose answer came soonest: when it left, how soon, bytes under way."""
+    """Of each round trip the segment whose answer came soonest."""
 
     time_ns: Array
+    """When it left ..."""
     took_ns: Array
+    """... and how long its answer took."""
     flight: Array
+    """Bytes under way then and in the next round: a probe of one round has no queue yet."""
 
 
 def _rounds(seen: Observed) -> _Rounds:
@@ -77,7 +80,8 @@ def _rounds(seen: Observed) -> _Rounds:
     number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
     order = np.lexsort((took, number))
     first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
-    return _Rounds(time[first], took[first], seen.outstanding(time[first]))
+    flight = seen.undelivered(time[first])
+    return _Rounds(time[first], took[first], np.minimum(flight, np.append(flight[1:], flight[-1:])))
 
 
 def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float) -> Steady:
@@ -89,7 +93,7 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float) -> Stea
     same_bytes = same_ns * seen.mss_bytes / service_ns
     is_steady = _greatest(took, first, last) - span_minimum(took, first, last) <= same_ns
     is_steady &= most - span_minimum(flight, first, last) >= _MUCH * same_bytes
-    is_steady &= _is_lossless(seen, time[first], time[last - 1])
+    is_steady &= _is_lossless(seen, time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns)
     roomy = np.where(is_steady, np.minimum(_ROOM * most, most - _ADDED * same_bytes), 0)
     spans = Spans.of(time[first[is_steady]], time[last[is_steady] - 1])
     return Steady(spans, _up_to(time, flight, roomy, many))
@@ -100,9 +104,9 @@ def _greatest(values: Array, low: Array, high: Array) -> Array:
 
 
 def _is_lossless(seen: Observed, begin: Array, end: Array) -> Array:
-    """Return in which stretches nothing was lost: lost data are counted, but not under way."""
+    """Return in which stretches nothing was sent again: what a repair waits for counts as under way."""
     again = np.sort(seen.sends.time_ns[seen.sends.again])
-    return np.asarray(np.searchsorted(again, begin) == np.searchsorted(again, end + 2 * seen.floor_ns))
+    return np.asarray(np.searchsorted(again, begin) == np.searchsorted(again, end))
 
 
 def _up_to(time: Array, flight: Array, most: Array, many: int) -> Spans:
