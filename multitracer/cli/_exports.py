@@ -114,3 +114,36 @@ def xplot(reading: Reading, output: str) -> None:
     with replacing_folder(output) as folder:
         write_plots(folder, recording, chosen)
     tell_warnings(recording)
+
+
+@click.command(
+    "perfetto",
+    epilog=examples(
+        "multitracer export perfetto sample_traces/cellular_upload -o upload.perfetto-trace",
+        "multitracer export perfetto -c 2 --from 10 --to 20 -o part.perfetto-trace capture.pcap",
+    ),
+)
+@click.option("-o", "--output", type=target, metavar="FILE", required=True, help="The trace to write.")
+@reads_captures
+def perfetto(reading: Reading, output: str) -> None:
+    """Write a transfer as a trace for ui.perfetto.dev: limits, findings, packets, counters.
+
+    A segment is a slice from when it was sent until its ACK; an arrow leads from a lost one to its repair and
+    on to the ACK. Windows, round trips, rates and what was logged of the radio are counters. The default is
+    the transfer that diagnose explains. --from and --to draw only the packets in between. Nothing is sent to
+    anyone: the page reads the file in the browser.
+    """
+    from multitracer.cli._output import replacing
+    from multitracer.cli._reading import load, one
+    from multitracer.export.explained import explained
+    from multitracer.export.perfetto.transfer import write_trace
+
+    recording = load(reading, output=output)
+    connection = None if reading.connection is None else one(recording, reading.connection)
+    diagnosis = explained(recording, connection)
+    if diagnosis is None:
+        raise InputError(
+            f"{recording.name}: holds no transfer that can be explained, so there is none to draw"
+        )
+    with replacing(output) as path, path.open("wb", buffering=1 << 20) as stream:
+        write_trace(stream, recording, diagnosis)
