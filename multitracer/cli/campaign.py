@@ -12,6 +12,9 @@ from multitracer.errors import InputError
 if TYPE_CHECKING:
     from multitracer.campaign.run import Progress, Workers
 
+_MOST_SHOWN = 10
+"""Sessions that `status` says a sentence of."""
+
 
 def _input(text: str) -> str:
     """Return the path of an input."""
@@ -184,11 +187,14 @@ def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> No
 @_campaign
 @debug_option
 def status(campaign: str) -> None:
-    """Show what a campaign holds, and its first failures. It may be written meanwhile."""
+    """Show what a campaign holds, what a watch waits for, and the first failures.
+
+    It may be written meanwhile.
+    """
     from multitracer.campaign.upkeep import failures
     from multitracer.campaign.upkeep import status as status_of
     from multitracer.cli._page import page
-    from multitracer.words import count, size
+    from multitracer.words import count, printable, size
 
     state = status_of(campaign)
     sheet = page()
@@ -199,8 +205,11 @@ def status(campaign: str) -> None:
             ("stored", f"{size(state.stored_bytes)} in {count(state.parts, 'part')}"),
             ("not folded yet", count(state.waiting, "session")),
             ("in analysis", count(state.attempts, "session")),
+            ("not home whole", count(state.incomplete, "session")),
         ]
     )
+    for sentence in state.lacks[:_MOST_SHOWN]:
+        sheet.line(f"waits, when the watch looked last: {printable(sentence)}")
     for sentence in failures(campaign):
         sheet.line(f"failed: {sentence}")
 

@@ -37,6 +37,7 @@ from multitracer.report.figure_section import drive_figure_section, figure_secti
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.points.packets import packet_facts
+from multitracer.report.points.still_figure import still_figure
 from multitracer.report.provenance import provenance_section
 from multitracer.report.screen.first_screen import Answer, first_screen
 from multitracer.report.screen.limit_rows import sureness
@@ -160,7 +161,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         None
         if bad is None
         else fold("Where was it bad, and why?", bad, note=stretches_note(road), id="stretches"),
-        _figures(drawn, several=len(parts) > 1),
+        _figures(drawn, shown, several=len(parts) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
@@ -239,12 +240,14 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
-    """Return the section of the figures; None without any figure."""
-    if not drawn:
+def _figures(drawn: list[Drawn], first: _Shown | None, *, several: bool) -> Markup | None:
+    """Return the section of the figures, with the first one as a picture; None without any figure."""
+    if first is None:
         return None
     titles = [_title(each, several=several) for each in drawn]
-    section = figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
+    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.part))
+    at_receiver = any(each.is_at_receiver for each in drawn)
+    section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
 
 
