@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.assets import Assets
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.report.markup import Markup
@@ -83,6 +84,8 @@ class Request:
         The command line, for the provenance.
     base_map : BaseMap, optional
         Drawn below the route of a drive.
+    assets : Assets, optional
+        Where script and style of the page go; by default into the page.
     """
 
     connection: int | None = None
@@ -91,6 +94,7 @@ class Request:
     title: str = ""
     command: str = ""
     base_map: BaseMap | None = None
+    assets: Assets | None = None
 
 
 def write_report(
@@ -122,7 +126,10 @@ def write_report(
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
-    write(path, document(printable(title), sections, figures=page.figures, route=route))
+    write(
+        path,
+        document(printable(title), sections, figures=page.figures, route=route, assets=request.assets),
+    )
     return page.answer
 
 
