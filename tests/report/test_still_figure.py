@@ -65,6 +65,16 @@ def test_a_line_reaches_the_last_point(origin_ns: int) -> None:
     assert re.search(r'd="M0 \d+H1000V\d+"', drawn)
 
 
+def test_names_of_hosts_are_text_and_extreme_times_are_drawn() -> None:
+    times = np.array([-(2**63) + 1, 2**63 - 1], dtype=np.int64)
+    series = Series("<script>", "data", times, np.array([0, 9]))
+    panels = [Panel("sequence", "<b>", BYTES, 1, [series])]
+    drawn = still_figure(panels, title="<script>alert(1)</script>", origin_ns=0)
+    assert drawn is not None
+    assert "<script" not in drawn
+    assert "<b><b>" not in drawn
+
+
 def test_without_a_point_there_is_no_picture() -> None:
     empty = [Panel("sequence", "Time / sequence", BYTES, 3, [], "Nothing was captured.")]
     assert still_figure(empty, title="none", origin_ns=START_NS) is None
