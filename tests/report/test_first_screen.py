@@ -236,7 +236,7 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("00004-policer", "made the congestion-window the limit"),
+        ("00004-policer", "made congestion-window the limit"),
         ("30080-server-think", "of it 84% thinking, 10% waiting for a request"),
         ("00101-pausing-reader", "of it 45% closed"),
     ],

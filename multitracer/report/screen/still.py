@@ -116,7 +116,7 @@ def _level(known: Known, low: float, high: float) -> Markup | None:
 
 def sparkline(series: Series, axis: TimeAxis) -> Markup:
     """Return the highest value of each part of the time as a small picture without words."""
-    begin, end = (round(axis.origin_ns + axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
+    begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
     shown = series.between(begin, end)
     shown = shown.take(shown.is_drawn)
     high = int(shown.value.max(initial=1))
@@ -170,7 +170,7 @@ def _y(value: float, low: float, high: float) -> float:
 
 def _path(series: Series, panel: Panel, axis: TimeAxis, low: float, high: float) -> Markup | None:
     """Return one series as a path."""
-    begin, end = (round(axis.origin_ns + axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
+    begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
     shown = series.between(begin, end)
     shown = shown.take(shown.is_drawn)
     if not len(shown):
