@@ -94,6 +94,8 @@ LOOKS: dict[str, Look] = {
     "rto": Look(*_VERMILLION, "step", 1.2, dash="dot"),
     "goodput": Look(*_BLUE, "step", 1.5),
     "throughput": Look(*_GREY, "step", 1.2, dash="dot"),
+    "capacity": Look(*_ORANGE, "step", 1.8, dash="dash"),
+    "one_way": Look(*_BLUE, "points", 4),
     "cwnd": Look(*_VERMILLION, "step", 1.8),
     "ssthresh": Look(*_INK, "step", 1.3, dash="dash"),
     "received": Look(*_SKY, "points", 4, "circle-open"),

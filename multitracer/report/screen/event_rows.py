@@ -96,7 +96,7 @@ def _cost(diagnosis: Diagnosis, incident: Incident) -> str:
     """
     headline = diagnosis.headline
     if headline.limit in AFTER_LOSSES and incident == cause(diagnosis):
-        return f"made the {headline.limit.label} the limit"
+        return f"made {headline.limit.label} the limit"
     if incident.cost_s > 0:
         return f"cost {duration(incident.cost_s * NS_PER_S)}"
     added_s = _added_delay_s(diagnosis, incident)
