@@ -117,9 +117,9 @@ def _busy(seen: Observed) -> Busy:
         return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     if not seen.one_way and not seen.answers.lag_ns.any():
-        beside = _beside_answers(seen, service_ns)
-        if beside is not None:
-            return beside
+        of_answers = _beside_answers(seen, service_ns)
+        if of_answers is not None:
+            return of_answers
     steady = steady_delays(seen, service_ns)
     paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
