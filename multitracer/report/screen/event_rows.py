@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.cause import in_order
+from multitracer.report.screen.cause import AFTER_LOSSES, cause, in_order
 from multitracer.report.screen.limit_rows import limits_shown
+from multitracer.report.screen.lost_run import lost_run
 from multitracer.report.screen.rows import row, stretches, when
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 _MOST = 3
 """Incidents with a row; the list below the screen has all."""
+_JARGON = {
+    "rlp-retransmission-burst": "radio frames sent again (RLP)",
+    "competing-retransmission": "TCP sent again what the link was repeating",
+    "link-reset": "the link threw away what it held",
+}
 _LINK_ROW = "link-limited"
 """The incident that says what the row of the limit `link` shows, moment by moment."""
 
@@ -32,7 +38,20 @@ def incident_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
     """
     has_link = Limit.LINK in limits_shown(diagnosis)
     others = [each for each in in_order(diagnosis) if not (has_link and each.kind == _LINK_ROW)]
-    return [cell for each in others[:_MOST] for cell in _incident(diagnosis, axis, each)]
+    rows = [cell for each in others[:_MOST] for cell in _incident(diagnosis, axis, each)]
+    return [*_lost_row(diagnosis, axis), *rows]
+
+
+def _lost_row(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
+    """Return the row of data that were lost in a row; empty where none were."""
+    run = lost_run(diagnosis)
+    if run is None:
+        return []
+    words = when(axis, run.begin_ns, run.end_ns)
+    bar = stretches(
+        axis, [(run.begin_ns, run.end_ns, words)], label=f"no data came through, {words}", kind="incident"
+    )
+    return row("no data came through", bar, f"{run.segments:,} segments lost in a row")
 
 
 def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[Markup]:
@@ -49,11 +68,23 @@ def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[
         title=printable(incident.sentence),
     )  # fmt: skip
     label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
-    return row(name, stretches(axis, spans, label=label, kind="incident"), _cost(incident, parts))
+    value = [_cost(diagnosis, incident, parts), _meaning(incident.kind)]
+    return row(name, stretches(axis, spans, label=label, kind="incident"), value)
 
 
-def _cost(incident: Incident, parts: list[Finding]) -> str:
-    """Return what an incident cost: time, or delay that everybody has."""
+def _meaning(kind: str) -> Markup | None:
+    """Return what a word of the link's protocol means."""
+    return element("small", _JARGON[kind]) if kind in _JARGON else None
+
+
+def _cost(diagnosis: Diagnosis, incident: Incident, parts: list[Finding]) -> str:
+    """Return what an incident cost: time, or delay that everybody has; of a cause what it stands behind.
+
+    A loss costs its repair, and then a small window for long: the limit's row has that number.
+    """
+    headline = diagnosis.headline
+    if headline.limit in AFTER_LOSSES and incident == cause(diagnosis):
+        return f"made the {headline.limit.label} the limit"
     if incident.cost_s > 0:
         return f"cost {duration(incident.cost_s * NS_PER_S)}"
     added_s = parts[0].numbers.get("added_delay_s", 0.0)
