@@ -67,6 +67,21 @@ def test_a_first_try_that_was_answered_is_no_outage(tmp_path: Path) -> None:
     assert not {"outage", "ack-loss"} & kinds(_silence(300, answered=350).diagnosed(tmp_path))
 
 
+def test_tries_that_arrived_show_that_acks_were_lost_though_more_data_were_before(tmp_path: Path) -> None:
+    """Packets 45 to 65 vanish as by a queue that overflows, and then no ACK comes back for 1.5 s."""
+    found = diagnosed(
+        tmp_path,
+        size=300_000,
+        vanish=frozenset(range(45, 66)),
+        dead_from_ns=210 * MS,
+        dead_until_ns=1710 * MS,
+        no_acks=True,
+    )
+    lost = of(found, "ack-loss")
+    assert lost.numbers["lost_packets"] > lost.numbers["lost_acks"] > 0
+    assert of(found, "outage").sentence.startswith("The data came through, but nothing came back")
+
+
 def test_from_ten_seconds_on_it_is_a_blackout(tmp_path: Path) -> None:
     found = _silence(300, 900, 2100, 4500, 9300, 18900, answered=18950).diagnosed(tmp_path)
     assert "outage" not in kinds(found)
