@@ -123,7 +123,8 @@ class _Watch:
         and not 0.
         """
         acks, data = self._transfer.acks, self._transfer.data
-        answer = int(acks[following]) if following < len(acks) else NA
+        first = self._heard_of(int(tries[-1]), following)
+        answer = int(acks[first]) if first < len(acks) else NA
         is_answer = answer != NA and self._answers(answer)
         failed = self._failed(tries, answer) if is_answer else len(tries)
         if failed < 0:
@@ -142,6 +143,18 @@ class _Watch:
         return DeadTime(
             begin_ns, certain_ns, end_ns, tries, failed, answered, unanswered, proved, *lost, came
         )
+
+    def _heard_of(self, last_try: int, following: int) -> int:
+        """Return the first arrival, from number `following` on, that the last try may have brought.
+
+        Not what the peer had to say of its own, sooner than any answer could come: its timer went off, too.
+        """
+        acks, soonest_ns = self._transfer.acks, self._time[last_try] + self._soonest_ns
+        while following < len(acks) and self._time[acks[following]] < soonest_ns:
+            if self._answers(int(acks[following])):
+                break
+            following += 1
+        return following
 
     def _answers(self, row: int) -> bool:
         """Return whether an arrival is an ACK, and not only what the peer had to say of its own."""
