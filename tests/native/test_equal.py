@@ -18,10 +18,23 @@ from parsers import pcap
 from parsers._capture.window import Window
 from parsers._packets import kernel
 from parsers._read import read_capture
-from tests.fuzz.captures import any_capture, link_frame, parser_of
+from tests.fuzz.captures import any_block, any_capture, broken, link_frame, parser_of
 from tests.fuzz.run import samples
 from tests.native.both import assert_equal, python_only, read_by_both
-from tests.parsers.frames import EPOCH_S, Packet, ethernet, frame, ipv4, ipv6, pcap_file, tcp
+from tests.parsers.frames import (
+    EPOCH_S,
+    Packet,
+    enhanced,
+    ethernet,
+    frame,
+    interface,
+    ipv4,
+    ipv6,
+    option,
+    pcap_file,
+    section,
+    tcp,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,11 +106,29 @@ def test_many_records_are_decoded_by_several_threads() -> None:
     assert len(capture.segments) > 15_000
 
 
+@given(st.integers(0, 2**32), st.sampled_from("<>"), st.integers(0, 3))
+def test_long_pcapng(seed: int, order: str, faults: int) -> None:
+    rng = random.Random(seed)
+    blocks = [section(order), interface(order=order), interface(101, 96, option(9, b"\x09", order), order)]
+    for data in many(200, seed):
+        comment = option(1, b"look", order) if rng.random() < 0.002 else b""
+        number = rng.randrange(2) if rng.random() < 0.1 else 0
+        blocks.append(enhanced(data[14 * number :], number=number, options=comment, order=order))
+    for _ in range(faults):
+        blocks.insert(rng.randrange(3, len(blocks)), any_block(rng, order))
+    whole = b"".join(blocks)
+    read(whole)
+    read(broken(rng, whole))
+
+
 def test_windows_of_a_file_join(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = Window.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "size", 3_000)
-    assert len(plain(pcap_file(many(500, 3))).segments) > 350
+    frames = many(500, 3)
+    assert len(plain(pcap_file(frames)).segments) > 350
+    blocks = [section(), interface(), *(enhanced(data) for data in frames)]
+    assert len(plain(b"".join(blocks)).segments) > 350
 
 
 @pytest.mark.parametrize("at", range(24, 1_600, 61))
