@@ -9,13 +9,13 @@ import numpy as np
 from multitracer.campaign.comparison.sentences import HEADER, how, row
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document
-from multitracer.words import count, duration, printable, rate
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.analysis.comparison.sides import Judged
-    from multitracer.campaign.comparison.inputs import Group
+    from multitracer.campaign.comparison.compared import Compared, Picture
     from multitracer.campaign.comparison.sentences import Names
     from multitracer.campaign.comparison.sums import Distribution
     from multitracer.tables import Array
@@ -31,60 +31,19 @@ _DASHES = (None, "7 4")
 _COLOURS = ("var(--accent)", "var(--culprit)")
 
 
-class Picture(NamedTuple):
-    """The distributions of one quantity on both sides.
-
-    Attributes
-    ----------
-    title : str
-    is_rate : bool
-        Values are bit/s, else ns.
-    sides : (Distribution or None, Distribution or None)
-    """
-
-    title: str
-    is_rate: bool
-    sides: tuple[Distribution | None, Distribution | None]
-
-    def shown(self, value: float) -> str:
-        """Return a value as text."""
-        return rate(value) if self.is_rate else duration(value)
-
-
-def comparison_page(
-    names: Names,
-    groups: tuple[Group, Group],
-    judged: Sequence[Judged],
-    pictures: Sequence[Picture],
-    *,
-    says: str,
-    remarks: Sequence[str],
-) -> str:
-    """Return the whole page; it holds no script that draws.
-
-    Parameters
-    ----------
-    names : Names
-    groups : (Group, Group)
-    judged : sequence of Judged
-    pictures : sequence of Picture
-    says : str
-        The headline.
-    remarks : sequence of str
-        What a reader must know to trust it.
-    """
-    sessions = ", ".join(
-        f"{name}: {count(len(group.sessions), 'session')}" for name, group in zip(names, groups, strict=True)
-    )
+def comparison_page(compared: Compared) -> str:
+    """Return the whole page; it holds no script that draws."""
+    names, remarks = compared.names, (printable(each) for each in compared.notes)
     opening = element(
-        "section", element("p", says, class_="lead"), element("p", sessions, class_="muted"),
-        element("ul", (element("li", printable(each)) for each in remarks)),
+        "section", element("p", compared.headline, class_="lead"),
+        element("p", ", ".join(compared.counts), class_="muted"),
+        element("ul", (element("li", each) for each in remarks)),
     )  # fmt: skip
     return document(
         f"{names.first} and {names.second}",
         opening,
-        _table(names, judged),
-        [_section(picture, names) for picture in pictures if any(picture.sides)],
+        _table(names, compared.rows),
+        [_section(picture, names) for picture in compared.pictures if any(picture.sides)],
     )
 
 

@@ -33,6 +33,8 @@ _BINS = 100
 THROUGHPUT, RTT, LOSS = "throughput", "RTT", "loss"
 GOODPUT, TRANSACTION = "goodput of transfers", "transaction time"
 LIMITED, FINDING = "limited by ", "finding "
+UNITS = {THROUGHPUT: "bit/s", RTT: "ns", GOODPUT: "bit/s", TRANSACTION: "s"}
+"""Of means and medians; all others are shares."""
 _WEIGHTS = {THROUGHPUT: 0.90, RTT: 0.03, LOSS: 0.03, GOODPUT: 0.01, TRANSACTION: 0.01}
 _REST = 0.02
 """Of all limits and findings together. Throughput is what users notice, so its claim is the strongest; what
