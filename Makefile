@@ -23,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint buckets engines bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
+.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast
 
 fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
+
+native: $(VENV)/.developer  ## build the native kernel and install it, where Rust's cargo is (a minute or two)
+	@$(PIP_INSTALL) --force-reinstall --no-deps ./native
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.programs.pictures

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named, target
+from multitracer.cli._options import assets_option, debug_option, examples, named, target
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
@@ -162,8 +162,9 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
     "--with-reports", is_flag=True,
     help="Write the reports of the sessions with the worst stretches, too; reads their logs again.",
 )  # fmt: skip
+@assets_option
 @debug_option
-def report(campaign: str, folder: str, *, with_reports: bool) -> None:
+def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> None:
     """Write one page on all sessions: how good, where it is bad, why, and the worst stretches.
 
     The page is one file that needs no network. Prints its path.
@@ -173,8 +174,10 @@ def report(campaign: str, folder: str, *, with_reports: bool) -> None:
     from multitracer.campaign.report.write import write_campaign_report
     from multitracer.cli._output import warn
 
-    words = ["multitracer", "campaign", "report", campaign, "-o", folder, *["--with-reports"] * with_reports]
-    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, command=shlex.join(words))
+    shared = assets == "shared"
+    options = [*["--with-reports"] * with_reports, *["--assets", "shared"] * shared]
+    words = shlex.join(["multitracer", "campaign", "report", campaign, "-o", folder, *options])
+    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, shared=shared, command=words)
     for sentence in outcome.failed:
         warn(sentence)
     click.echo(str(outcome.page))

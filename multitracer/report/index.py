@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.recording.recording import Recording
+    from multitracer.report.assets import Assets
 
 INDEX = "index.html"
 _LONGEST_NAME = 80
@@ -34,7 +35,9 @@ class Input:
     request: Request = field(default_factory=Request)
 
 
-def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Path:
+def write_reports(
+    inputs: Iterable[Input], folder: str | os.PathLike[str], *, assets: Assets | None = None
+) -> Path:
     """Write a report of each input and an index page into a folder, and return the index page's path.
 
     Parameters
@@ -43,6 +46,8 @@ def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Pa
         Taken one by one, so that a generator needs the memory of one input only.
     folder : path
         Made if it is missing.
+    assets : Assets, optional
+        Where script and style of all pages go; by default into each page.
 
     Raises
     ------
@@ -61,11 +66,11 @@ def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Pa
     try:
         for each in inputs:
             name = file_name(each.name, taken)
-            answer = write_report(each.recording, place / name, each.request)
+            answer = write_report(each.recording, place / name, replace(each.request, assets=assets))
             rows.append((order(answer), index_row(each.recording, answer, title=each.name, page=name)))
     finally:  # what was written before a failure is whole, and stays to be found
         listed = [row for _, row in sorted(rows, key=lambda row: row[0])]
-        write(place / INDEX, document(count(len(rows), "report"), _section(listed)))
+        write(place / INDEX, document(count(len(rows), "report"), _section(listed), assets=assets))
     return place / INDEX
 
 

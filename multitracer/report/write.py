@@ -37,6 +37,7 @@ from multitracer.report.figure_section import drive_figure_section, figure_secti
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.points.packets import packet_facts
+from multitracer.report.points.still_figure import still_figure
 from multitracer.report.provenance import provenance_section
 from multitracer.report.screen.first_screen import Answer, first_screen
 from multitracer.report.screen.limit_rows import sureness
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.assets import Assets
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.report.markup import Markup
@@ -81,6 +83,8 @@ class Request:
         The command line, for the provenance.
     base_map : BaseMap, optional
         Drawn below the route of a drive.
+    assets : Assets, optional
+        Where script and style of the page go; by default into the page.
     """
 
     connection: int | None = None
@@ -89,6 +93,7 @@ class Request:
     title: str = ""
     command: str = ""
     base_map: BaseMap | None = None
+    assets: Assets | None = None
 
 
 def write_report(
@@ -120,7 +125,10 @@ def write_report(
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
-    write(path, document(printable(title), sections, figures=page.figures, route=route))
+    write(
+        path,
+        document(printable(title), sections, figures=page.figures, route=route, assets=request.assets),
+    )
     return page.answer
 
 
@@ -153,7 +161,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         None
         if bad is None
         else fold("Where was it bad, and why?", bad, note=stretches_note(road), id="stretches"),
-        _figures(drawn, several=len(parts) > 1),
+        _figures(drawn, shown, several=len(parts) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
@@ -232,12 +240,14 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
-    """Return the section of the figures; None without any figure."""
-    if not drawn:
+def _figures(drawn: list[Drawn], first: _Shown | None, *, several: bool) -> Markup | None:
+    """Return the section of the figures, with the first one as a picture; None without any figure."""
+    if first is None:
         return None
     titles = [_title(each, several=several) for each in drawn]
-    section = figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
+    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.part))
+    at_receiver = any(each.is_at_receiver for each in drawn)
+    section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
 
 

@@ -143,3 +143,21 @@ def test_a_full_link_is_told_with_its_rate(tmp_path: Path, both: bool) -> None:
     assert full.cost_s == 0, "it did what it could"
     assert full.numbers["rate_low_bps"] <= full.numbers["rate_bps"] <= full.numbers["rate_high_bps"]
     assert share(found, Limit.LINK) > 0.5
+
+
+def test_an_ack_for_two_segments_that_were_captured_as_one_was_not_kept_back(tmp_path: Path) -> None:
+    """A device cuts what its host hands it: a flight grows, and each ACK comes later than the one before."""
+    talk = Talk().opened()
+    for number in range(29):
+        talk.data(51 + 2 * number, 2 * number, size=2 * FULL)
+        talk.ack(101 + 4 * (number + 1), 2 * (number + 1))
+    assert share(talk.diagnosed(tmp_path), Limit.LINK) > 0.4
+
+
+def test_an_ack_before_which_the_next_segment_had_come_was_not_kept_back(tmp_path: Path) -> None:
+    """A receiver that acknowledges each segment: all were sent behind each other, none waited for a timer."""
+    talk = Talk().opened()
+    for number in range(58):
+        talk.data(51 + number, number)
+        talk.ack(101 + 2 * (number + 1), number + 1)
+    assert share(talk.diagnosed(tmp_path), Limit.LINK) > 0.4

@@ -211,14 +211,14 @@ def read_or_refuse(data: bytes) -> Capture | None:
     """Return what the bytes hold, or None if they were refused as they may be."""
     refused = None
     try:
-        return _parser(data)(io.BytesIO(data), path="fuzz")
+        return parser_of(data)(io.BytesIO(data), path="fuzz")
     except FormatError as error:
         refused = error
     assert (refused.path, refused.offset is None, bool(refused.reason)) == ("fuzz", False, True)
     return None
 
 
-def _parser(data: bytes) -> Callable[..., Capture]:
+def parser_of(data: bytes) -> Callable[..., Capture]:
     """Return what reads the bytes; pcap's, which refuses it, of what nobody knows."""
     if data[:4] == b"\n\r\r\n":
         return pcapng.parse

@@ -15,6 +15,7 @@ from multitracer.diagnosis.limits.answer_queue import answers_queue
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.steady import steady_delays
 from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES
@@ -112,15 +113,18 @@ def _empty_bucket(seen: Observed) -> Spans:
 def _busy(seen: Observed) -> Busy:
     times, _, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
-        steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(steady, Spans.none(), Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
+        even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
+        return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
-    paths = Paths.of(seen.delays, service_ns)
+    if not seen.one_way and not seen.answers.lag_ns.any():
+        beside = _beside_answers(seen, service_ns)
+        if beside is not None:
+            return beside
+    steady = steady_delays(seen, service_ns)
+    paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
     delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     times, _, rate = delivery
-    if not seen.one_way and not seen.answers.lag_ns.any() and answers_queue(seen, queued):
-        return _beside_answers(seen, paths, queued, delivery)
     floor_ns = seen.floor_ns + paths.above_first(times)
     proven = _proven(queued, delivery, floor_ns)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
@@ -130,7 +134,8 @@ def _busy(seen: Observed) -> Busy:
     usual = _usual(times, rate, proven) if usual is None else usual
     if usual is None:
         return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
-    spans = _clipped(queued.union(_kept_up(seen, paths, delivery, usual)), seen)
+    kept_up = _kept_up(seen, paths, delivery, usual).without(steady.room)
+    spans = _clipped(queued.union(kept_up), seen)
     return Busy(spans, queued, Spans.none(), _rates(rate[proven]))
 
 
@@ -142,8 +147,16 @@ def _kept_up(seen: Observed, paths: Paths, delivery: Delivery, usual: Array) -> 
     return _clipped(Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end), seen)
 
 
-def _beside_answers(seen: Observed, paths: Paths, queued: Spans, delivery: Delivery) -> Busy:
-    """Return when data came at their best rate while answers queued, which hides whether data did."""
+def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
+    """Return when data came at their best rate while answers queued, which hides whether data did.
+
+    None if no answers queued.
+    """
+    paths = Paths.of(seen.delays, service_ns)
+    queued = _queued(seen, paths, service_ns)
+    if not answers_queue(seen, queued):
+        return None
+    delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     best = np.quantile(delivery.rate, _BEST_RATE) if len(delivery.rate) else 0.0
     kept_up = _kept_up(seen, paths, delivery, np.full(len(delivery.rate), best))
     spans = kept_up.without(kept_up.without(queued)).without(full_window(seen).spans)

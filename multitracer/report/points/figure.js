@@ -45,6 +45,8 @@ const Figures = (() => {
 
   /* One figure element of the page: its plot, its buttons and its legend. */
   function mount(root, figures, opened) {
+    if (!document.createElement("canvas").getContext?.("2d")) return new Promise(() => undefined); // the picture stays
+    root.classList.add("live");
     const holder = root.querySelector(".plot");
     const [status, legend, places, docs] = [".status", ".legend", ".places", ".docs"].map((each) => root.querySelector(each));
     const choice = root.querySelector("select");

@@ -44,7 +44,8 @@ _REPEATS = {
     "client-think-time", "application-limited", "slow-start-limited",
 }  # fmt: skip
 """Kinds whose sentence says what the headline says."""
-_AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
+AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
+"""What the loss of a packet brings about."""
 
 
 def why(diagnosis: Diagnosis) -> tuple[str, str]:
@@ -52,12 +53,19 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     first = cause(diagnosis)
     if first is not None:
         return ("", "") if first.kind in _REPEATS else (first.kind, first.sentence)
-    seen = diagnosis.limited.seen
-    lost = 0 if seen is None else int((seen.sends.lost == 1).sum())
-    if seen is None or not lost or diagnosis.headline.limit not in _AFTER_LOSSES:
+    lost, of = lost_segments(diagnosis)
+    if not lost:
         return "", ""
-    many = f"{lost:,} of {count(len(seen.sends), 'data segment')} ({share(lost, len(seen.sends))})"
+    many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
     return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
+
+
+def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
+    """Return the lost segments and all of them, where losses made the limit hold; else 0."""
+    seen = diagnosis.limited.seen
+    if seen is None or diagnosis.headline.limit not in AFTER_LOSSES:
+        return 0, 0
+    return int((seen.sends.lost == 1).sum()), len(seen.sends)
 
 
 def help_of(diagnosis: Diagnosis) -> str:
