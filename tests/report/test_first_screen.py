@@ -221,6 +221,7 @@ def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
     said = parsed(screen).text
     assert "For 429 ms no data came through, as in an outage: 88 segments in a row were lost" in said
     assert "88 segments lost in a row" in said
+    assert "What would help: the part of the path that lost all data for a while; a faster link" in said
     assert "Bytes sent and acknowledged" in said
     assert screen.count('class="dead"') == 2, "in the picture and in its legend"
 
@@ -237,7 +238,7 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
     ("name", "words"),
     [
         ("00004-policer", "made congestion-window the limit"),
-        ("30080-server-think", "of it 84% thinking, 10% waiting for a request"),
+        ("30080-server-think", "of it 84% thinking, 10% late requests"),
         ("00101-pausing-reader", "of it 45% closed"),
     ],
 )
@@ -251,6 +252,19 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
     said = lead(explain(open_recording(SAMPLES / "fade-n2-20")))
     assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
+
+
+@pytest.mark.parametrize(
+    ("name", "party"),
+    [
+        ("30080-server-think", "application (server)"),
+        ("00060-client-think", "application (client"),
+        ("00134-steady-writes", "application (client, own pace)"),
+    ],
+)
+def test_the_row_of_the_application_says_which_end_it_is(name: str, party: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert party in parsed(first_screen(tmp_path / "r.html")).text
 
 
 def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_line_reaches_the_last_point(origin_ns: int) -> None:
     panels = [Panel("throughput", "Throughput", BIT_RATE, 1, [line])]
     drawn = still_figure(panels, title="1: a → b", origin_ns=origin_ns)
     assert drawn is not None
-    assert re.search(r'd="M0 \d+H1000V\d+"', drawn)
+    assert re.search(r'd="M0 \d+h1000"', drawn)
 
 
 def test_names_of_hosts_are_text_and_extreme_times_are_drawn() -> None:

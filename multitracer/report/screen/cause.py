@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.report.screen.lost_run import lost_run
 from multitracer.words import count, share
 
 if TYPE_CHECKING:
@@ -72,7 +73,12 @@ def help_of(diagnosis: Diagnosis) -> str:
     """Return what would help: against what made the limit hold, else against the limit itself."""
     first = cause(diagnosis)
     known = "" if first is None or first.kind in _REPEATS else first.help
-    return (known or diagnosis.headline.help).rstrip(".")
+    help_ = (known or diagnosis.headline.help).rstrip(".")
+    return (
+        help_
+        if lost_run(diagnosis) is None
+        else f"the part of the path that lost all data for a while; {help_}"
+    )
 
 
 def cause(diagnosis: Diagnosis) -> Incident | None:

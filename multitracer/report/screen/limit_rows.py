@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
@@ -74,12 +74,20 @@ def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], 
     swatch = element("span", class_=f"swatch {kind}", aria_hidden="true")
     value = [element("b", _rounded(share)), f" {took}, {_sure(own)}", _parts(diagnosis, limit, own)]
     meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
-    name = f"{limit.label} ({short(own[0].part)})" if len(own) == 1 and own[0].part else limit.label
     return row(
-        element("span", swatch, name, title=meaning),
+        element("span", swatch, _name(diagnosis, limit, own), title=meaning),
         _area(heights(diagnosis, axis, limit), kind, label),
         value,
     )
+
+
+def _name(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> str:
+    """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
+    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
+    is_other = max(own, key=lambda each: each.share).part is Part.PEER
+    more = [ends[is_other]] if limit is Limit.APPLICATION else []
+    more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
+    return f"{limit.label} ({', '.join(more)})" if more else limit.label
 
 
 def _parts(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> Markup | None:
