@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import examples, target
+from multitracer.cli._options import examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
 
@@ -88,3 +88,62 @@ def _selection(recording: Recording, reading: Reading) -> Selection:
             (part.capture for part in recording.parts), speed=recording.speed
         )
     return Selection(bounds_ns, connections)
+
+
+@click.command(
+    "xplot",
+    epilog=examples(
+        "multitracer export xplot capture.pcap -o plots/",
+        "multitracer export xplot --connection 2 capture.pcap -o plots/",
+    ),
+)
+@click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="The folder for the files.")
+@reads_captures
+def xplot(reading: Reading, output: str) -> None:
+    """Write the plots that tcptrace -G draws, for xplot: sequence numbers, flight, RTT, throughput, sizes.
+
+    Names and points are those of tcptrace; what is sent again carries our verdict. Of more than 50
+    connections the largest are drawn, unless -c names one. --from and --to draw only the packets in between.
+    """
+    from multitracer.cli._output import replacing_folder
+    from multitracer.cli._reading import load, named_connections, tell_warnings
+    from multitracer.export.xplot.folder import write_plots
+
+    recording = load(reading, output=output, files="*.xpl")
+    chosen = None if reading.connection is None else named_connections(recording, reading.connection)
+    with replacing_folder(output) as folder:
+        write_plots(folder, recording, chosen)
+    tell_warnings(recording)
+
+
+@click.command(
+    "perfetto",
+    epilog=examples(
+        "multitracer export perfetto sample_traces/cellular_upload -o upload.perfetto-trace",
+        "multitracer export perfetto -c 2 --from 10 --to 20 -o part.perfetto-trace capture.pcap",
+    ),
+)
+@click.option("-o", "--output", type=target, metavar="FILE", required=True, help="The trace to write.")
+@reads_captures
+def perfetto(reading: Reading, output: str) -> None:
+    """Write a transfer as a trace for ui.perfetto.dev: limits, findings, packets, counters.
+
+    A segment is a slice from when it was sent until its ACK; an arrow leads from a lost one to its repair and
+    on to the ACK. Windows, round trips, rates and what was logged of the radio are counters. The default is
+    the transfer that diagnose explains. --from and --to draw only the packets in between. Nothing is sent to
+    anyone: the page reads the file in the browser.
+    """
+    from multitracer.cli._output import replacing
+    from multitracer.cli._reading import load, one
+    from multitracer.export.explained import explained
+    from multitracer.export.perfetto.transfer import write_trace
+
+    recording = load(reading, output=output)
+    connection = None if reading.connection is None else one(recording, reading.connection)
+    diagnosis = explained(recording, connection)
+    if diagnosis is None:
+        raise InputError(
+            f"{recording.name}: holds no transfer that can be explained, so there is none to draw"
+        )
+    with replacing(output) as path, path.open("wb", buffering=1 << 20) as stream:
+        write_trace(stream, recording, diagnosis)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._exports import wireshark
+from multitracer.cli._exports import perfetto, wireshark, xplot
 from multitracer.cli._options import FiniteRange, debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
@@ -30,6 +30,8 @@ def command() -> None:
 
 
 command.add_command(wireshark)
+command.add_command(perfetto)
+command.add_command(xplot)
 
 
 @command.command(

@@ -160,7 +160,7 @@ LIMITS = {
     Limit.APPLICATION: _GREEN[1],
     Limit.SLOW_START: _BLUE[1],
     Limit.CONGESTION_WINDOW: _BLUE[0],
-    Limit.UNKNOWN: _GREY[1],
+    Limit.UNKNOWN: _FAINT[0],
 }
 """Of a route, in either theme: what holds a transfer back has the hue of the layer that does so."""
 

@@ -6,7 +6,6 @@ import resource
 import shutil
 import subprocess
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +15,10 @@ import parsers
 from multitracer.export.wireshark.colours import colour_rules
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
 from tests.analysis.pcap_file import write_pcap
-from tests.analysis.traffic import ACK, MS, START_NS, Segment, handshake
+from tests.analysis.traffic import ACK, MS, Segment, handshake
 from tests.cli.program import call, run
 from tests.conftest import SAMPLES
+from tests.export.lossy_capture import lossy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,19 +50,6 @@ def tshark(path: Path, *fields: str, options: tuple[str, ...] = ()) -> list[list
     command += [word for field in fields for word in ("-e", field)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return [line.split("\t") for line in done.stdout.splitlines()]
-
-
-def lossy(tmp_path: Path) -> Path:
-    """Return a capture in which one segment is lost, sent again, and the window closes."""
-    segments = [*handshake(), *(Segment(0, 1001 + 100 * i, 100, ACK, 5001) for i in range(5))]
-    segments += [
-        Segment(1, 5001, 0, ACK, 1101, sack=((1201, 1201 + n),) if n else ()) for n in range(0, 400, 100)
-    ]
-    segments += [Segment(0, 1101, 100, ACK, 5001), Segment(1, 5001, 0, ACK, 1501)]
-    segments.append(Segment(1, 5001, 0, ACK, 1501, window=0))
-    ms = [0, 60, 60, 61, 61, 61, 61, 61, 121, 121, 121, 121, 121, 181, 190]
-    timed = [replace(each, time_ns=START_NS + at * MS) for each, at in zip(segments, ms, strict=True)]
-    return write_pcap(tmp_path / "lossy.pcap", timed)
 
 
 def test_every_record_is_there_byte_for_byte(tmp_path: Path) -> None:

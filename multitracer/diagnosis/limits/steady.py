@@ -53,8 +53,8 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     rounds = _rounds(seen)
     many = _FEWEST_ROUNDS
     while many <= len(rounds.time_ns):
-        found = _over(rounds, many, seen, service_ns)
-        steady = Steady(*(each.union(more) for each, more in zip(steady, found, strict=True)))
+        longer = _over(rounds, many, seen, service_ns)
+        steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
         many *= 2
     return steady
 
