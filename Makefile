@@ -23,7 +23,7 @@ PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint buckets bench causes drives soak fuzz pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
+.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ lint: $(VENV)/.developer  ## style, types, and which room may import which
 buckets: $(VENV)/.developer  ## run campaigns against a real S3 server, which Go builds once (two minutes)
 	@MULTITRACER_S3_SERVER=$$(.ci/s3-server) $(IN_VENV) pytest tests/campaign/test_s3.py $(PYTEST_ARGS)
 
+engines: $(VENV)/.duckdb-1.5/.made  ## ask campaigns by the oldest DuckDB that is allowed; make test takes the newest
+	PYTHONPATH=$(abspath $(VENV))/.duckdb-1.5 $(IN_VENV) pytest tests/campaign/test_query.py tests/campaign/test_report.py tests/campaign/test_compare.py $(PYTEST_ARGS)
+
 bench: debian $(VENV)/.developer  ## measure against tcptrace, tshark and scapy on own recordings (some minutes, 4 GB)
 	$(IN_VENV) tests.benchmarks $(BENCH_ARGS)
 	$(IN_VENV) tests.benchmarks.ns3_judge
@@ -61,6 +64,9 @@ soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast
 
 fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
+
+native: $(VENV)/.developer  ## build the native kernel and install it, where Rust's cargo is (a minute or two)
+	@$(PIP_INSTALL) --force-reinstall --no-deps ./native
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.programs.pictures
@@ -116,4 +122,8 @@ $(VENV)/.user: pyproject.toml $(VENV)/.made
 $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@echo "Installing the test tools into $(VENV)..." >&2
 	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling,campaign]' >&2
+	@touch $@
+
+$(VENV)/.duckdb-1.5/.made: $(VENV)/.developer
+	@$(PIP_INSTALL) --no-deps --upgrade --target $(@D) 'duckdb==1.5.*' >&2
 	@touch $@

@@ -1,5 +1,6 @@
 from multitracer.api.campaign import open_campaign as open_campaign
 from multitracer.api.columns import columns as columns
+from multitracer.api.compare import compare as compare
 from multitracer.api.correlate import correlate as correlate
 from multitracer.api.events import epochs as epochs
 from multitracer.api.events import join_nearest as join_nearest

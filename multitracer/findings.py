@@ -1,4 +1,4 @@
-"""What a diagnosis and a comparison of series hand over: findings, where time went, dependence, as tables."""
+"""What a diagnosis and comparisons hand over: findings, where time went, dependence, two sides, as tables."""
 
 from __future__ import annotations
 
@@ -148,3 +148,24 @@ SESSIONS_NMI = Schema(
     ),
 )
 """How much one quantity tells of another: one row for each pair and lag; a pair that cannot be is one row."""
+
+COMPARED = Schema(
+    "compared",
+    (
+        Column("name", "U64", "what is compared: throughput, RTT, loss, limited by ..., finding ..."),
+        Column("unit", "U8", "of means and medians: bit/s, ns, s; empty: a share, 0 to 1"),
+        Column("first_sessions", "int64", "sessions of the first side that have a value"),
+        Column("second_sessions", "int64", "the same of the second side"),
+        Column("first_mean", "float64", "mean over them of their means"),
+        Column("second_mean", "float64", "the same of the second side"),
+        Column("first_median", "float64", "median of their means"),
+        Column("second_median", "float64", "the same of the second side"),
+        Column("difference_is", "U8", "relative: second over first less 1; absolute: second less first"),
+        Column("value", "float64", "the difference, of what both sides have in common by place and hour"),
+        Column("low", "float64", "lower end of its 95 % interval; -1 (relative) or -inf: no bound"),
+        Column("high", "float64", "upper end of it; inf: no bound"),
+        Column("p_value", "float64", "share of the relabellings that give as much by chance"),
+        Column("shown", "bool", "whether it may be claimed, with 5 % for a false claim in all rows together"),
+    ),
+)
+"""Two sides of many sessions compared: one row for each quantity (docs/compare.md)."""

@@ -55,7 +55,7 @@ def duration(ns: float | None) -> str:
     if abs(seconds) >= 100:
         return _long(round(seconds))
     for unit, name in _TIME:
-        if abs(seconds) >= unit:
+        if abs(seconds) >= _ROUNDS_UP * unit:
             return f"{_three(seconds / unit)} {name}"
     return "0 s" if not ns else f"{ns:.0f} ns"
 

@@ -12,7 +12,7 @@ NA, and what cannot be used is counted with its reason.
 """
 
 from parsers._format import HEAD_BYTES, Format, Match
-from parsers._ip_packets import IpPacket, read_ip_packets
+from parsers._ip_packets import IpPacket, read_ip_packets, read_records
 from parsers._propose import propose_map
 from parsers._read import detect, read, read_capture, read_lines
 from parsers._registry import bundled_maps, formats, installed, recognise
@@ -33,5 +33,6 @@ __all__ = [
     "read_capture",
     "read_ip_packets",
     "read_lines",
+    "read_records",
     "recognise",
 ]

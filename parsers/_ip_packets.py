@@ -81,14 +81,25 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
     InputError, UnknownFormatError, FormatError
         As `read_capture`.
     """
+    before = 0
+    for records in read_records(path):
+        yield from packets_of(records, before + 1)
+        before += len(records)
+
+
+def read_records(path: str | os.PathLike[str]) -> Iterator[Records]:
+    """Yield the packet records of a capture, many at a time; their bytes stay valid until the next ones.
+
+    Raises
+    ------
+    InputError, UnknownFormatError, FormatError
+        As `read_capture`.
+    """
     with open_stream(path) as stream:
         fmt = format_of_capture(stream)
         if fmt.name not in BLOCKS:
             raise InputError(f"{stream.path}: this is {fmt.name}, not pcap or pcapng")
-        before = 0
-        for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
-            yield from packets_of(records, before + 1)
-            before += len(records)
+        yield from BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name))
 
 
 def packets_of(records: Records, first_frame: int) -> Iterator[IpPacket]:

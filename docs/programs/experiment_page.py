@@ -19,7 +19,7 @@ from multitracer.figures.environment import overlay
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.transaction_cdf import cdf_figure
 from multitracer.report.plot_page import plot_page
-from multitracer.report.transaction_words import factor, seconds
+from multitracer.report.transactions.words import factor, seconds
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from docs.programs.experiment_sweep import (
     Cell,
     rows,
 )
-from multitracer.report.transaction_words import factor, seconds
+from multitracer.report.transactions.words import factor, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -33,6 +33,7 @@ HOUSE = {
     "campaign": Place(0.82, 8, "thousands of sessions"),
     "report": Place(1.5, 7, "session → HTML page"),
     "geo": Place(2.7, 7, "route → map programs"),
+    "export": Place(0.3, 7, "for Wireshark, Perfetto"),
     "diagnosis": Place(1.05, 6, "why it was slow"),
     "figures": Place(1.95, 6, "table → plotly figure"),
     "anonymize": Place(0.0, 6, "a copy to share"),

@@ -22,7 +22,7 @@ from multitracer import (
 from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
 from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.errors import InputError
-from multitracer.findings import FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI
+from multitracer.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI
 
 if TYPE_CHECKING:
     from multitracer.tables import Schema
@@ -68,6 +68,7 @@ _SCHEMAS = (
     SESSIONS_NMI,
     FAIRNESS,
     SHARES,
+    COMPARED,
 )
 
 

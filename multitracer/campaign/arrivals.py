@@ -7,6 +7,7 @@ half-way has still a temporary name, or lacks something of the manifest: it wait
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass, field
@@ -14,17 +15,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.campaign.discovery import MOST_ENTRIES
+from multitracer.campaign.store import WAITING
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import MANIFEST, read_manifest
 from multitracer.words import count, printable, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from multitracer.campaign.discovery import Candidate
+    from multitracer.campaign.store import Store
 
 QUIET_S = 60.0
 """Without change for so long, a session without a list of its files counts as complete. Not measured."""
+_MOST_NOTED = 100
+"""Sessions whose reason is kept for `campaign status`; the others are counted."""
 _COPY = re.compile(
     r"\..+\.[A-Za-z0-9]{6}|\.~tmp~|\.rsync-partial"  # rsync(1): by default, --delay-updates, --partial-dir
     r"|\.syncthing\..+\.tmp"
@@ -145,3 +150,21 @@ def _listed(folder: str) -> dict[str, int | None]:
     except FormatError:  # half of one: it is quiet before it is read
         return {}
     return {os.path.normpath(log.path): log.bytes for log in manifest.files} if manifest else {}
+
+
+def note(store: Store, waiting: Sequence[str]) -> None:
+    """Write into a campaign which sessions are waited for, and why; nothing if there are none."""
+    if waiting:
+        document = {"count": len(waiting), "sentences": list(waiting[:_MOST_NOTED])}
+        store.put(WAITING, json.dumps(document).encode(), lasting=False)
+    elif store.has(WAITING):
+        store.remove(WAITING)
+
+
+def noted(store: Store) -> tuple[int, list[str]]:
+    """Return how many sessions the last watch waited for, and the reasons of the first ones."""
+    try:
+        document = json.loads(store.read(WAITING))
+        return int(document["count"]), [str(each) for each in document["sentences"]]
+    except (OSError, ValueError, KeyError, TypeError):  # none, or it was written by nobody of ours
+        return 0, []

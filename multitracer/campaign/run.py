@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.campaign.alone import spool_alone
 from multitracer.campaign.analysed import FAILED, Task, spool_session
-from multitracer.campaign.arrivals import Arrivals, look_at
+from multitracer.campaign.arrivals import Arrivals, look_at, note
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.committer import FOLD_BYTES, FOLD_SESSIONS, Committer, Known
 from multitracer.campaign.remote import is_url
@@ -196,11 +196,13 @@ class _Run:
         """Attempts that a run left which was killed."""
         self._waiting: set[str] = set()
         """Keys of sessions that have not come home whole."""
+        self._noted: list[str] = []
         self.progress = Progress()
 
     def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> Progress:
         """Do it."""
         self._go_on()
+        note(self._store, ())
         tasks = list(self._tasks(inputs, retry=retry))
         self._forget_suspects(tasks)
         self._round(tasks, workers)
@@ -214,6 +216,7 @@ class _Run:
         while not self._stop(pause_s):
             began_s = time.monotonic()
             tasks = self._complete(inputs, is_first=is_first, retry=retry and is_first)
+            self._note(is_first=is_first)
             pause_s = max(_PAUSE_S, _IDLE * (time.monotonic() - began_s))
             if self._stop(0.0):
                 break
@@ -280,6 +283,12 @@ class _Run:
                 raise
             self.progress.passed_over.append(f"{error}; it is looked for again")
             return []
+
+    def _note(self, *, is_first: bool) -> None:
+        """Write what is waited for where `campaign status` finds it, if that changed."""
+        if is_first or self.progress.waiting != self._noted:
+            note(self._store, self.progress.waiting)
+            self._noted = self.progress.waiting
 
     def _tasks(self, inputs: Iterable[str], *, retry: bool) -> Iterator[Task]:
         known = self._committer.known

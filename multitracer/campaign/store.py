@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from multitracer.campaign.snapshot import Part
 
 SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS = "snapshots", "parts", "spool", "attempts"
+WAITING = "waiting.json"
+"""Which sessions a watch waits for, and why; see `arrivals.py`."""
 _LOCK = "lock"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

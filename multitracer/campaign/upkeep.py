@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from multitracer.campaign.arrivals import noted
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue, damages
 from multitracer.campaign.committer import Committer
@@ -41,6 +42,10 @@ class Status:
         Spools that are not folded yet: sessions that a run is at, or that one left which was killed.
     attempts : int
         Sessions that are being analysed, or were when a run was killed.
+    incomplete : int
+        Sessions that had not come home whole when a watch looked last.
+    lacks : list of str
+        What the first ones lack, a sentence each.
     """
 
     snapshot: int
@@ -49,6 +54,8 @@ class Status:
     parts: int
     waiting: int
     attempts: int
+    incomplete: int
+    lacks: list[str]
 
 
 def status(place: str | os.PathLike[str]) -> Status:
@@ -62,6 +69,7 @@ def status(place: str | os.PathLike[str]) -> Status:
         len(parts),
         len(catalogue.store.list(SPOOLS)),
         len(catalogue.store.list(ATTEMPTS)),
+        *noted(catalogue.store),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import os
 import platform
 import shutil
 import socket
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from collectors import collectors, installed
+from multitracer import native
 from multitracer.errors import PreflightError
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ def checks() -> Iterator[Check]:
         needed=True,
     )
     yield from (_package(*row) for row in _PACKAGES)
+    yield _native_kernel()
     yield from (_tool(*row) for row in _TOOLS)
     yield _packet_capture()
     yield from (_collector(collector) for collector in collectors().values())
@@ -105,6 +108,13 @@ def _package(module: str, distribution: str, extra: str, purpose: str) -> Check:
         message, works = str(error), False
     fix = how_to_install(module) or ""
     return Check(distribution, works, message, purpose, fix, needed=extra in _NEEDED_EXTRAS)
+
+
+def _native_kernel() -> Check:
+    is_off = os.environ.get(native.VARIABLE) == "0"
+    fix = f"unset {native.VARIABLE}" if is_off else "make native"
+    works = native.kernel() is not None
+    return Check("multitracer-native", works, native.state(), "reading captures faster", fix, needed=False)
 
 
 def _tool(program: str, version_option: str, purpose: str) -> Check:

@@ -54,6 +54,14 @@ pool_option = click.option(
 )
 
 
+assets_option = click.option(
+    "--assets",
+    type=click.Choice(["inline", "shared"]),
+    default="inline",
+    help="Keep script and style in each page (inline, the default), or once in a folder beside them.",
+)
+
+
 def examples(*lines: str) -> str:
     """Return the end of a command's help: example command lines, each on a line of its own."""
     return "\n".join(("\b", "Example:" if len(lines) == 1 else "Examples:", *(f"  {line}" for line in lines)))

@@ -8,6 +8,7 @@ import os
 import pkgutil
 import signal
 import sys
+import warnings
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,7 +95,30 @@ cli = Commands(
     """,
     epilog=examples("multitracer report capture.pcap -o report.html"),
 )
-click.version_option(__version__, "-V", "--version", message="%(prog)s %(version)s")(cli)
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if not wanted or context.resilient_parsing:
+        return
+    click.echo(f"multitracer {__version__}")
+    if context.params["verbose"]:
+        from multitracer import native
+
+        click.echo(f"captures are read by {native.state()}")
+    context.exit()
+
+
+click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and exit.",
+)(cli)
+click.option(
+    "-v", "--verbose", is_flag=True, is_eager=True, help="With --version: say what reads captures, too."
+)(cli)
 debug_option(cli)
 
 
@@ -114,6 +138,7 @@ def run(args: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what the locale cannot show is written out
             stream.reconfigure(errors="backslashreplace")
+    warnings.formatwarning = lambda message, *_, **__: f"Warning: {printable(str(message))}\n"
     try:
         return _invoke(args)
     except (click.ClickException, WindowError) as error:

@@ -14,20 +14,26 @@ from multitracer.cli._transactions import read_arms, title_of
 from multitracer.errors import InputError
 from multitracer.recording.transactions import LAYER
 from multitracer.report.index import INDEX, file_name
-from multitracer.report.transactions import Measured, write_transactions
+from multitracer.report.transactions.section import Measured, write_transactions
 from multitracer.words import moment, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.recording.inputs import Inputs
+    from multitracer.report.assets import Assets
 
 _MOST = 40
 _LONGEST = 200
 
 
 def write_measured(
-    sessions: Sequence[Inputs], target: str, links: dict[str, str] | None = None, *, pool: bool = False
+    sessions: Sequence[Inputs],
+    target: str,
+    links: dict[str, str] | None = None,
+    *,
+    pool: bool = False,
+    assets: Assets | None = None,
 ) -> str:
     """Write the page of one session to a file, of several into a folder; return the page's path.
 
@@ -40,6 +46,8 @@ def write_measured(
         Pages in that folder, by the names of sessions.
     pool : bool
         See `arms_of`.
+    assets : Assets, optional
+        Where script and style of the page go; by default into it.
     """
     several = len(sessions) > 1
     check_output(
@@ -62,7 +70,7 @@ def write_measured(
         notes,
         links or {},
     )
-    write_transactions(measured, page)
+    write_transactions(measured, page, assets)
     return page
 
 

@@ -18,7 +18,7 @@ from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.open import read_recording
 from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
 from multitracer.recording.window import EVERYTHING
-from multitracer.report.transaction_words import factor, seconds, spread
+from multitracer.report.transactions.words import factor, seconds, spread
 from multitracer.words import no_formula
 
 if TYPE_CHECKING:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named, target
+from multitracer.cli._options import assets_option, debug_option, examples, named, target
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
     from multitracer.campaign.run import Progress, Workers
+
+_MOST_SHOWN = 10
+"""Sessions that `status` says a sentence of."""
 
 
 def _input(text: str) -> str:
@@ -159,8 +162,9 @@ def query(campaign: str, sql: str, form: str | None, output: str | None) -> None
     "--with-reports", is_flag=True,
     help="Write the reports of the sessions with the worst stretches, too; reads their logs again.",
 )  # fmt: skip
+@assets_option
 @debug_option
-def report(campaign: str, folder: str, *, with_reports: bool) -> None:
+def report(campaign: str, folder: str, assets: str, *, with_reports: bool) -> None:
     """Write one page on all sessions: how good, where it is bad, why, and the worst stretches.
 
     The page is one file that needs no network. Prints its path.
@@ -170,8 +174,10 @@ def report(campaign: str, folder: str, *, with_reports: bool) -> None:
     from multitracer.campaign.report.write import write_campaign_report
     from multitracer.cli._output import warn
 
-    words = ["multitracer", "campaign", "report", campaign, "-o", folder, *["--with-reports"] * with_reports]
-    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, command=shlex.join(words))
+    shared = assets == "shared"
+    options = [*["--with-reports"] * with_reports, *["--assets", "shared"] * shared]
+    words = shlex.join(["multitracer", "campaign", "report", campaign, "-o", folder, *options])
+    outcome = write_campaign_report(campaign, folder, with_reports=with_reports, shared=shared, command=words)
     for sentence in outcome.failed:
         warn(sentence)
     click.echo(str(outcome.page))
@@ -181,11 +187,14 @@ def report(campaign: str, folder: str, *, with_reports: bool) -> None:
 @_campaign
 @debug_option
 def status(campaign: str) -> None:
-    """Show what a campaign holds, and its first failures. It may be written meanwhile."""
+    """Show what a campaign holds, what a watch waits for, and the first failures.
+
+    It may be written meanwhile.
+    """
     from multitracer.campaign.upkeep import failures
     from multitracer.campaign.upkeep import status as status_of
     from multitracer.cli._page import page
-    from multitracer.words import count, size
+    from multitracer.words import count, printable, size
 
     state = status_of(campaign)
     sheet = page()
@@ -196,8 +205,11 @@ def status(campaign: str) -> None:
             ("stored", f"{size(state.stored_bytes)} in {count(state.parts, 'part')}"),
             ("not folded yet", count(state.waiting, "session")),
             ("in analysis", count(state.attempts, "session")),
+            ("not home whole", count(state.incomplete, "session")),
         ]
     )
+    for sentence in state.lacks[:_MOST_SHOWN]:
+        sheet.line(f"waits, when the watch looked last: {printable(sentence)}")
     for sentence in failures(campaign):
         sheet.line(f"failed: {sentence}")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from multitracer.cli._exports import perfetto, wireshark, xplot
 from multitracer.cli._options import FiniteRange, debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 @debug_option
 def command() -> None:
     """Write the tables and series behind the numbers, for other programs."""
+
+
+command.add_command(wireshark)
+command.add_command(perfetto)
+command.add_command(xplot)
 
 
 @command.command(

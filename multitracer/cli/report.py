@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import examples, named_page, pool_option
+from multitracer.cli._options import assets_option, examples, named_page, pool_option
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError, MultiTracerError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
+    from multitracer.report.assets import Assets
     from multitracer.report.index import Input
 
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         "multitracer report --base-map roads.geojson drive/",
         "multitracer report -o cdpd/ cdpd-tcp/ cdpd-cc/",
         "multitracer report --pdf -o call.html sample_traces/cellular_upload",
+        "multitracer report --assets shared -o week/ monday.pcap tuesday.pcap",
     ),
 )
 @click.option(
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
     help="Draw the lines of this GeoJSON file below the route of a drive.",
 )
 @click.option("--pdf", is_flag=True, help="Write each report as PDF too, beside the page; needs Chromium.")
+@assets_option
 @pool_option
 @reads_captures
-def command(reading: Reading, output: str | None, base_map: str | None, *, pdf: bool, pool: bool) -> None:
+def command(
+    reading: Reading, output: str | None, base_map: str | None, assets: str, *, pdf: bool, pool: bool
+) -> None:
     """Write a self-contained HTML report: what limited the transfer and why, then every packet.
 
     Each INPUT gets its own report, and several get an index page; files that tcpdump or dumpcap numbered
@@ -61,12 +66,16 @@ def command(reading: Reading, output: str | None, base_map: str | None, *, pdf: 
     if pdf:
         _prints()
     sessions = separate_inputs(reading.inputs)
+    several = len(sessions) > 1
+    target = output or ("reports" if several else "report.html")
+    if assets == "shared":
+        _shares(Path(target) if several else Path(target).parent)
     if all(session.holds(LAYER) for session in sessions):
-        click.echo(_write_measured(sessions, reading, output, pool=pool))
-    elif len(sessions) == 1:
-        click.echo(_write_one(sessions[0], reading, output or "report.html"))
+        click.echo(_write_measured(sessions, reading, target, pool=pool))
+    elif several:
+        click.echo(_write_several(sessions, reading, target))
     else:
-        click.echo(_write_several(sessions, reading, output or "reports"))
+        click.echo(_write_one(sessions[0], reading, target))
 
 
 def _prints() -> None:
@@ -77,8 +86,17 @@ def _prints() -> None:
     click.get_current_context().meta[_PDF] = True
 
 
+def _shares(folder: Path) -> None:
+    """Keep script and style of all pages of this folder once, beside them."""
+    from multitracer.report.assets import FOLDER, Assets
+
+    click.get_current_context().meta[_ASSETS] = Assets(folder / FOLDER)
+
+
 _PDF = "multitracer.pdf"
 """Where the context of the command keeps that pages are printed."""
+_ASSETS = "multitracer.assets"
+"""Where the context of the command keeps the folder of script and style, if pages share one."""
 _BASE_MAP = "multitracer.base_map"
 """Where the context of the command keeps the base map that was read."""
 
@@ -91,7 +109,7 @@ def _read_base_map(path: str | None) -> None:
         click.get_current_context().meta[_BASE_MAP] = read_base_map(path)
 
 
-def _write_measured(sessions: list[Inputs], reading: Reading, output: str | None, *, pool: bool) -> str:
+def _write_measured(sessions: list[Inputs], reading: Reading, target: str, *, pool: bool) -> str:
     """Write the page on transactions; sessions that hold captures too get their reports beside it."""
     from multitracer.cli._transaction_report import links_to, write_measured
     from multitracer.cli._transactions import refuse_capture_options
@@ -99,9 +117,9 @@ def _write_measured(sessions: list[Inputs], reading: Reading, output: str | None
     captured = [session for session in sessions if session.points]
     if not captured:
         refuse_capture_options(reading)
-    target = output or ("reports" if len(sessions) > 1 else "report.html")
     links = links_to(captured, target, several=len(sessions) > 1)
-    page = write_measured(sessions, target, {name: path.name for name, path in links.items()}, pool=pool)
+    pages = {name: path.name for name, path in links.items()}
+    page = write_measured(sessions, target, pages, pool=pool, assets=_assets())
     for session in captured:
         _write_one(session, reading, str(links[session.name]))
     return page
@@ -135,7 +153,7 @@ def _write_several(sessions: list[Inputs], reading: Reading, folder: str) -> str
 
     check_output(folder, [path for session in sessions for path in session.paths], files="*.html")
     failed: list[str] = []
-    index = write_reports(_readable(sessions, reading, failed), folder)
+    index = write_reports(_readable(sessions, reading, failed), folder, assets=_assets())
     _print(sorted(each for each in index.parent.glob("*.html") if each.name != index.name))
     if failed:
         raise InputError(f"{len(failed)} of {len(sessions)} inputs have no report; {index} lists the others")
@@ -181,8 +199,13 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
         title=session.name,
         command=shlex.join(["multitracer", *sys.argv[1:]]),
         base_map=base_map,
+        assets=_assets(),
     )
     return Input(session.name, recording, request)
+
+
+def _assets() -> Assets | None:
+    return click.get_current_context().meta.get(_ASSETS)
 
 
 def _warn_without_route(recording: Recording) -> None:

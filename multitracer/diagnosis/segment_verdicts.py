@@ -20,6 +20,7 @@ from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.recording.layers import Layers
 from multitracer.recording.views import vantage_of
+from multitracer.tables import NA
 from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class SegmentVerdicts:
         Values of `Cause` and `Necessity`; NO_VERDICT of what was sent once.
     evidence : ndarray of uint32
         Bits of `Evidence`.
+    earlier : ndarray of int64
+        Row of the copy that was sent before a retransmission; NA where the capture does not show it.
     """
 
     seq_rel: Array
@@ -52,13 +55,15 @@ class SegmentVerdicts:
     cause: Array
     necessity: Array
     evidence: Array
+    earlier: Array
 
     @classmethod
     def blank(cls, segments: int) -> SegmentVerdicts:
         """Return what is known of segments that belong to no connection: nothing."""
         none = np.full(segments, NO_VERDICT, dtype=np.uint8)
         kind = np.zeros(segments, np.uint8)
-        return cls(np.zeros(segments, np.int64), kind, none, none.copy(), np.zeros(segments, np.uint32))
+        evidence, earlier = np.zeros(segments, np.uint32), np.full(segments, NA)
+        return cls(np.zeros(segments, np.int64), kind, none, none.copy(), evidence, earlier)
 
 
 def main_part(recording: Recording) -> Part:
@@ -118,13 +123,20 @@ def _judge_all(judged: SegmentVerdicts, recording: Recording, part: Part, sides:
             examined.segments(), examined.sack_blocks(), examined.bounds, side, np.array(vantage)
         )
         rows = examined.rows[verdicts["row"]]
-        _write(judged, rows, verdicts, np.flatnonzero(judged.kind[rows] == SegmentClass.RETRANSMISSION))
+        which = np.flatnonzero(judged.kind[rows] == SegmentClass.RETRANSMISSION)
+        _write(judged, rows[which], verdicts, which)
+        judged.earlier[rows[which]] = _renumbered(verdicts["earlier_row"][which], examined.rows)
 
 
 def _write(judged: SegmentVerdicts, rows: Array, verdicts: Table, which: Array) -> None:
     """Write some of the verdicts into their rows, in place."""
     for name in ("cause", "necessity", "evidence"):
-        getattr(judged, name)[rows[which]] = verdicts[name][which]
+        getattr(judged, name)[rows] = verdicts[name][which]
+
+
+def _renumbered(rows: Array, of_capture: Array) -> Array:
+    """Return rows of a table as those of the capture; NA stays NA."""
+    return np.append(of_capture, NA)[rows]  # NA is -1: the last one
 
 
 def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
@@ -149,12 +161,12 @@ def _judge(judged: SegmentVerdicts, recording: Recording, part: Part, direction:
     verdicts = transfer.verdicts
     if transfer.layers.part is part:
         at, which = _same(retransmitted, verdicts["row"])
+        judged.earlier[own[at]] = _renumbered(verdicts["earlier_row"][which], own)
     else:
         here = part.analysis.tcp_segments(index + 1)
         there, which = match(here, retransmitted, transfer.sender, verdicts["row"])
         at = retransmitted[there]
-    for name in ("cause", "necessity", "evidence"):
-        getattr(judged, name)[own[at]] = verdicts[name][which]
+    _write(judged, own[at], verdicts, which)
 
 
 def _same(retransmitted: Array, judged: Array) -> tuple[Array, Array]:

@@ -194,8 +194,15 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {seconds:.1f} s",
         Limit.SENDER_BUFFER: f"it was full for {seconds:.1f} s{_or_window(limited)}",
         Limit.SLOW_START: f"for {seconds:.1f} s the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"it kept data back for {seconds:.1f} s though the path had room",
+        Limit.CONGESTION_WINDOW: f"it kept data back for {seconds:.1f} s{_though(limited)}",
     }[limit]
+
+
+def _though(limited: Limited) -> str:
+    """Return that the path had room; "" where a policer or a router that marks said that it had none."""
+    seen = limited.seen
+    had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
+    return "" if had_none else " though the path had room"
 
 
 def _or_window(limited: Limited) -> str:

@@ -15,7 +15,7 @@ from multitracer.analysis.transactions.arms import dropped, efficiency, is_sent_
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
-from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.sheet import Cell, Sheet, axis_name
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -108,13 +108,18 @@ def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeN
     InputError
         If no arm has a transaction of that size.
     """
+    return overlay_sheet(arms, size_bytes, theme=theme).figure()
+
+
+def overlay_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> Sheet:
+    """Return what `overlay` draws; parameters and errors are the same."""
     cells: list[Cell] = []
     traces: list[Props] = []
     for number, (arm, size) in enumerate(_chosen(arms, size_bytes), 1):
         made, drawn = _overlaid(arm, size, theme)
         cells.append(made)
         traces += [trace | on_cell(number) for trace in drawn]
-    return sheet(cells, traces, theme=theme)
+    return Sheet(cells, traces, theme)
 
 
 def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[Props]]:
@@ -152,6 +157,11 @@ def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeNa
 
     Parameters and errors are those of `overlay`; the time axis is that of an arm.
     """
+    return panels_sheet(arms, size_bytes, theme=theme).figure()
+
+
+def panels_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> Sheet:
+    """Return what `panels` draws; parameters and errors are the same."""
     cells: list[Cell] = []
     traces: list[Props] = []
     for arm, size in _chosen(arms, size_bytes):
@@ -160,7 +170,7 @@ def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeNa
             linked = {"matches": axis_name("x", before + 1)} if place > 1 else {}
             cells.append(replace(cell, x=cell.x | linked))
             traces += [trace | on_cell(before + place) for trace in drawn]
-    return sheet(cells, traces, theme=theme)
+    return Sheet(cells, traces, theme)
 
 
 def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[Cell, list[Props]]]:

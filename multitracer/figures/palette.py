@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from multitracer.diagnosis.limits.names import Limit
+
 ThemeName = Literal["light", "dark"]
 Mark = Literal["points", "line", "step", "bars"]
 Props = dict[str, Any]
@@ -92,6 +94,8 @@ LOOKS: dict[str, Look] = {
     "rto": Look(*_VERMILLION, "step", 1.2, dash="dot"),
     "goodput": Look(*_BLUE, "step", 1.5),
     "throughput": Look(*_GREY, "step", 1.2, dash="dot"),
+    "capacity": Look(*_ORANGE, "step", 1.8, dash="dash"),
+    "one_way": Look(*_BLUE, "points", 4),
     "cwnd": Look(*_VERMILLION, "step", 1.8),
     "ssthresh": Look(*_INK, "step", 1.3, dash="dash"),
     "received": Look(*_SKY, "points", 4, "circle-open"),
@@ -145,6 +149,20 @@ LOOKS: dict[str, Look] = {
     "event": Look(*_INK, "points", 7, "diamond-open"),
 }
 """The look of every role; `Series.role` names one of these."""
+
+LIMITS = {
+    Limit.HANDSHAKE: _SKY[1],
+    Limit.OUTAGE: _INK[0],
+    Limit.LINK: _ORANGE[0],
+    Limit.RECOVERY: _VERMILLION[0],
+    Limit.RECEIVER_WINDOW: _PURPLE[0],
+    Limit.SENDER_BUFFER: "#f0e442",
+    Limit.APPLICATION: _GREEN[1],
+    Limit.SLOW_START: _BLUE[1],
+    Limit.CONGESTION_WINDOW: _BLUE[0],
+    Limit.UNKNOWN: _FAINT[0],
+}
+"""Of a route, in either theme: what holds a transfer back has the hue of the layer that does so."""
 
 ARMS = (
     Look(*_BLUE, "line", 2, "circle"),

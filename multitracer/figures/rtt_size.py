@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.transactions.arms import size_statistics, straight_line
 from multitracer.figures.palette import ARMS
-from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.sheet import Cell, Sheet, axis_name
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Fi
     arms : sequence of Arm
     theme : "light" or "dark"
     """
+    return rtt_size_sheet(arms, theme=theme).figure()
+
+
+def rtt_size_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
+    """Return what `rtt_size_figure` draws."""
     drawn = _drawn(arms, theme)
     cells: list[Cell] = []
     traces: list[Props] = []
@@ -71,7 +76,7 @@ def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Fi
             traces += [_dropped(each) | on_cell(len(cells)) for each in group]
     if not cells:
         cells = [Cell("Round-trip time", _RTT_PX, empty="No transaction was recorded.")]
-    return sheet(cells, _once_in_legend(traces), theme=theme)
+    return Sheet(cells, _once_in_legend(traces), theme)
 
 
 def looks_of(arms: Sequence[Arm]) -> list[Look]:

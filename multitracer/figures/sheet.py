@@ -1,14 +1,15 @@
 """A sheet: panels in a grid or one above the other, on axes that are not a capture's time.
 
 Every figure carries two layouts, for a desk and for a phone (`layout.meta["narrow"]`): text in a figure does
-not wrap by itself, and three panels side by side are no use on 390 pixels. `plot.js` chooses.
+not wrap by itself, and three panels side by side are no use on 390 pixels. `plot.js` chooses. A report draws
+the same sheet as still pictures (`report/still_sheet.py`).
 """
 
 from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.figures.palette import THEMES, template
 from multitracer.figures.stack import plain
@@ -70,24 +71,40 @@ def axis_name(letter: str, number: int) -> str:
     return letter if number == 1 else f"{letter}{number}"
 
 
-def sheet(cells: list[Cell], traces: list[Props], *, theme: ThemeName, columns: int = 1) -> go.Figure:
-    """Return the figure; a trace belongs to the cell whose number (from 1) its axes have.
+class Sheet(NamedTuple):
+    """Panels and what is drawn in them.
 
-    Parameters
+    Attributes
     ----------
     cells : list of Cell
         From left to right, then down.
     traces : list of dict
+        Each belongs to the cell whose number (from 1) its axes have.
     theme : "light" or "dark"
+        Of the colours of the traces.
     columns : int
         On a desk; a phone shows one.
     """
-    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
 
-    named = sum(trace.get("showlegend", True) and "name" in trace for trace in traces)
-    wide = _Screen(theme, _WIDE_LETTERS // columns, columns, named).layout(cells)
-    narrow = _Screen(theme, _NARROW_LETTERS, 1, named).layout(cells)
-    return go.Figure({"data": traces + _blanks(cells), "layout": wide | {"meta": {"narrow": narrow}}})
+    cells: list[Cell]
+    traces: list[Props]
+    theme: ThemeName
+    columns: int = 1
+
+    def figure(self) -> go.Figure:
+        """Return it as plotly draws it."""
+        import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
+
+        cells, traces, columns = self.cells, self.traces, self.columns
+        named = sum(trace.get("showlegend", True) and "name" in trace for trace in traces)
+        wide = _Screen(self.theme, _WIDE_LETTERS // columns, columns, named).layout(cells)
+        narrow = _Screen(self.theme, _NARROW_LETTERS, 1, named).layout(cells)
+        return go.Figure({"data": traces + _blanks(cells), "layout": wide | {"meta": {"narrow": narrow}}})
+
+
+def sheet(cells: list[Cell], traces: list[Props], *, theme: ThemeName, columns: int = 1) -> go.Figure:
+    """Return the figure of a `Sheet`."""
+    return Sheet(cells, traces, theme, columns).figure()
 
 
 def _blanks(cells: list[Cell]) -> list[Props]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from multitracer.analysis.transactions.transports import compare, pairs
 from multitracer.figures.rtt_size import looks_of, on_cell
-from multitracer.figures.sheet import Cell, sheet
+from multitracer.figures.sheet import Cell, Sheet
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
     arms : sequence of Arm
     theme : "light" or "dark"
     """
+    return cdf_sheet(arms, theme=theme).figure()
+
+
+def cdf_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
+    """Return what `cdf_figure` draws."""
     groups = {
         (a.vary, a.other_bytes): [b for b in arms if (b.vary, b.other_bytes) == (a.vary, a.other_bytes)]
         for a in arms
@@ -49,7 +54,7 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
         for size in sorted({size for arm in group for size in arm.sizes})
     ][:_MOST_PANELS]
     if not panels:
-        return sheet([Cell("RTT", _PANEL_PX, empty="No transaction was recorded.")], [], theme=theme)
+        return Sheet([Cell("RTT", _PANEL_PX, empty="No transaction was recorded.")], [], theme)
     looks = {arm.name: look for arm, look in zip(arms, looks_of(arms), strict=True)}
     words = _gaps(arms)
     cells, traces, seen = [], [], set()
@@ -60,7 +65,7 @@ def cdf_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Figure:
             seen.add(arm.name)
             traces += _curve(arm, size, looks[arm.name], theme, number, shown=shown)
     cells[0].x["range"] = _reach(arms)
-    return sheet(cells, traces, theme=theme, columns=min(_COLUMNS, len(cells)))
+    return Sheet(cells, traces, theme, min(_COLUMNS, len(cells)))
 
 
 def _gaps(arms: Sequence[Arm]) -> dict[tuple[str, int], str]:

@@ -3,10 +3,11 @@
 A `Recording` comes in; a page goes out that needs no network and no server. Read `write.py` first (the order
 of the sections), then `markup.py` (how text becomes HTML) and `embed.py` (how a figure becomes JSON and text
 in the page; the code in `points/` reads and draws it, `timeline.js` links it with the rest).
-`screen/` opens the page with the answer; `sentence.py` describes a direction, `limit_words.py`
-and `transaction_words.py` hold the other sentences.
+`screen/` opens the page with the answer; `sentence.py` describes a direction, `limit_words.py` the limits.
+`transactions/` is the page of a measurement, `drive/` the part of a page that needs a road. `assets.py`
+decides whether script and style stand in the page or beside it.
 
 What must hold: every text that comes from a capture is escaped, and the page's content security policy allows
 only the scripts written here. Nothing is computed: numbers are those of the rooms below. The file appears
-whole under its name or not at all (`beside.py`); its size is bounded, however long the capture was.
+whole under its name or not at all (`replacing.py`); its size is bounded, however long the capture was.
 """

@@ -30,10 +30,18 @@ _ARRIVALS = (
 )
 
 
-def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Markup:
+def figure_section(
+    titles: Sequence[str], *, at_receiver: bool = False, picture: Markup | None = None
+) -> Markup:
     """Return the section for the figures with these titles, in the order of the page's figures.
 
-    `at_receiver` says that some of them were captured there, and what these cannot show.
+    Parameters
+    ----------
+    titles : sequence of str
+    at_receiver : bool
+        Whether some of them were captured there; it is said what these cannot show.
+    picture : Markup, optional
+        The first figure for paper, and for a browser that cannot draw the others.
     """
     return element(
         "section",
@@ -43,8 +51,8 @@ def figure_section(titles: Sequence[str], *, at_receiver: bool = False) -> Marku
         _legend(),
         element("div", class_="plot", tabindex="0", role="group", aria_label=_HINT),
         element("p", class_="status", role="status"),
+        picture,
         _how(at_receiver=at_receiver),
-        element("noscript", element("p", "The figure needs JavaScript; all numbers below do not.")),
         class_="figure",
     )
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
-from multitracer.report.index_row import HEADS, index_row, order
+from multitracer.report.index_row import HEADS, index_row, is_empty, order
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
 from multitracer.report.write import Request, write_report
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.recording.recording import Recording
+    from multitracer.report.assets import Assets
 
 INDEX = "index.html"
 _LONGEST_NAME = 80
@@ -34,7 +35,9 @@ class Input:
     request: Request = field(default_factory=Request)
 
 
-def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Path:
+def write_reports(
+    inputs: Iterable[Input], folder: str | os.PathLike[str], *, assets: Assets | None = None
+) -> Path:
     """Write a report of each input and an index page into a folder, and return the index page's path.
 
     Parameters
@@ -43,6 +46,8 @@ def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Pa
         Taken one by one, so that a generator needs the memory of one input only.
     folder : path
         Made if it is missing.
+    assets : Assets, optional
+        Where script and style of all pages go; by default into each page.
 
     Raises
     ------
@@ -57,15 +62,15 @@ def write_reports(inputs: Iterable[Input], folder: str | os.PathLike[str]) -> Pa
             f"{place}: cannot make this folder: {failure.strerror}; choose another one"
         ) from failure
     taken: set[str] = set()
-    rows: list[tuple[float, Markup]] = []
+    rows: list[tuple[float, list[Markup]]] = []
     try:
         for each in inputs:
             name = file_name(each.name, taken)
-            answer = write_report(each.recording, place / name, each.request)
+            answer = write_report(each.recording, place / name, replace(each.request, assets=assets))
             rows.append((order(answer), index_row(each.recording, answer, title=each.name, page=name)))
     finally:  # what was written before a failure is whole, and stays to be found
         listed = [row for _, row in sorted(rows, key=lambda row: row[0])]
-        write(place / INDEX, document(count(len(rows), "report"), _section(listed)))
+        write(place / INDEX, document(count(len(rows), "report"), _section(listed), assets=assets))
     return place / INDEX
 
 
@@ -83,12 +88,14 @@ def file_name(title: str, taken: set[str]) -> str:
     return name
 
 
-def _section(rows: list[Markup]) -> Markup:
+def _section(rows: list[list[Markup]]) -> Markup:
+    """Return the table; a column of which no report knows anything is left out."""
+    shown = [at for at in range(len(HEADS)) if not all(is_empty(row[at]) for row in rows)]
     cells = [
         element(
             "th", element("button", name, type="button"), scope="col", class_="number" if number else None
         )
-        for name, number in HEADS
+        for name, number in (HEADS[at] for at in shown)
     ]
     box = element("input", id="filter", type="search", placeholder="Filter…", aria_label="Filter rows")
     status = element("span", id="filter-told", class_="muted", role="status")
@@ -96,7 +103,7 @@ def _section(rows: list[Markup]) -> Markup:
         "table",
         element("caption", "Reports, the slowest first"),
         element("thead", element("tr", cells)),
-        element("tbody", rows),
+        element("tbody", [element("tr", [row[at] for at in shown]) for row in rows]),
         class_="sortable cards index",
         data_filter="filter",
     )

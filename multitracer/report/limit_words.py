@@ -57,6 +57,25 @@ _PARTS = {
     Part.PACING: "the pacer kept data back though the path had room",
 }
 
+_SHORT = {
+    Part.BOTH: "both ways",
+    Part.DATA: "of the data",
+    Part.ACKS: "of the ACKs",
+    Part.XOFF: "stopped by its far end (xoff)",
+    Part.ACCESS: "waiting for a turn (access)",
+    Part.ARQ: "repeating frames (arq)",
+    Part.ZERO: "closed",
+    Part.WRITES: "own pace",
+    Part.THINK: "thinking",
+    Part.PEER: "late requests",
+}
+"""What the first screen calls a part, where its label says too little."""
+
+
+def short(part: Part) -> str:
+    """Return the name of a part in words."""
+    return _SHORT.get(part, part.label)
+
 
 def name_of(row: Share) -> str:
     """Return a limit with its part: `recovery (timer)`."""

@@ -1,31 +1,30 @@
-"""The frame of every page: one file that loads nothing from the network.
+"""The frame of every page, which loads nothing from the network.
 
-The content security policy forbids all loading and allows exactly the scripts that are written here, by their
-hashes; a script that came in with a host's name could not run even if it were not escaped.
+The content security policy forbids all loading and allows exactly the script that is written here, by its
+hash; a script that came in with a host's name could not run even if it were not escaped.
 """
 
 from __future__ import annotations
 
 from importlib import resources
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer import __version__
-from multitracer.errors import InputError
-from multitracer.report.markup import Markup, element, join, json_text, script_hash
+from multitracer.report.assets import attached
+from multitracer.report.markup import Markup, element, json_text
 from multitracer.report.replacing import replacing
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
+    from multitracer.report.assets import Assets, Attached
     from multitracer.report.markup import Child
 
 DOCTYPE = "<!doctype html>\n"
 
-_POINTS_CODE = "decoder loader table axes marks packets trend panel plot figure"
-_FIGURE_CODE = ("timeline.js", "link.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
+_POINTS_CODE = "link decoder loader table axes marks packets trend panel plot figure"
+_FIGURE_CODE = ("timeline.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 _MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
 """In the order in which they need each other."""
 
@@ -34,8 +33,8 @@ def document(
     title: str,
     *sections: Child,
     figures: list[dict[str, object]] | None = None,
-    charts: list[dict[str, object]] | None = None,
     route: dict[str, object] | None = None,
+    assets: Assets | None = None,
 ) -> str:
     """Return a whole page.
 
@@ -47,35 +46,72 @@ def document(
         What goes into ``main``.
     figures : list of dict, optional
         From `embed.embed`; their texts stand at the end of the page.
-    charts : list of dict, optional
-        From `chart.both_themes`, for the sections that `chart.chart` made.
     route : dict, optional
         From `route_map.map_document`, for its section.
+    assets : Assets, optional
+        Where script and style go; by default into the page.
 
     Raises
     ------
     InputError
-        If there are charts and plotly is not installed.
+        If the assets cannot be written.
     """
     scripts = [
-        *([plotly_js()] if charts else []),
         *(map(own_file, _FIGURE_CODE) if figures or route else []),
         *(map(own_file, _MAP_CODE) if route else []),
         own_file("page.js"),
-        *([own_file("charts.js")] if charts else []),
     ]
     texts = [_text(number, figure.pop("lines")) for number, figure in enumerate(figures or [])]
     data = [
         element("script", json_text(held), type="application/json", id=name)
-        for name, held in (("figures", figures), ("charts", charts), ("route", route))
+        for name, held in (("figures", figures), ("route", route))
         if held
     ]
-    code = join(element("script", Markup(script)) for script in scripts)
-    body = element("body", *frame(title, sections), data, code, texts)
-    style = own_file("page.css") + (own_file("points/figure.css") if figures else "")
-    return DOCTYPE + element(
-        "html", head(title, style=style, scripts=scripts), body, lang="en", data_theme="light"
+    style = [own_file("page.css"), *([own_file("points/figure.css")] if figures else [])]
+    return whole_page(
+        title, sections, code=attached("".join(style), "\n".join(scripts), assets), data=data, texts=texts
     )
+
+
+def whole_page(
+    title: str,
+    sections: Sequence[Child],
+    *,
+    code: Attached,
+    data: Child = None,
+    texts: Child = None,
+    kicker: str = "MultiTracer report",
+) -> str:
+    """Return a page of sections with its frame.
+
+    Parameters
+    ----------
+    title : str
+        Of the window and the page.
+    sections : sequence
+        What goes into ``main``.
+    code : Attached
+        Style and script.
+    data, texts
+        What stands before the script and behind it.
+    kicker : str
+        What stands above the title.
+    """
+    theme = element(
+        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
+    )
+    names = element("div", element("p", kicker, class_="kicker"), element("h1", title))
+    made = f"Made by MultiTracer {__version__}. {code.needs}"
+    body = element(
+        "body",
+        element("header", names, theme),
+        element("main", sections),
+        element("footer", element("p", made)),
+        data,
+        code.script,
+        texts,
+    )
+    return DOCTYPE + element("html", head(title, code), body, lang="en", data_theme="light")
 
 
 def _text(number: int, lines: object) -> Markup | None:
@@ -85,61 +121,27 @@ def _text(number: int, lines: object) -> Markup | None:
     return element("script", Markup("\n".join(lines)), type="text/plain", id=f"points-{number}")
 
 
-def head(title: str, *, style: str, scripts: list[str]) -> Markup:
-    """Return the head of a page on which these scripts may run, and nothing else."""
+def head(title: str, code: Attached) -> Markup:
+    """Return the head of a page on which its own code may run, and nothing else."""
+    policy = (
+        f"default-src 'none'; {code.policy}; img-src data: blob:; worker-src blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
     return element(
         "head",
         element("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts)}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content=f"MultiTracer {__version__}"),
         element("title", title),
-        element("style", Markup(style)),
-    )
-
-
-def frame(title: str, sections: Sequence[Child], *, kicker: str = "MultiTracer report") -> list[Markup]:
-    """Return header, sections and footer of a page; `kicker` stands above its title."""
-    theme = element(
-        "button", "Light / dark", class_="theme", type="button", title="Switch between light and dark"
-    )
-    names = element("div", element("p", kicker, class_="kicker"), element("h1", title))
-    made = f"Made by MultiTracer {__version__}. This page needs no network and no server."
-    return [
-        element("header", names, theme),
-        element("main", sections),
-        element("footer", element("p", made)),
-    ]
-
-
-def _policy(scripts: list[str]) -> str:
-    """Return a policy that allows these scripts, a worker made of them, styles, and saved pictures."""
-    hashes = " ".join(script_hash(script) for script in scripts)
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "worker-src blob:; base-uri 'none'; form-action 'none'"
+        code.style,
     )
 
 
 def own_file(name: str) -> str:
     """Return a file of this package as text."""
     return (resources.files("multitracer.report") / name).read_text("utf-8")
-
-
-def plotly_js() -> str:
-    """Return the plotly.js that comes with plotly, without importing plotly.
-
-    Raises
-    ------
-    InputError
-        If plotly is not installed.
-    """
-    package = find_spec("plotly")
-    for folder in (package.submodule_search_locations or []) if package else []:
-        code = (Path(folder) / "package_data" / "plotly.min.js").read_text("utf-8")
-        return code.replace("</script", r"<\/script")
-    raise InputError("report: plotly is not installed; pip install 'multitracer[figures]'")
 
 
 def write(path: str | os.PathLike[str], page: str) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitracer.errors import InputError
 from multitracer.figures.palette import FONT, THEMES
-from multitracer.report.markup import Markup, element, json_text
-from multitracer.report.page import DOCTYPE, head, own_file, plotly_js
+from multitracer.report.assets import inside
+from multitracer.report.markup import element, json_text
+from multitracer.report.page import DOCTYPE, head, own_file
 from multitracer.words import printable
 
 if TYPE_CHECKING:
@@ -32,7 +36,6 @@ def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
     InputError
         If plotly is not installed.
     """
-    scripts = [plotly_js(), own_file("plot.js")]
     colours = THEMES[theme]
     style = (
         f"body {{ margin: 0; background: {colours.paper}; color: {colours.ink}; font-family: {FONT}; "
@@ -40,12 +43,27 @@ def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
         "@media print { h1 { color: #000; } .modebar { display: none; } }"
         "h1 { font-size: 1rem; margin: 14px 16px 4px; font-weight: 650; overflow-wrap: anywhere; }"
     )
+    code = inside(style, f"{plotly_js()}\n{own_file('plot.js')}")
     body = element(
         "body",
         element("h1", printable(title)),
         element("div", id="plot"),
         element("script", json_text(json.loads(figure.to_json())), type="application/json", id="figure"),
-        (element("script", Markup(script)) for script in scripts),
+        code.script,
     )
-    page = element("html", head(printable(title), style=style, scripts=scripts), body, lang="en")
-    return DOCTYPE + page
+    return DOCTYPE + element("html", head(printable(title), code), body, lang="en")
+
+
+def plotly_js() -> str:
+    """Return the plotly.js that comes with plotly, without importing plotly.
+
+    Raises
+    ------
+    InputError
+        If plotly is not installed.
+    """
+    package = find_spec("plotly")
+    for folder in (package.submodule_search_locations or []) if package else []:
+        code = (Path(folder) / "package_data" / "plotly.min.js").read_text("utf-8")
+        return code.replace("</script", r"<\/script")
+    raise InputError("plot: plotly is not installed; pip install 'multitracer[figures]'")

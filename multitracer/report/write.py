@@ -36,7 +36,9 @@ from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
+from multitracer.report.points.explained_panels import explained_panels
 from multitracer.report.points.packets import packet_facts
+from multitracer.report.points.still_figure import still_figure
 from multitracer.report.provenance import provenance_section
 from multitracer.report.screen.first_screen import Answer, first_screen
 from multitracer.report.screen.limit_rows import sureness
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.assets import Assets
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.report.markup import Markup
@@ -81,6 +84,8 @@ class Request:
         The command line, for the provenance.
     base_map : BaseMap, optional
         Drawn below the route of a drive.
+    assets : Assets, optional
+        Where script and style of the page go; by default into the page.
     """
 
     connection: int | None = None
@@ -89,6 +94,7 @@ class Request:
     title: str = ""
     command: str = ""
     base_map: BaseMap | None = None
+    assets: Assets | None = None
 
 
 def write_report(
@@ -120,7 +126,10 @@ def write_report(
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
     route = None if page.route is None else page.route.document
-    write(path, document(printable(title), sections, figures=page.figures, route=route))
+    write(
+        path,
+        document(printable(title), sections, figures=page.figures, route=route, assets=request.assets),
+    )
     return page.answer
 
 
@@ -146,6 +155,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
     each_shown = (_panels(each, of, recording.speed, request) for each, of in zip(layers, drawn, strict=True))
     shown = next(each_shown, None)
+    shown = _explained_figure(shown, diagnosis, request)
     answer = None if diagnosis is None else _answer(diagnosis, shown, surroundings, request)
     bad = stretches_section(road, origin_ns=first_ns, speed=recording.speed)
     sections = [
@@ -153,7 +163,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         None
         if bad is None
         else fold("Where was it bad, and why?", bad, note=stretches_note(road), id="stretches"),
-        _figures(drawn, several=len(parts) > 1),
+        _figures(drawn, shown, several=len(parts) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
@@ -232,12 +242,14 @@ def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
     ]
 
 
-def _figures(drawn: list[Drawn], *, several: bool) -> Markup | None:
-    """Return the section of the figures; None without any figure."""
-    if not drawn:
+def _figures(drawn: list[Drawn], first: _Shown | None, *, several: bool) -> Markup | None:
+    """Return the section of the figures, with the first one as a picture; None without any figure."""
+    if first is None:
         return None
     titles = [_title(each, several=several) for each in drawn]
-    section = figure_section(titles, at_receiver=any(each.is_at_receiver for each in drawn))
+    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.part))
+    at_receiver = any(each.is_at_receiver for each in drawn)
+    section = figure_section(titles, at_receiver=at_receiver, picture=picture)
     return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
 
 
@@ -259,6 +271,14 @@ def _answer(
     if first is None or first.drawn != of:
         return Answer(diagnosis, of, [], None, bounds_ns)
     return Answer(diagnosis, of, first.panels, surroundings, bounds_ns)
+
+
+def _explained_figure(shown: _Shown | None, diagnosis: Diagnosis | None, request: Request) -> _Shown | None:
+    """Return the first figure with what the explanation of its transfer adds, if it is of that."""
+    if shown is None or diagnosis is None or _transfer_of(shown.drawn, diagnosis) is None:
+        return shown
+    more = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(shown.drawn.part))
+    return shown._replace(panels=cut(more, request.from_ns, request.to_ns))
 
 
 def _opening(recording: Recording, answer: Answer | None) -> list[Markup | None]:

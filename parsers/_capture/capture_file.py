@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
+from multitracer.native import reading
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.decode import Decoder
 
@@ -145,7 +146,8 @@ def decode_file(
     """
     decoder.files.append(source)
     clock = StampFacts(source)
-    _decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share)
+    with reading(source.path):
+        _decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share)
     if (era := clock.era()) is not None:
         decoder.keep_times(*era)
 

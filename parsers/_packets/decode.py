@@ -12,23 +12,25 @@ from multitracer.capture import Capture, IpProtocol, Mark, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
-from parsers._packets.flows import Endpoints, Flows
+from parsers._packets.flows import Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
+from parsers._packets.kernel import decoded
 from parsers._packets.layers import UNTAGGED, Ledger, Packets, rows, u16
 from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
+from parsers._packets.parts import in_order, numbered, of_segments
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
 from parsers._packets.trunk import joined_on_trunk
 from parsers._packets.tunnel import INSIDE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
 
-    from multitracer.tables import Array, Mask, Numbers, Table
+    from multitracer.tables import Mask, Numbers, Table
     from parsers._packets.ip import Datagrams
     from parsers._packets.layers import Bytes
-    from parsers._packets.tcp import Segments
+    from parsers._packets.parts import Part
 
 _TCP = IpProtocol.TCP.value
 _MOST_TUNNELS = 4
@@ -103,21 +105,25 @@ class Decoder:
         `share` is how much of the file has been read, from 0 to 1, if that is known.
         """
         ledger = Ledger(source.protocols, source.not_decoded)
-        datagrams = self._datagrams(records, source, ledger)
-        versions = [[d for d in datagrams if d.version == v and len(d)] for v in (4, 6)]
-        parts = [self._segments_of(in_capture_order(same), ledger) for same in versions if same]
-        self._append([p for p in parts if len(p.datagrams)], records, source.packets + 1, share)
+        overwritten = self._is_overwritten(records, source)
+        native = None if overwritten else decoded(records)
+        rest = by_link_type(records, None if native is None else native.rest)
+        _count_links(records, source)
+        if overwritten:
+            _mark_overwritten(packets for _, packets in rest)
+        datagrams = self._datagrams(rest, ledger)
+        parts = [] if native is None else native.parts
+        for version in (4, 6):
+            same = [d for d in datagrams if d.version == version and len(d)]
+            parts += self._segments_of(same, ledger, 0 if native is None else native.segments[version])
+        self._append([p for p in parts if len(p.record)], records, source.packets + 1, share)
         source.packets += len(records)
         self._records += len(records)
 
-    def _datagrams(self, records: Records, source: SourceFile, ledger: Ledger) -> list[Datagrams]:
-        """Return the IP datagrams of a block that carry no further IP packets."""
+    def _datagrams(self, frames: list[tuple[int, Packets]], ledger: Ledger) -> list[Datagrams]:
+        """Return the IP datagrams in frames, by their link type, that carry no further IP packets."""
         pending = []
-        overwritten = self._is_overwritten(records, source)
-        for link_type, packets in by_link_type(records):
-            if overwritten:
-                _mark_overwritten(packets)
-            source.link_types[link_type] = source.link_types.get(link_type, 0) + len(packets)
+        for link_type, packets in frames:
             pending += ip_packets(packets, link(link_type), STEPS, ledger)
         whole: list[Datagrams] = []
         for level in range(_MOST_TUNNELS + 1):
@@ -155,56 +161,38 @@ class Decoder:
         ledger.count_protocol("ip fragment", int(np.count_nonzero(later)))
         return datagrams.keep(~later)
 
-    def _segments_of(self, datagrams: Datagrams, ledger: Ledger) -> Segments:
+    def _segments_of(self, parts: list[Datagrams], ledger: Ledger, native: int) -> list[Part]:
+        """Return the segments in datagrams of one IP version; `native` is how many more the kernel read."""
+        if not parts:
+            ledger.count_protocol("tcp", native)
+            return []
+        datagrams = in_capture_order(parts)
         is_tcp = datagrams.protocol == _TCP
         is_gsmtap, is_syn = _is_gsmtap(datagrams), _is_wtcp_syn(datagrams)
         ledger.count_protocol(GSMTAP, int(np.count_nonzero(is_gsmtap)))
         ledger.count_protocol(WTCP_SYN, int(np.count_nonzero(is_syn)))
         ledger.count_each(datagrams.protocol[~(is_tcp | is_gsmtap | is_syn)], _NAMES, "ip protocol {}")
         tcp = segments(datagrams.keep(is_tcp), ledger)
-        ledger.count_protocol("tcp", len(tcp.datagrams))
-        return tcp
+        ledger.count_protocol("tcp", len(tcp.datagrams) + native)
+        return [of_segments(tcp)]
 
-    def _append(self, parts: list[Segments], records: Records, first_frame: int, share: float | None) -> None:
+    def _append(self, parts: list[Part], records: Records, first_frame: int, share: float | None) -> None:
         """Append the segments of one block in capture order."""
-        if not parts:
-            return
-        record = np.concatenate([p.datagrams.packets.record for p in parts])
-        order = np.argsort(record, kind="stable") if len(parts) > 1 else None
-        record = record if order is None else record[order]
-        columns: dict[str, Array] = {
-            "time_ns": records.time_ns[record],
-            "frame": record + first_frame,
-            "file": np.full(len(record), len(self.files) - 1, np.uint16),
-            "flow": _joined([self._directed(p) for p in parts], order),
-        }
-        for name in parts[0].columns:
-            columns[name] = _joined([p.columns[name] for p in parts], order)
-        self._append_options(parts, order, share)
-        self._segments.append(columns, share=share)
-
-    def _directed(self, part: Segments) -> NDArray[np.int32]:
-        d = part.datagrams
-        return self._flows.directed(
-            Endpoints(*d.source, part.source_port),
-            Endpoints(*d.destination, part.destination_port),
-            d.packets.vlan,
-            d.packets.record + self._records,
-            ip_version=d.version,
-        )
-
-    def _append_options(self, parts: list[Segments], order: Numbers | None, share: float | None) -> None:
-        """Append the values of the rare options, with the rows of their segments."""
-        before, n = len(self._segments), sum(len(p.datagrams) for p in parts)
-        row_of = np.arange(before, before + n)
-        if order is not None:
-            row_of[order] = row_of.copy()
-        rows = np.split(row_of, np.cumsum([len(p.datagrams) for p in parts])[:-1])
-        for table, columns in (
-            (self._sack_blocks, [_sack_blocks(p, r) for p, r in zip(parts, rows, strict=True)]),
-            (self._syn_options, [_syn_options(p, r) for p, r in zip(parts, rows, strict=True)]),
-        ):
-            table.append(_sorted_by_row(columns), share=share)
+        numbered(parts, self._flows, records_before=self._records)
+        for part in in_order(parts):
+            before = len(self._segments)
+            for table, columns in (
+                (self._sack_blocks, part.sack_blocks),
+                (self._syn_options, part.syn_options),
+            ):
+                table.append({**columns, "row": columns["row"] + before}, share=share)
+            columns = {
+                "time_ns": records.time_ns[part.record],
+                "frame": part.record + first_frame,
+                "file": np.full(len(part.record), len(self.files) - 1, np.uint16),
+                **part.columns,
+            }
+            self._segments.append(columns, share=share)
 
     def _credit_fragments(self, table: Table) -> None:
         """Add what later fragments carry to the payload of their segments."""
@@ -319,55 +307,44 @@ def _share(cut: Mask, captured: Numbers) -> float:
     return float(cut.mean())
 
 
-def _mark_overwritten(packets: Packets) -> None:
+def _mark_overwritten(frames: Iterable[Packets]) -> None:
     """Mark the packets whose two lengths are equal: whether they were cut cannot be seen."""
-    cut = packets.end == packets.stop
-    packets.marks |= np.where(cut, np.uint16(Mark.LENGTH_OVERWRITTEN), np.uint16(0))
+    for packets in frames:
+        cut = packets.end == packets.stop
+        packets.marks |= np.where(cut, np.uint16(Mark.LENGTH_OVERWRITTEN), np.uint16(0))
 
 
-def by_link_type(records: Records) -> list[tuple[int, Packets]]:
-    """Return the packets of a block by their link type: `at` is where the frame begins."""
-    end = records.start + records.captured
+def _count_links(records: Records, source: SourceFile) -> None:
+    """Count the packets of a block by their link type."""
+    link_type = np.atleast_1d(records.link_type)
+    if (link_type == link_type[0]).all():
+        counts = {int(link_type[0]): len(records)}
+    else:
+        counts = dict(zip(*(part.tolist() for part in np.unique(link_type, return_counts=True)), strict=True))
+    for kind, count in counts.items():
+        source.link_types[kind] = source.link_types.get(kind, 0) + count
+
+
+def by_link_type(records: Records, chosen: Numbers | None = None) -> list[tuple[int, Packets]]:
+    """Return the packets of a block by their link type: `at` is where the frame begins.
+
+    `chosen` says which records are meant: int64, ascending; None means all.
+    """
+    record = np.arange(len(records)) if chosen is None else chosen
+    of = slice(None) if chosen is None else chosen
+    start, captured = records.start[of], records.captured[of]
     packets = Packets(
         records.data,
-        np.arange(len(records)),
-        records.start,
-        end,
-        records.start + np.maximum(records.original, records.captured),
-        np.full(len(records), UNTAGGED, np.int64),
-        np.zeros(len(records), np.uint16),
+        record,
+        start,
+        start + captured,
+        start + np.maximum(records.original[of], captured),
+        np.full(len(record), UNTAGGED, np.int64),
+        np.zeros(len(record), np.uint16),
     )
-    link_type = np.broadcast_to(records.link_type, len(records))
+    if not len(record):
+        return []
+    link_type = np.broadcast_to(records.link_type, len(records))[of]
     if (link_type == link_type[0]).all():
         return [(int(link_type[0]), packets)]
     return [(kind, packets.keep(link_type == kind)) for kind in np.unique(link_type).tolist()]
-
-
-def _joined(pieces: list[Array], order: Numbers | None) -> Array:
-    return pieces[0] if order is None else np.concatenate(pieces)[order]
-
-
-def _sack_blocks(part: Segments, rows: Numbers) -> dict[str, Array]:
-    index, left, right = part.sack
-    return {"row": rows[index], "left": left, "right": right}
-
-
-def _syn_options(part: Segments, rows: Numbers) -> dict[str, Array]:
-    syn = np.flatnonzero(part.columns["flags"] & 0x02)
-    options = part.options
-    return {
-        "row": rows[syn],
-        "mss_bytes": options.mss_bytes[syn],
-        "window_scale": options.window_scale[syn],
-        "sack_permitted": options.sack_permitted[syn],
-        "mptcp": options.mptcp[syn],
-        "fast_open": options.fast_open[syn],
-    }
-
-
-def _sorted_by_row(pieces: list[dict[str, Array]]) -> dict[str, Array]:
-    if len(pieces) == 1:
-        return pieces[0]
-    whole = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    order = np.argsort(whole["row"], kind="stable")
-    return {name: values[order] for name, values in whole.items()}

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.native import kernel
+from parsers._capture.capture_file import LARGEST_PACKET
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.decode import Records
-from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
+from parsers._pcap.plausibility import CHAIN, NEAR_S, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
@@ -74,6 +76,8 @@ class Reading:
         self._damage.ended(reason or self._window.remains("record"))
 
     def _next(self) -> Records:
+        if (plain := self._plain()) is not None:
+            return plain
         window = self._window
         starts = _walk(window, self._dialect)
         seen = self._seen(starts)
@@ -83,6 +87,29 @@ class Reading:
         if kept:
             self._near_s = int(seen.fields.seconds[kept - 1])
         return self._records(seen, kept)
+
+    def _plain(self) -> Records | None:
+        """Return the records of the window if the native kernel sees that nothing in it is strange."""
+        window, dialect, native = self._window, self._dialect, kernel()
+        walked = native and native.walk_pcap(
+            window.data,
+            window.begin,
+            window.end,
+            big_endian=dialect.order == ">",
+            header_bytes=dialect.header_bytes,
+            swapped=dialect.swapped,
+            tick_ns=dialect.magic.tick_ns,
+            largest=LARGEST_PACKET,
+            near_s=NEAR_S,
+        )
+        if not walked:
+            return None
+        start, captured, original, time_ns, last_s, following = walked
+        is_cut = window.ended and window.end - following >= _HEADER_BYTES
+        if is_cut or not len(start):
+            return None
+        window.begin, self._near_s = following, last_s
+        return Records(window.data, start, captured, original, time_ns, dialect.link_type)
 
     def _seen(self, starts: Numbers) -> _Seen:
         """Return the whole records, and the one behind them if its header is there."""

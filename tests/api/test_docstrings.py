@@ -13,16 +13,26 @@ import pytest
 import multitracer as mt
 from docs.programs import tables as tables_page
 from multitracer import plugins
-from multitracer.api import alignment, campaign, columns, events, figures, received_power, session, tables
+from multitracer.api import (
+    alignment,
+    campaign,
+    columns,
+    compare,
+    events,
+    figures,
+    received_power,
+    session,
+    tables,
+)
 from multitracer.campaign.run import run
-from tests.campaign.sessions import make_session
+from tests.campaign.sessions import make_session, make_sessions
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MODULES = (alignment, campaign, columns, events, figures, received_power, session, tables)
+MODULES = (alignment, campaign, columns, compare, events, figures, received_power, session, tables)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -63,12 +73,16 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, mt.Session]:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a campaign of one small session."""
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """Return a campaign of one small session, and a folder of one session of each of two operators."""
     folder = tmp_path_factory.mktemp("campaign")
     make_session(folder / "drive")
     run([str(folder / "drive")], folder / "campaign")
-    return folder / "campaign"
+    return {
+        "place": folder / "campaign",
+        "campaign": mt.open_campaign(folder / "campaign"),
+        "operators": make_sessions(folder / "operators", 2),
+    }
 
 
 @pytest.mark.parametrize("example", _EXAMPLES, ids=lambda example: example.name)
@@ -76,13 +90,12 @@ def test_the_example_runs(
     example: doctest.DocTest,
     opened: mt.Session,
     measured: dict[str, mt.Session],
-    place: Path,
+    campaigns: dict[str, object],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    example.globs = {"mt": mt, "pd": pd, "session": opened, "folder": tmp_path, **measured}
-    example.globs |= {"place": place, "campaign": mt.open_campaign(place)}
+    example.globs = {"mt": mt, "pd": pd, "session": opened, "folder": tmp_path, **measured, **campaigns}
     printed: list[str] = []
     failed, tried = doctest.DocTestRunner(optionflags=_OPTIONS).run(example, out=printed.append)
     assert not failed, "".join(printed)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import multitracer as mt
 from multitracer.campaign.run import run
 from tests.campaign.sessions import make_session, make_sessions
 from tests.cli.program import call
@@ -50,6 +51,28 @@ def test_the_answer_comes_first_and_claims_nothing_of_sessions_that_are_alike(pl
     assert "operator b: 5 sessions" in lines
 
 
+def test_python_gives_what_the_command_prints(place: Path) -> None:
+    document = compared(place, "--by", "operator")
+    of = mt.compare(mt.open_campaign(place), by="operator")
+    assert of.headline == document["headline"]
+    assert of.notes == document["notes"]
+    assert of.sides == {"operator a": 5, "operator b": 5}
+    table = of.table.set_index("name")
+    for each in document["quantities"]:
+        row = table.loc[each["name"]]
+        assert [row["first_mean"], row["second_mean"]] == each["means"]
+        assert (row["unit"], row["shown"]) == (each["unit"], each["shown"])
+    assert table.loc["throughput", "unit"] == "bit/s"
+    assert set(of.table.attrs["columns"]) == set(of.table.columns)
+
+
+def test_python_takes_what_the_command_takes(place: Path) -> None:
+    with pytest.raises(mt.MultiTracerError, match="name two sides, or one place and by=LABEL"):
+        mt.compare(place)
+    with pytest.raises(mt.MultiTracerError, match="is named twice"):
+        mt.compare(mt.open_campaign(place), place)
+
+
 def test_two_folders_are_analysed_and_compared(tmp_path: Path) -> None:
     for name, first in (("before", 0), ("after", 3)):
         for number in range(first, first + 2):
@@ -71,7 +94,7 @@ def test_the_page_is_one_safe_file(place: Path, tmp_path: Path) -> None:
     call("compare", place, "--by", "operator", "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "default-src 'none'" in page
-    assert page.count("<path d=") == 4  # both distributions of both sides
+    assert page.count("</title><path d=") == 4  # both distributions of both sides
     assert "operator a" in page
     assert "http" not in page.replace("http-equiv", "")
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.campaign.analysed import spool_session
+from multitracer.campaign.arrivals import note
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import candidates
 from multitracer.campaign.run import Progress, run, watch
@@ -25,7 +26,7 @@ from multitracer.errors import InputError
 from multitracer.manifest import LogFile, read_manifest, write_manifest
 from multitracer.words import size
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
-from tests.cli.program import COMMAND, ENVIRONMENT
+from tests.cli.program import COMMAND, ENVIRONMENT, call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -134,6 +135,35 @@ def test_half_a_session_waits_and_its_sentence_says_for_what(tmp_path: Path) -> 
         assert state.progress.waiting == [f"{day}: {CAPTURE} has 100 B of {size(len(octets))}"]
         assert state.progress.sessions == 0
     assert count(place) == 0
+
+
+def test_status_says_what_the_watch_waits_for(tmp_path: Path) -> None:
+    home, place = tmp_path / "home", tmp_path / "campaign"
+    day = _listed(make_session(home / "day"))
+    octets = (day / CAPTURE).read_bytes()
+    (day / CAPTURE).unlink()
+    with watching(home, place) as state:
+        state.until((place / "waiting.json").exists)
+        shown = call("campaign", "status", place).stdout
+        assert f"waits, when the watch looked last: {day}: {CAPTURE} is missing" in shown
+        assert ["not", "home", "whole", "1", "session"] in [line.split() for line in shown.splitlines()]
+        (day / CAPTURE).write_bytes(octets)
+        state.until(lambda: count(place) == 1)
+        state.until(lambda: not (place / "waiting.json").exists())
+    assert "waits" not in call("campaign", "status", place).stdout
+
+
+def test_a_run_without_watch_waits_for_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "campaign"
+    run([str(make_session(tmp_path / "day"))], place)
+    note(Store(place), ["/x/y: a is missing", "/x/z: \x1b[31m is missing"])
+    shown = call("campaign", "status", place).stdout
+    assert "/x/y: a is missing" in shown
+    assert "\x1b" not in shown
+    run([str(tmp_path / "day")], place)
+    assert "waits" not in call("campaign", "status", place).stdout
+    (place / "waiting.json").write_text('{"count": []}', "utf-8")
+    assert "waits" not in call("campaign", "status", place).stdout
 
 
 @pytest.mark.realtime

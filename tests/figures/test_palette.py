@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from multitracer.figures.palette import LOOKS, ThemeName
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.figures.palette import LIMITS, LOOKS, ThemeName
+from multitracer.figures.surroundings.scale import MISSING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _SEEN = {
     "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216),
@@ -39,13 +45,27 @@ def lab(rgb: np.ndarray) -> np.ndarray:
     return np.array((116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])))
 
 
+def near(colours: Mapping[str, str], kind: str) -> dict[tuple[str, str], float]:
+    seen = {name: lab(np.array(_SEEN[kind]) @ linear(colour)) for name, colour in colours.items()}
+    return {
+        pair: distance
+        for pair in combinations(seen, 2)
+        if (distance := float(np.linalg.norm(seen[pair[0]] - seen[pair[1]]))) < _APART
+    }
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("kind", _SEEN)
 def test_no_two_colours_become_one(kind: str, theme: ThemeName) -> None:
-    seen = {role: lab(np.array(_SEEN[kind]) @ linear(LOOKS[role].colour(theme))) for role in _ROLES}
-    near = {
-        pair: distance
-        for pair in combinations(_ROLES, 2)
-        if (distance := float(np.linalg.norm(seen[pair[0]] - seen[pair[1]]))) < _APART
-    }
-    assert near == {}
+    assert near({role: LOOKS[role].colour(theme) for role in _ROLES}, kind) == {}
+
+
+@pytest.mark.parametrize("kind", _SEEN)
+def test_no_two_limits_of_a_route_become_one(kind: str) -> None:
+    assert near({limit.name: LIMITS[limit] for limit in Limit} | {"no value": MISSING}, kind) == {}
+
+
+def test_a_limit_has_the_hue_of_its_layer() -> None:
+    layers = {Limit.LINK: "link_data", Limit.RECOVERY: "retransmission", Limit.RECEIVER_WINDOW: "sack"}
+    for limit, role in layers.items():
+        assert LIMITS[limit] in (LOOKS[role].light, LOOKS[role].dark)

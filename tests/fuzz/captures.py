@@ -134,7 +134,7 @@ def pcapng_by_grammar(rng: random.Random) -> bytes:
         if rng.random() < 0.02:
             order = rng.choice("<>")
             out += [build.section(order), build.interface(order=order), build.interface(101, order=order)]
-        out.append(_any_block(rng, order) if rng.random() < 0.3 else _good_packet(rng, order))
+        out.append(any_block(rng, order) if rng.random() < 0.3 else _good_packet(rng, order))
     if rng.random() < 0.5:
         at = rng.randrange(len(out))
         out[at] = broken(rng, out[at])
@@ -148,7 +148,7 @@ def _good_packet(rng: random.Random, order: str) -> bytes:
     return build.enhanced(data, number=number, options=comment, order=order)
 
 
-def _any_block(rng: random.Random, order: str) -> bytes:
+def any_block(rng: random.Random, order: str) -> bytes:
     data = link_frame(rng, 1)
     words = build.option(rng.randint(0, 12), rng.randbytes(rng.randint(0, 9)), order)
     match rng.randrange(6):
@@ -211,14 +211,14 @@ def read_or_refuse(data: bytes) -> Capture | None:
     """Return what the bytes hold, or None if they were refused as they may be."""
     refused = None
     try:
-        return _parser(data)(io.BytesIO(data), path="fuzz")
+        return parser_of(data)(io.BytesIO(data), path="fuzz")
     except FormatError as error:
         refused = error
     assert (refused.path, refused.offset is None, bool(refused.reason)) == ("fuzz", False, True)
     return None
 
 
-def _parser(data: bytes) -> Callable[..., Capture]:
+def parser_of(data: bytes) -> Callable[..., Capture]:
     """Return what reads the bytes; pcap's, which refuses it, of what nobody knows."""
     if data[:4] == b"\n\r\r\n":
         return pcapng.parse

@@ -14,7 +14,9 @@ from multitracer.figures.series import Series
 from multitracer.figures.stack import SECONDS, Panel
 from multitracer.recording.open import open_recording
 from multitracer.report.screen.cause import cause, in_order
+from multitracer.report.screen.lead import lead
 from multitracer.report.screen.limit_rows import heights, shares_of
+from multitracer.report.screen.lost_run import lost_run
 from multitracer.report.screen.still import still
 from multitracer.report.screen.time_axis import TimeAxis
 from multitracer.report.write import Request, write_report
@@ -60,7 +62,7 @@ def test_headline_cause_help_and_numbers_come_before_the_lanes(found: Diagnosis,
     said = parsed(first_screen(report)).text
     words = ("Trust:", "Why was it slow?", found.headline.sentence[:40], "bufferbloat: A queue",
              "What would help", "Speed", "Round trip", "Lost", "22.9 s",
-             "congestion-loss", "Round-trip time")  # fmt: skip
+             "of delay", "Round-trip time")  # fmt: skip
     places = [said.index(word) for word in words]
     assert places == sorted(places)
 
@@ -148,13 +150,23 @@ def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio(found: Diagnosis) 
     assert ["cell" in each.headline.help for each in (found, wired, radio)] == [False, False, True]
 
 
-def test_the_link_is_a_limit_or_an_incident_and_not_both(tmp_path: Path) -> None:
-    """Its limit's row has gaps where an outage held; the incident's bar had none, and "no time lost"."""
-    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+@pytest.mark.parametrize(
+    ("recording", "limit", "left_out"),
+    [
+        ("00004-policer", ">congestion-window", "link-limited"),
+        ("30002-small-wmem", ">sender-buffer", "send-buffer-limited"),
+        ("00154-bbr", ">link", "pacing"),
+    ],
+)
+def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
+    tmp_path: Path, recording: str, limit: str, left_out: str
+) -> None:
+    """A limit's row has gaps where an outage held; its incident's bar ran through them, and cost nothing."""
+    write_report(open_recording(RECORDED / recording / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
-    assert "link: 13" in screen
-    assert ">link-limited" not in screen
-    assert ">link-limited" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
+    assert limit in screen
+    assert f">{left_out}" not in screen
+    assert f">{left_out}" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
 
 
 @pytest.mark.parametrize(
@@ -162,6 +174,10 @@ def test_the_link_is_a_limit_or_an_incident_and_not_both(tmp_path: Path) -> None
     [
         ("00004-policer", "known", "policer's rate, 1.1"),
         ("00131-mtu-hole", "dead", "outage: nothing came"),
+        ("00027-small-sndbuf", "known", "the send buffer let 46.7 kB out"),
+        ("00191-deep-queue", "known", "the path without its queue, 34.7 ms"),
+        ("00009-random-loss", "lost", "lost: 4 segments"),
+        ("00195-ecn", "marked", "ECN mark in 122 ACKs"),
     ],
 )
 def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, tmp_path: Path) -> None:
@@ -169,6 +185,100 @@ def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, t
     screen = first_screen(tmp_path / "r.html")
     assert screen.count(f'class="{kind}"') == 2, "in the picture and in its legend"
     assert words in parsed(screen).text
+
+
+@pytest.mark.parametrize(
+    ("name", "clause"),
+    [
+        ("00004-policer", "(61% of 8.9 s, weak), because a policer let only 1.1 Mbit/s through (inferred)."),
+        ("00195-ecn", "weak), because a router asked for it: 19 times by ECN marks (measured)."),
+        ("00191-deep-queue", "measured): its queue adds 120 ms to a path of 34.7 ms; nothing else"),
+        ("00090-outage-both", "measured), because the path was dead both ways for at least 5.18 s."),
+        ("00009-random-loss", "weak), after 4 of 373 segments were lost (why is not known)."),
+        ("00034-unanswered", "measured), because nobody answered."),
+        ("00027-small-sndbuf", "(85% of 7.4 s, measured). Slow start"),
+    ],
+)
+def test_the_large_sentence_names_the_cause_right_behind_the_limit(name: str, clause: str) -> None:
+    """It is asserted only where a finding explains the limit, and says how sure that is."""
+    assert clause in lead(explain(open_recording(RECORDED / name / "session")))
+
+
+@pytest.mark.parametrize(
+    ("name", "has_room"), [("00004-policer", False), ("00195-ecn", False), ("00009-random-loss", True)]
+)
+def test_a_path_with_a_policer_or_marks_had_no_room(name: str, *, has_room: bool) -> None:
+    found = explain(open_recording(RECORDED / name / "session"))
+    assert found.headline.limit is Limit.CONGESTION_WINDOW
+    assert ("though the path had room" in found.headline.sentence) == has_room
+
+
+def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
+    """In an outage of one way ACKs go on: readers took it for a full queue and a timer."""
+    recording = open_recording(RECORDED / "00167-outage-data" / "session")
+    write_report(recording, tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    said = parsed(screen).text
+    assert "For 429 ms no data came through, as in an outage: 88 segments in a row were lost" in said
+    assert "88 segments lost in a row" in said
+    assert "What would help: the part of the path that lost all data for a while; a faster link" in said
+    assert "Bytes sent and acknowledged" in said
+    assert screen.count('class="dead"') == 2, "in the picture and in its legend"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["20121-competing-tcp", "20036-two-at-once", "00004-policer", "00190-short-queue", "33037-bursty-loss"],
+)
+def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
+    assert lost_run(explain(open_recording(RECORDED / name / "session"))) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("00004-policer", "made congestion-window the limit"),
+        ("30080-server-think", "of it 84% thinking, 10% late requests"),
+        ("00101-pausing-reader", "of it 45% closed"),
+    ],
+)
+def test_shares_and_costs_of_one_thing_do_not_contradict(name: str, words: str, tmp_path: Path) -> None:
+    """A policer cost 1.4 s beside 5.5 s of the limit that it made; 94 % stood beside 84 % without a word."""
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert words in parsed(first_screen(tmp_path / "r.html")).text
+
+
+def test_a_short_fade_of_the_radio_is_told() -> None:
+    """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
+    said = lead(explain(open_recording(SAMPLES / "fade-n2-20")))
+    assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
+
+
+@pytest.mark.parametrize(
+    ("name", "party"),
+    [
+        ("30080-server-think", "application (server)"),
+        ("00060-client-think", "application (client"),
+        ("00134-steady-writes", "application (client, own pace)"),
+    ],
+)
+def test_the_row_of_the_application_says_which_end_it_is(name: str, party: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert party in parsed(first_screen(tmp_path / "r.html")).text
+
+
+def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "fig11-fade"), tmp_path / "r.html")
+    said = parsed(first_screen(tmp_path / "r.html")).text
+    for words in ("stopped by its far end (xoff)", "repeating frames (arq)", "radio frames sent again (RLP)"):
+        assert words in said
+
+
+@pytest.mark.parametrize("name", ["00027-small-sndbuf", "00101-pausing-reader", "00191-deep-queue"])
+def test_time_begins_with_zero_at_the_left_edge(name: str, tmp_path: Path) -> None:
+    """Half a round trip before the first packet here the other end had begun the handshake."""
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert 'data-begin="0.000000"' in first_screen(tmp_path / "r.html")
 
 
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:

@@ -107,8 +107,3 @@ def test_the_page_reads_what_python_wrote(browser: Browser, tmp_path: Path) -> N
         np.testing.assert_allclose(read["time"], (series.time_ns - origin) / 1e9, rtol=0, atol=1e-10)
         for name in ("value", "until", "frame", "file"):
             np.testing.assert_array_equal(read[name], getattr(series, name), err_msg=name)
-
-
-def test_plotly_is_never_imported_for_its_javascript() -> None:
-    assert page.plotly_js().count("</script") == 0
-    assert len(page.plotly_js()) > 1_000_000

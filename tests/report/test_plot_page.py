@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.report.plot_page import plotly_js
 from multitracer.scenario import load_scenario
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import call
@@ -53,3 +54,8 @@ def test_the_page_draws_under_its_own_policy(
         "new Promise((no) => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
     )
     assert browser.evaluate(f"{ran} document.body.append(s); no(window.ran ?? 0); }})") == 0
+
+
+def test_plotly_is_never_imported_for_its_javascript() -> None:
+    assert plotly_js().count("</script") == 0
+    assert len(plotly_js()) > 1_000_000

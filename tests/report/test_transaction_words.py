@@ -6,7 +6,7 @@ import numpy as np
 
 from multitracer.analysis.transactions.arms import Source, arms_of
 from multitracer.analysis.transactions.transports import compare
-from multitracer.report.transaction_words import comparison_sentence, cost_words
+from multitracer.report.transactions.words import comparison_sentence, cost_words
 from tests.transactions import transactions
 
 _WIDE = list(np.linspace(1.0, 9.0, 8))

@@ -39,12 +39,14 @@ class Group(NamedTuple):
 
 
 @contextlib.contextmanager
-def two_groups(first: str, second: str, shown: Callable[[Progress], None]) -> Iterator[tuple[Group, Group]]:
+def two_groups(
+    first: str | Catalogue, second: str | Catalogue, shown: Callable[[Progress], None]
+) -> Iterator[tuple[Group, Group]]:
     """Give the sides that two paths name; what is no campaign is analysed now.
 
     Parameters
     ----------
-    first, second : str
+    first, second : str or Catalogue
         Each a campaign, a folder that is searched for sessions, a session, or a capture.
     shown : callable
         Gets the progress of the analysis.
@@ -54,10 +56,11 @@ def two_groups(first: str, second: str, shown: Callable[[Progress], None]) -> It
     InputError
         If both are the same, share a session, or one holds none.
     """
-    if os.path.realpath(first) == os.path.realpath(second):
-        raise InputError(f"{portable(first)}: is named twice; compare two different places, or use --by")
+    paths = [each if isinstance(each, str) else each.store.address for each in (first, second)]
+    if os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
+        raise InputError(f"{portable(paths[0])}: is named twice; compare two different places, or use --by")
     with _catalogue(first, shown) as one, _catalogue(second, shown) as other:
-        names = _short(first, second)
+        names = _short(*paths)
         groups = tuple(
             _group(name, catalogue, _rows(catalogue))
             for name, catalogue in zip(names, (one, other), strict=True)
@@ -68,13 +71,13 @@ def two_groups(first: str, second: str, shown: Callable[[Progress], None]) -> It
 
 @contextlib.contextmanager
 def by_label(
-    place: str, label: str, values: tuple[str, ...], shown: Callable[[Progress], None]
+    place: str | Catalogue, label: str, values: tuple[str, ...], shown: Callable[[Progress], None]
 ) -> Iterator[tuple[Group, Group]]:
     """Give the sessions of one place as two sides, by the value that a label has.
 
     Parameters
     ----------
-    place : str
+    place : str or Catalogue
         As of `two_groups`.
     label : str
         Of the sessions.
@@ -132,8 +135,11 @@ def _short(first: str, second: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _catalogue(place: str, shown: Callable[[Progress], None]) -> Iterator[Catalogue]:
+def _catalogue(place: str | Catalogue, shown: Callable[[Progress], None]) -> Iterator[Catalogue]:
     """Give the catalogue of a campaign, or one that is made of the sessions below a path and goes again."""
+    if isinstance(place, Catalogue):
+        yield place
+        return
     if store_at(place).is_campaign:
         yield Catalogue(place)
         return

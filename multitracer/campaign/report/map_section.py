@@ -9,8 +9,8 @@ import numpy as np
 from multitracer.campaign.report.places import SQUARE_M, Places, worst
 from multitracer.campaign.report.tables import GROUP_HEADS, group_cells, table, text
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.figures.palette import LIMITS
 from multitracer.figures.surroundings.scale import MISSING, SCALES, Scale
-from multitracer.report.drive.drive_section import LIMIT_COLOURS
 from multitracer.report.markup import Markup, element
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def map_document(places: Places) -> Document:
     levels = [_level(places, places.hexagons, places.width_m), _level(places, places.squares, SQUARE_M)]
     quantities = [_quantity(key, scale) for key, scale in _SCALES.items() if _is_known(levels[0], key)]
     if _is_known(levels[0], "limited_by"):
-        colours = [LIMIT_COLOURS[limit] for limit in Limit]
+        colours = [LIMITS[limit] for limit in Limit]
         quantities.append(
             {
                 "key": "limited_by",

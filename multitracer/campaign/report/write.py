@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,9 +19,10 @@ from multitracer.campaign.report.quality import days, quality, reasons
 from multitracer.campaign.report.worst import stretches
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.open import read_recording
+from multitracer.report.assets import FOLDER, Assets, attached
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.markup import Markup, element, json_text
-from multitracer.report.page import DOCTYPE, frame, head, own_file, write
+from multitracer.report.page import own_file, whole_page, write
 from multitracer.report.write import Request, write_report
 from multitracer.words import printable
 
@@ -47,6 +49,7 @@ def write_campaign_report(
     folder: str | os.PathLike[str],
     *,
     with_reports: bool = False,
+    shared: bool = False,
     command: str = "",
     shown: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
@@ -60,6 +63,8 @@ def write_campaign_report(
         Made if it is missing.
     with_reports : bool
         Write the reports of the sessions with the worst stretches, too; their logs are read again.
+    shared : bool
+        Keep script and style of all pages once, in a folder beside them.
     command : str
         The command line, for the page.
     shown : callable, optional
@@ -75,14 +80,19 @@ def write_campaign_report(
     with Engine(catalogue) as engine:
         rows = stretches(engine)
         reports = Reports(target, rows)
+        assets, theirs = (
+            (Assets(target / FOLDER, address) if shared else None) for address in (FOLDER, f"../{FOLDER}")
+        )
         if with_reports:
-            reports.write(command, shown)
+            reports.write(Request(command=command, assets=theirs), shown)
         facts = [
             ("Campaign", catalogue.store.name),
             ("Snapshot", str(catalogue.snapshot.number)),
             ("Command", command),
         ]
-        text = _page(engine, Path(catalogue.store.name).name or catalogue.store.name, rows, reports, facts)
+        text = _page(
+            engine, Path(catalogue.store.name).name or catalogue.store.name, rows, reports, facts, assets
+        )
     write(target / INDEX, text)
     return Outcome(target / INDEX, list(reports.failed.values()))
 
@@ -122,7 +132,7 @@ class Reports:
         self._written: set[str] = set()
         self.failed: dict[str, str] = {}
 
-    def write(self, command: str, shown: Callable[[str], None]) -> None:
+    def write(self, request: Request, shown: Callable[[str], None]) -> None:
         """Write the report of each session; what cannot be read again is counted in `failed`."""
         folder = self._target / REPORTS
         folder.mkdir(exist_ok=True)
@@ -130,7 +140,7 @@ class Reports:
             path = folder / self._names[session]
             shown(str(path))
             try:
-                _write_one(row, path, command)
+                _write_one(row, path, request)
                 self._written.add(session)
             except (MultiTracerError, OSError) as error:
                 self.failed[session] = f"no report: {error}"
@@ -147,21 +157,26 @@ class Reports:
         return element("details", element("summary", "Command"), element("code", printable(words)))
 
 
-def _write_one(row: Row, path: Path, command: str) -> None:
+def _write_one(row: Row, path: Path, request: Request) -> None:
     inputs = next(candidates([str(row["path"])])).inputs()
     if content_of(inputs)[:DIGITS] != row["session"]:
         raise InputError(
             f"{row['path']}: holds other data than the campaign has of it; run the campaign again"
         )
     title = printable(row["name"] or row["session"])
-    write_report(read_recording(inputs), path, Request(title=title, command=command))
+    write_report(read_recording(inputs), path, replace(request, title=title))
 
 
 # --- the page ---
 
 
 def _page(
-    engine: Engine, name: str, rows: Sequence[Row], reports: Reports, facts: Sequence[tuple[str, str]]
+    engine: Engine,
+    name: str,
+    rows: Sequence[Row],
+    reports: Reports,
+    facts: Sequence[tuple[str, str]],
+    assets: Assets | None,
 ) -> str:
     numbers, drawn = quality(engine), places(engine)
     document = None if drawn is None else map_document(drawn)
@@ -176,23 +191,17 @@ def _page(
         page.days_section(days(engine)),
         page.method_section(numbers, engine.bounds, facts),
     ]
-    return _document(printable(name), sections, document)
+    return _document(printable(name), sections, document, assets)
 
 
-def _document(title: str, sections: Sequence[Markup], places_: Document | None) -> str:
+def _document(title: str, sections: Sequence[Markup], places_: Document | None, assets: Assets | None) -> str:
     """Return the page; as every page it loads nothing, and runs the program's own scripts alone."""
     map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
-    scripts = [own_file("page.js"), *map_code]
-    body = element(
-        "body",
-        frame(title, sections, kicker="MultiTracer campaign"),
-        element("script", json_text(places_), type="application/json", id="places") if places_ else None,
-        [element("script", Markup(script)) for script in scripts],
+    code = attached(
+        own_file("page.css") + _own_file("campaign.css"), "\n".join([own_file("page.js"), *map_code]), assets
     )
-    style = own_file("page.css") + _own_file("campaign.css")
-    return DOCTYPE + element(
-        "html", head(title, style=style, scripts=scripts), body, lang="en", data_theme="light"
-    )
+    data = element("script", json_text(places_), type="application/json", id="places") if places_ else None
+    return whole_page(title, sections, code=code, data=data, kicker="MultiTracer campaign")
 
 
 def _own_file(name: str) -> str:

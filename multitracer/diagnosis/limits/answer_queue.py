@@ -19,6 +19,7 @@ _LARGER, _SMALLER = 1.4, 0.6
 """Answers that cover so many times the usual bytes are compared with the usual ones: with delayed ACKs 1, 2
 and 3 segments part here."""
 _FEWEST = 10  # of larger, or of smaller ones: fewer may be chance. Not measured
+_PIECE = 64  # answers: enough for a median. Not measured
 _SAME = 0.1
 """The times before them may differ from the usual by this part. In 250 recordings of known cause they differ
 by less than 0.04 where answers queue, by 0.4 and more where data do."""
@@ -29,15 +30,18 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
 
     False where all cover the same number of bytes: then the rhythm tells nothing.
     """
-    wait_ns, covered = _steps(seen, queued)
-    if len(wait_ns) < 2 * _FEWEST:
+    wait, covered = (_of_usual(each) for each in _steps(seen, queued))
+    if len(wait) < 2 * _FEWEST:
         return False
-    usual_ns, usual = np.median(wait_ns), np.median(covered)
-    odd = [
-        each for each in (covered >= _LARGER * usual, covered <= _SMALLER * usual) if each.sum() >= _FEWEST
-    ]
-    waits = [np.median(wait_ns[each]) for each in odd]
-    return bool(waits) and all(abs(each - usual_ns) <= _SAME * usual_ns for each in waits)
+    odd = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
+    waits = [np.median(wait[each]) for each in odd]
+    return bool(waits) and all(abs(each - 1) <= _SAME for each in waits)
+
+
+def _of_usual(values: Array) -> Array:
+    """Return values as parts of the median of their piece: a link may become slower meanwhile."""
+    pieces = np.array_split(values, max(1, len(values) // _PIECE))
+    return np.concatenate([piece / max(np.median(piece), 1) if len(piece) else piece for piece in pieces])
 
 
 def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:

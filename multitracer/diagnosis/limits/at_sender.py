@@ -36,7 +36,9 @@ _DELAYED_ACK_NS = 40 * NS_PER_MS
 
 
 _ENOUGH, _ENOUGH_PART = 20, 0.1
-"""With so many samples whose ACK was not kept back for certain the others are not needed."""
+"""With so many samples whose ACK was not kept back for longer ..."""
+_SHORTLY_NS = 3 * NS_PER_MS
+"""... than this, which is no queue yet (limits.md), the others are not needed."""
 _RARE_PART = 50
 """A size of less than one segment in 50 may be the last piece of a write. Not measured."""
 
@@ -52,7 +54,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is View.BOTH_ENDS else None
-    delays, shortest = _delays(transfer, sends, segments, floor)
+    delays, shortest = _delays(transfer, sends, segments, floor, full)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
         view=view,
@@ -237,7 +239,7 @@ def offered_bytes(transfer: Transfer) -> int | None:
 
 
 def _delays(
-    transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None
+    transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[Delays, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
     samples = transfer.layers.part.analysis.rtt_samples(transfer.layers.connection)
@@ -251,29 +253,39 @@ def _delays(
     order = np.lexsort((samples["provenance"][mine] == Provenance.TIMESTAMP, answer))
     keep = order[np.concatenate([[True], np.diff(answer[order]) > 0])] if len(order) else order
     row, answer, rtt = row[keep], answer[keep], rtt[keep]
-    lone = _is_lone(transfer, row, answer)
-    if np.count_nonzero(~lone) >= max(_ENOUGH, _ENOUGH_PART * len(lone)):
-        row, answer, rtt, lone = row[~lone], answer[~lone], rtt[~lone], lone[~lone]
+    held_ns = _held_back_ns(transfer, row, answer, full)
+    short = held_ns <= _SHORTLY_NS
+    if np.count_nonzero(short) >= max(_ENOUGH, _ENOUGH_PART * len(short)):
+        row, answer, rtt, held_ns = row[short], answer[short], rtt[short], held_ns[short]
     return_ns = stamp_lag_ns(transfer.sender, transfer.acks)[answer] if len(answer) else rtt
     forward = rtt - return_ns
-    way = np.maximum(forward - np.where(lone, _DELAYED_ACK_NS, 0), forward.min() if len(forward) else 0)
+    way = np.maximum(forward - held_ns, forward.min() if len(forward) else 0)
     sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
     in_order = np.argsort(sent, kind="stable")
     place = np.searchsorted(sends.row, row[in_order])
     return Delays(sent[in_order], way[in_order], place, handshake_ns), shortest
 
 
-def _is_lone(transfer: Transfer, row: Array, answer: Array) -> Array:
-    """Return which answers cover no more than one segment: such an ACK may have been kept back."""
+def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> Array:
+    """Return for how long a receiver may have kept each answer back.
+
+    Only one that covers no more than one segment of `full` bytes, however many the host's device cuts the
+    captured one into: after more than that it answers at once (RFC 9293, section 3.8.6.3). So that of a full
+    one waits no longer than until the next segment comes.
+    """
     table = transfer.sender
     acks = transfer.acks[table["ack_bytes"][transfer.acks] != NA]
     if not len(acks):
-        return np.zeros(len(row), dtype=bool)
+        return np.zeros(len(row), dtype=np.int64)
     covered = np.maximum.accumulate(table["ack_bytes"][acks])
     at = np.searchsorted(acks, answer)
     before = np.where(at > 0, covered[np.maximum(at - 1, 0)], 0)
-    lone: Array = table["seq_bytes"][row] <= before
-    return lone & ~_is(table, answer, Kind.SACK)
+    covers = np.append(covered, 0)[at] - before
+    lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~_is(table, answer, Kind.SACK)
+    following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)
+    apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
+    apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
+    return np.where(lone, np.clip(apart_ns, 0, _DELAYED_ACK_NS), 0)
 
 
 def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) -> Delays | None:

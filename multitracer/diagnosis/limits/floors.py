@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.diagnosis.limits.observed import Delays
     from multitracer.tables import Array
 
@@ -21,6 +24,8 @@ _STEP_SERVICES = 5.0  # ... and than this many times of a segment at the bottlen
 """A step is larger than what a few segments add to a queue."""
 _FASTER_THAN_QUEUES = 3.0
 """A queue into which four times the link's rate pours grows by this much in a unit of time."""
+_NOISE_NS, _NOISE_SERVICES = NS_PER_MS, 1.5
+"""By so much a way may be shorter than the path's least before: clocks, and a pair of segments."""
 _LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
 """A step lasts if so much of it is left in the best of all that follows for three seconds."""
@@ -41,7 +46,7 @@ class Paths(NamedTuple):
     floor_ns: Array
 
     @classmethod
-    def of(cls, delays: Delays, service_ns: float) -> Paths:
+    def of(cls, delays: Delays, service_ns: float, steady: Spans | None = None) -> Paths:
         """Return the paths.
 
         Parameters
@@ -50,10 +55,13 @@ class Paths(NamedTuple):
             At least one.
         service_ns : float
             Time that the bottleneck takes for a segment; 0 if not known.
+        steady : Spans, optional
+            When no queue stood, however long the way (`steady_delays`).
         """
         way_ns = delays.way_ns
         changes = path_changes(delays.time_ns, way_ns).tolist()
-        bounds = [0, *sorted({*_steps(delays, service_ns), *changes}), len(way_ns)]
+        begins = {*_steps(delays, service_ns), *changes, *_around(delays, service_ns, steady or Spans.none())}
+        bounds = [0, *sorted(begins - {0, len(way_ns)}), len(way_ns)]
         floors = [way_ns[a:b].min() for a, b in pairwise(bounds)]
         if delays.unloaded_ns is not None:  # data may meet their own queue from the first window on
             floors[0] = min(floors[0], int(delays.unloaded_ns + service_ns))
@@ -92,3 +100,15 @@ def _steps(delays: Delays, service_ns: float) -> list[int]:
     size = jump[at - 1]
     lasts = np.where(size > 0, moved >= _LASTS_PART * size, -moved >= _LASTS_PART * -size)
     return [int(each) for each in at[lasts]]
+
+
+def _around(delays: Delays, service_ns: float, steady: Spans) -> Iterator[int]:
+    """Yield the indexes between which the way is never shorter than in a steady stretch among them."""
+    for begin, end in zip(*np.searchsorted(delays.time_ns, steady), strict=True):
+        if begin == end:
+            continue
+        least = delays.way_ns[begin:end].min() - max(_NOISE_NS, _NOISE_SERVICES * service_ns)
+        shorter = np.flatnonzero(delays.way_ns < least)
+        at = int(np.searchsorted(shorter, begin))
+        yield int(shorter[at - 1]) + 1 if at else 0
+        yield int(shorter[at]) if at < len(shorter) else len(delays.way_ns)

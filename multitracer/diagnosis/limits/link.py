@@ -15,6 +15,7 @@ from multitracer.diagnosis.limits.answer_queue import answers_queue
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.limits.steady import steady_delays
 from multitracer.diagnosis.limits.trains import steady_arrivals
 from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _QUEUE_NS = 3 * NS_PER_MS  # a delay above the floor by more than this ...
 _QUEUE_OF_FLOOR = 0.1  # ... and by this part of the floor ...
 _QUEUE_SERVICES = 1.5  # ... and by this many times of a segment on the link is a queue
+_CALM, _CALM_NS = 0.5, NS_PER_MS // 2
+"""So much of both suffices where delays mostly differ from the one before by no more than this and the time
+of a segment: no radio, no busy host. Short queues of fast links are found so; Wi-Fi's jitter is larger."""
 _BRIDGE_NS = 2 * NS_PER_MS  # shorter gaps between samples do not end a queue ...
 _BRIDGE_SERVICES = 2.5  # ... nor do fewer times of a segment on the link
 _FEWEST_SAMPLES = 3  # in a queue: one or two may be a host that was busy
@@ -112,15 +116,18 @@ def _empty_bucket(seen: Observed) -> Spans:
 def _busy(seen: Observed) -> Busy:
     times, _, rate = _delivery(seen, seen.floor_ns)
     if not len(seen.delays.time_ns):
-        steady = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(steady, Spans.none(), Spans.none(), _rates(rate[steady.holds(times) & (rate > 0)]))
+        even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
+        return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
-    paths = Paths.of(seen.delays, service_ns)
+    if not seen.one_way and not seen.answers.lag_ns.any():
+        of_answers = _beside_answers(seen, service_ns)
+        if of_answers is not None:
+            return of_answers
+    steady = steady_delays(seen, service_ns)
+    paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
     delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     times, _, rate = delivery
-    if not seen.one_way and not seen.answers.lag_ns.any() and answers_queue(seen, queued):
-        return _beside_answers(seen, paths, queued, delivery)
     floor_ns = seen.floor_ns + paths.above_first(times)
     proven = _proven(queued, delivery, floor_ns)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
@@ -130,7 +137,8 @@ def _busy(seen: Observed) -> Busy:
     usual = _usual(times, rate, proven) if usual is None else usual
     if usual is None:
         return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
-    spans = _clipped(queued.union(_kept_up(seen, paths, delivery, usual)), seen)
+    kept_up = _kept_up(seen, paths, delivery, usual).without(steady.room)
+    spans = _clipped(queued.union(kept_up), seen)
     return Busy(spans, queued, Spans.none(), _rates(rate[proven]))
 
 
@@ -142,8 +150,16 @@ def _kept_up(seen: Observed, paths: Paths, delivery: Delivery, usual: Array) -> 
     return _clipped(Spans.of(end - np.maximum(floor, _RATE_WINDOW_NS), end), seen)
 
 
-def _beside_answers(seen: Observed, paths: Paths, queued: Spans, delivery: Delivery) -> Busy:
-    """Return when data came at their best rate while answers queued, which hides whether data did."""
+def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
+    """Return when data came at their best rate while answers queued, which hides whether data did.
+
+    None if no answers queued.
+    """
+    paths = Paths.of(seen.delays, service_ns)
+    queued = _queued(seen, paths, service_ns)
+    if not answers_queue(seen, queued):
+        return None
+    delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
     best = np.quantile(delivery.rate, _BEST_RATE) if len(delivery.rate) else 0.0
     kept_up = _kept_up(seen, paths, delivery, np.full(len(delivery.rate), best))
     spans = kept_up.without(kept_up.without(queued)).without(full_window(seen).spans)
@@ -229,7 +245,8 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     floor = seen.floor_ns + paths.above_first(sent)
     queue = _standing(sent, paths.queue(sent, way), floor)
     part = 0.0 if seen.view is View.BOTH_ENDS else _QUEUE_OF_FLOOR  # one way, by two clocks: no noise of ACKs
-    least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), part * floor)
+    noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if _is_calm(way, service_ns) else 1.0)
+    least = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = np.flatnonzero(queue > least)
     queued = Spans.of(sent[above], sent[above] + queue[above])
     queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
@@ -237,6 +254,11 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
     return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
+
+
+def _is_calm(way: Array, service_ns: float) -> bool:
+    """Return whether most delays differ from the one before by what a segment takes, and next to nothing."""
+    return len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
 
 
 def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:

@@ -228,3 +228,8 @@ class Observed:
         """Return the bytes sent and not acknowledged at each time."""
         sent, acked = self.sent_by(times_ns, side=side), self.acknowledged(times_ns, side=side)
         return np.asarray(np.maximum(sent - np.maximum(acked, 1), 0))
+
+    def undelivered(self, times_ns: Array) -> Array:
+        """Return the bytes sent that were neither acknowledged nor SACKed by each time."""
+        done = self._of_answer(self.answers.delivered, times_ns, "right", empty=1)
+        return np.asarray(np.maximum(self.sent_by(times_ns) - np.maximum(done, 1), 0))

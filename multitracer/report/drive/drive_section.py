@@ -10,6 +10,7 @@ import numpy as np
 from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
+from multitracer.figures.palette import LIMITS
 from multitracer.figures.stack import Axis
 from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
@@ -35,20 +36,6 @@ if TYPE_CHECKING:
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
     from multitracer.tables import Document, Table
-
-LIMIT_COLOURS = {
-    Limit.HANDSHAKE: "#8fc9ef",
-    Limit.OUTAGE: "#1c2430",
-    Limit.LINK: "#d04a00",
-    Limit.RECOVERY: "#a8488a",
-    Limit.RECEIVER_WINDOW: "#e69f00",
-    Limit.SENDER_BUFFER: "#f0e442",
-    Limit.APPLICATION: "#2bc79b",
-    Limit.SLOW_START: "#56b4e9",
-    Limit.CONGESTION_WINDOW: "#0072b2",
-    Limit.UNKNOWN: "#97a3b3",
-}
-"""Okabe and Ito's hues, as in `figures.palette`; one for each limit."""
 
 
 def route_map(
@@ -109,7 +96,7 @@ def _goodput(acked: Table) -> dict[str, Table]:
 def _limits(diagnosis: Diagnosis) -> Stretches:
     cells = diagnosis.limited.cells
     words = [limit.label for limit in Limit]
-    colours = [LIMIT_COLOURS[limit] for limit in Limit]
+    colours = [LIMITS[limit] for limit in Limit]
     code = cells.limit.astype(np.int64)
     return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
 

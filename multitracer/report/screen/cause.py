@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.report.screen.lost_run import lost_run
 from multitracer.words import count, share
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ _REPEATS = {
     "client-think-time", "application-limited", "slow-start-limited",
 }  # fmt: skip
 """Kinds whose sentence says what the headline says."""
-_AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
+AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
+"""What the loss of a packet brings about."""
 
 
 def why(diagnosis: Diagnosis) -> tuple[str, str]:
@@ -52,19 +54,31 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     first = cause(diagnosis)
     if first is not None:
         return ("", "") if first.kind in _REPEATS else (first.kind, first.sentence)
-    seen = diagnosis.limited.seen
-    lost = 0 if seen is None else int((seen.sends.lost == 1).sum())
-    if seen is None or not lost or diagnosis.headline.limit not in _AFTER_LOSSES:
+    lost, of = lost_segments(diagnosis)
+    if not lost:
         return "", ""
-    many = f"{lost:,} of {count(len(seen.sends), 'data segment')} ({share(lost, len(seen.sends))})"
+    many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
     return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
+
+
+def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
+    """Return the lost segments and all of them, where losses made the limit hold; else 0."""
+    seen = diagnosis.limited.seen
+    if seen is None or diagnosis.headline.limit not in AFTER_LOSSES:
+        return 0, 0
+    return int((seen.sends.lost == 1).sum()), len(seen.sends)
 
 
 def help_of(diagnosis: Diagnosis) -> str:
     """Return what would help: against what made the limit hold, else against the limit itself."""
     first = cause(diagnosis)
     known = "" if first is None or first.kind in _REPEATS else first.help
-    return (known or diagnosis.headline.help).rstrip(".")
+    help_ = (known or diagnosis.headline.help).rstrip(".")
+    return (
+        help_
+        if lost_run(diagnosis) is None
+        else f"the part of the path that lost all data for a while; {help_}"
+    )
 
 
 def cause(diagnosis: Diagnosis) -> Incident | None:

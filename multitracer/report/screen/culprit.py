@@ -13,6 +13,7 @@ from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import cause
 from multitracer.report.screen.known_cause import known_cause, legend_of
 from multitracer.report.screen.limit_rows import clock_shift_ns
+from multitracer.report.screen.lost_run import lost_run
 from multitracer.report.screen.rows import row
 from multitracer.report.screen.still import still, swatch
 from multitracer.words import duration
@@ -87,7 +88,8 @@ _LOOKS = {
 def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> list[Markup]:
     """Return the row of the panel that shows the largest limit; empty if no panel can be drawn."""
     there = {panel.key: panel for panel in [*panels, *_delay(diagnosis, axis)] if _roles(panel)}
-    names = [*_of_cause(diagnosis), *_OF_LIMIT[diagnosis.headline.limit], *_OTHERWISE]
+    lost = ("sequence",) if lost_run(diagnosis) else ()
+    names = [*lost, *_of_cause(diagnosis), *_OF_LIMIT[diagnosis.headline.limit], *_OTHERWISE]
     panel = next((there[name] for name in names if name in there), None)
     if panel is None:
         return _requests(diagnosis, axis)

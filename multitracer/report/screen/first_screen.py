@@ -10,6 +10,7 @@ from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import help_of, why
 from multitracer.report.screen.culprit import culprit_rows
 from multitracer.report.screen.event_rows import incident_rows, road_rows
+from multitracer.report.screen.lead import lead
 from multitracer.report.screen.limit_rows import clock_shift_ns, limit_rows
 from multitracer.report.screen.numbers import numbers
 from multitracer.report.screen.rows import time_row
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
     from multitracer.recording.surroundings import Surroundings
     from multitracer.report.drawn import Drawn
+
+
+_NEAR_ZERO = 0.05
+"""Share of the time by which the first packet here may differ from the begin of the work: the axis begins
+with 0 s then. It is half a round trip of a handshake that the other end began. Not measured."""
 
 
 class Answer(NamedTuple):
@@ -51,7 +57,6 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     """Return the section; `trust` says how far the captures can be trusted."""
     diagnosis = answer.diagnosis
     axis = axis_of(answer)
-    headline = diagnosis.headline
     return element(
         "section",
         trust,
@@ -60,7 +65,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
             element(
                 "div",
                 element("h2", "Why was it slow?"),
-                element("p", printable(headline.sentence), class_="lead"),
+                element("p", printable(lead(diagnosis)), class_="lead"),
                 _cause(diagnosis),
                 element("p", element("em", "What would help: "), f"{help_of(diagnosis)}.", class_="help"),
             ),
@@ -96,6 +101,8 @@ def axis_of(answer: Answer) -> TimeAxis:
     first, last = (
         None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in answer.bounds_ns
     )
+    if abs(zero_ns - begin) <= _NEAR_ZERO * (end - begin):
+        begin = zero_ns
     begin, end = max(begin, begin if first is None else first), min(end, end if last is None else last)
     return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
-from multitracer.report.limit_words import percent, says, surely
+from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.rows import row
@@ -72,20 +72,36 @@ def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], 
     took = duration(seconds * NS_PER_S)
     label = f"{limit.label}: {percent(share)} of the time, {took}"
     swatch = element("span", class_=f"swatch {kind}", aria_hidden="true")
-    value = [element("b", _rounded(share)), f" {took}, {_sure(own)}"]
+    value = [element("b", _rounded(share)), f" {took}, {_sure(own)}", _parts(diagnosis, limit, own)]
     meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
-    name = element("span", swatch, _name(limit, own), title=meaning)
-    return row(name, _area(heights(diagnosis, axis, limit), kind, label), value)
+    return row(
+        element("span", swatch, _name(diagnosis, limit, own), title=meaning),
+        _area(heights(diagnosis, axis, limit), kind, label),
+        value,
+    )
 
 
-def _name(limit: Limit, own: list[Share]) -> str:
-    """Return a limit with its parts, each with its share where that is not all of it."""
-    parts = [each for each in own if each.part and each.share >= _WORTH]
-    if not parts:
-        return limit.label
-    if len(own) == 1:
-        return f"{limit.label} ({parts[0].part.label})"
-    return f"{limit.label} ({', '.join(f'{each.part.label} {_rounded(each.share)}' for each in parts[:2])})"
+def _name(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> str:
+    """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
+    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
+    is_other = max(own, key=lambda each: each.share).part is Part.PEER
+    more = [ends[is_other]] if limit is Limit.APPLICATION else []
+    more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
+    return f"{limit.label} ({', '.join(more)})" if more else limit.label
+
+
+def _parts(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> Markup | None:
+    """Return the parts of a limit with their shares, that of the headline first; None where it has one."""
+    headline = diagnosis.headline
+    parts = sorted(
+        (each for each in own if each.part and each.share >= _WORTH),
+        key=lambda each: each.part is not headline.part,
+    )
+    if len(own) == 1 or not parts:
+        return None
+    return element(
+        "small", "of it ", ", ".join(f"{_rounded(each.share)} {short(each.part)}" for each in parts[:2])
+    )
 
 
 def _rounded(share: float) -> str:

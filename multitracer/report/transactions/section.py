@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +12,14 @@ from multitracer.analysis.transactions.arms import size_statistics
 from multitracer.analysis.transactions.bootstrap import DRAWS
 from multitracer.analysis.transactions.influence import RADIO, influence
 from multitracer.analysis.transactions.transports import compare, pairs
-from multitracer.figures.environment import overlay, panels
-from multitracer.figures.rtt_size import rtt_size_figure
-from multitracer.figures.transaction_cdf import cdf_figure
-from multitracer.report.chart import both_themes, chart
+from multitracer.figures.environment import overlay_sheet, panels_sheet
+from multitracer.figures.rtt_size import rtt_size_sheet
+from multitracer.figures.transaction_cdf import cdf_sheet
+from multitracer.report.assets import attached
 from multitracer.report.markup import Markup, element
-from multitracer.report.page import document, write
-from multitracer.report.transaction_words import (
+from multitracer.report.page import own_file, whole_page, write
+from multitracer.report.still_sheet import still_sheet
+from multitracer.report.transactions.words import (
     arm_sentence,
     comparison_sentence,
     cost_words,
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.analysis.transactions.arms import Arm
-    from multitracer.tables import Document, Row, Table
+    from multitracer.figures.sheet import Sheet
+    from multitracer.report.assets import Assets
+    from multitracer.tables import Row, Table
 
     Compared = list[tuple[Arm, Arm, Table]]
 
@@ -83,39 +85,36 @@ class Measured:
     links: dict[str, str] = field(default_factory=dict)
 
 
-def write_transactions(measured: Measured, path: str | os.PathLike[str]) -> None:
-    """Write the report as one self-contained HTML file.
+def write_transactions(
+    measured: Measured, path: str | os.PathLike[str], assets: Assets | None = None
+) -> None:
+    """Write the report as one HTML file; script and style go to `assets`, by default into the file.
 
     Raises
     ------
     InputError
-        If it cannot be written or plotly is not installed.
+        If it cannot be written.
     """
-    sections, charts = transaction_sections(measured.arms)
-    page = document(printable(measured.title), *sections, _provenance(measured), charts=charts)
-    write(path, page)
+    sections = [*transaction_sections(measured.arms), _provenance(measured)]
+    code = attached(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"), assets)
+    write(path, whole_page(printable(measured.title), sections, code=code))
 
 
-def transaction_sections(arms: Sequence[Arm]) -> tuple[list[Markup], list[Document]]:
-    """Return the sections on transactions, and the charts that they show."""
+def transaction_sections(arms: Sequence[Arm]) -> list[Markup]:
+    """Return the sections on transactions."""
     compared = [(first, second, compare(first, second)) for first, second in pairs(arms)[:_MOST_PAIRS]]
-    charts = [both_themes(partial(rtt_size_figure, arms)), both_themes(partial(cdf_figure, arms))]
-    sections = [
+    return [
         _summary(arms, compared),
-        element(
-            "section",
-            element("h2", "Round-trip time against size"),
-            chart(0, charts, says="Round-trip time against message size; the numbers are in the tables."),
-        ),
+        _drawn("Round-trip time against size", rtt_size_sheet(arms)),
         *(_comparison(*each) for each in compared),
-        element(
-            "section",
-            element("h2", "How the times are distributed"),
-            chart(1, charts, says="Distribution of the round-trip time of each size."),
-        ),
+        _drawn("How the times are distributed", cdf_sheet(arms)),
+        *_environment(arms),
+        _numbers(arms),
     ]
-    sections += _environment(arms, charts)
-    return [*sections, _numbers(arms)], charts
+
+
+def _drawn(title: str, sheet: Sheet, *more: Markup) -> Markup:
+    return element("section", element("h2", title), still_sheet(sheet), more, class_="long")
 
 
 def _summary(arms: Sequence[Arm], compared: Compared) -> Markup:
@@ -222,25 +221,14 @@ def _difference(row: Row) -> tuple[str, str]:
     return seconds(value), f"{low} to {high}"
 
 
-def _environment(arms: Sequence[Arm], charts: list[Document]) -> list[Markup]:
+def _environment(arms: Sequence[Arm]) -> list[Markup]:
     measured = [arm for arm in arms if any(np.isfinite(arm.table[name]).any() for name in RADIO)]
     if not measured:
         why = "The state of the radio is unknown: no modem was polled while these transactions ran."
         return [element("section", element("h2", "The radio"), element("p", why, class_="muted"))]
-    charts += [both_themes(partial(panels, measured)), both_themes(partial(overlay, measured))]
-    place = len(charts) - 2
     return [
-        element(
-            "section",
-            element("h2", "What the radio was like"),
-            chart(place, charts, says="RTT, efficiency, RSSI, BLER and cell busy over time."),
-            _influences(measured),
-        ),
-        element(
-            "section",
-            element("h2", "The same, each curve scaled and shifted"),
-            chart(place + 1, charts, says="The same quantities in bands one above the other."),
-        ),
+        _drawn("What the radio was like", panels_sheet(measured), _influences(measured)),
+        _drawn("The same, each curve scaled and shifted", overlay_sheet(measured)),
     ]
 
 

@@ -1,0 +1,71 @@
+"""What is explained of a recording before it is exported: the answer, as far as there is one."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.diagnose import diagnose, explain
+from multitracer.diagnosis.sentence import rows_in_words
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.errors import InputError
+from multitracer.words import portable, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+
+_LONGEST_NAME = 200
+"""Characters of a name that comes from outside; file systems allow 255 bytes."""
+
+
+def explained(recording: Recording, connection: tuple[Part, int] | None = None) -> Diagnosis | None:
+    """Return what is concluded of a connection, by default of the work that took longest.
+
+    Parameters
+    ----------
+    recording : Recording
+    connection : tuple of Part and int, optional
+        A connection, as numbered in its part.
+
+    Returns
+    -------
+    Diagnosis or None
+        None if there is no connection, or its packets carry no time; the reason is a note of the recording.
+    """
+    if not len(recording):
+        recording.warn_once(f"{recording.name}: holds no TCP connection, so there is nothing to explain")
+        return None
+    try:
+        if connection is None:
+            return explain(recording)
+        part, number = connection
+        return diagnose(Transfer.of(recording, part.offset + number))
+    except InputError as error:
+        recording.warn_once(f"{recording.name}: not explained: {error}")
+        return None
+
+
+def answer(diagnosis: Diagnosis) -> Iterator[str]:
+    """Yield the answer line by line: the first sentence, what would help, the connection, the limits."""
+    layers = diagnosis.transfer.layers
+    ends = layers.part.analysis.ends(layers.connection)
+    sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
+    yield printable(diagnosis.headline.sentence)
+    yield printable(f"What would help: {diagnosis.headline.help}.")
+    yield f"Connection {layers.part.offset + layers.connection}: {sender} -> {receiver}"
+    for limit, seconds, share, confidence in rows_in_words(diagnosis.limited.shares):
+        yield f"  {limit}: {seconds} s ({share}, {confidence})"
+
+
+def name(text: str) -> str:
+    """Return a name from outside as printable text of bounded length."""
+    return printable(portable(text))[:_LONGEST_NAME]
+
+
+def file_name(path: str) -> str:
+    """Return the name of a file without its folders, as printable text of bounded length."""
+    return name(PurePath(path).name)

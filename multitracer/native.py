@@ -1,0 +1,143 @@
+"""The native kernel: an optional package of compiled code that does what Python does here, only faster.
+
+`multitracer-native` (the folder `native/`) is used where it can be imported and has the version of this
+package. `MULTITRACER_NATIVE=0` turns it off. Its answers are those of the Python code, bit for bit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast
+
+from multitracer import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from multitracer.tables import Array, Numbers, Times
+
+    Bytes = NDArray[np.uint8]
+
+VARIABLE = "MULTITRACER_NATIVE"
+"""The environment variable that turns the kernel off when it is 0."""
+_MODULE = "multitracer_native"
+
+
+class DecodedPart(TypedDict):
+    """The segments of some consecutive records; see `parsers/_packets/parts.py`."""
+
+    in_ipv4: int
+    segments: dict[str, Array]
+    sack_blocks: dict[str, Array]
+    syn_options: dict[str, Array]
+    flows: dict[str, Array]
+    record: Numbers
+    rest: Numbers
+
+
+class Kernel(Protocol):
+    """What the native kernel offers; `native/src/lib.rs` says what comes in and out."""
+
+    Fault: type[Exception]
+
+    def walk_pcap(
+        self, data: Bytes, begin: int, end: int, /, **layout: bool | int
+    ) -> tuple[Numbers, Numbers, Numbers, Times, int, int] | None:
+        """Return the records of a stretch of a pcap file; None if anything in it is strange."""
+
+    def walk_pcapng(self, data: Bytes, begin: int, end: int, /, *, big_endian: bool) -> tuple[Numbers, int]:
+        """Return where enhanced packet blocks begin, and where the last one ends."""
+
+    def pcapng_packets(
+        self, data: Bytes, starts: Numbers, /, **section: bool | list[int]
+    ) -> list[Numbers] | None:
+        """Return the packets of enhanced packet blocks; None if anything is strange about one of them."""
+
+    def decode(
+        self, data: Bytes, start: Numbers, captured: Numbers, original: Numbers, link_type: Numbers, /
+    ) -> list[DecodedPart]:
+        """Return the segments of packet records, in parts."""
+
+    def fail(self) -> None:
+        """Fail as a bug would; for tests."""
+
+
+class NativeFaultError(Exception):
+    """A bug in the native kernel: no error of the input, so the program reports it as a bug."""
+
+
+class NativeIgnoredWarning(RuntimeWarning):
+    """The native kernel is installed, but of another version."""
+
+
+def kernel() -> Kernel | None:
+    """Return the module of the native kernel; None if Python is to do the work.
+
+    Warns
+    -----
+    NativeIgnoredWarning
+        Once, if the kernel has another version than this package.
+    """
+    return _looked_up(os.environ.get(VARIABLE, ""))[0]
+
+
+def state() -> str:
+    """Return in words what reads captures, and why: "the native kernel 0.1.0"."""
+    return _looked_up(os.environ.get(VARIABLE, ""))[1]
+
+
+@cache
+def _looked_up(setting: str) -> tuple[Kernel | None, str]:
+    if setting == "0":
+        return None, f"Python ({VARIABLE} is 0)"
+    try:
+        module = importlib.import_module(_MODULE)
+    except ImportError as error:
+        why = "is not installed" if error.name == _MODULE and not error.path else f"does not load: {error}"
+        return None, f"Python (multitracer-native {why})"
+    version = getattr(module, "__version__", "of no known version")
+    if version != __version__:
+        warnings.warn(
+            f"multitracer-native {version} is ignored, this is multitracer {__version__}: "
+            f"install multitracer-native=={__version__}, or set {VARIABLE}=0",
+            NativeIgnoredWarning,
+            stacklevel=3,
+        )
+        return None, f"Python (multitracer-native {version} is ignored: it is not {__version__})"
+    return cast("Kernel", module), f"the native kernel {version}"
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Say of which file it was if the native kernel fails.
+
+    Raises
+    ------
+    NativeFaultError
+        With the SHA-256 of the file: who sends a file and who reads the report then mean the same.
+    """
+    try:
+        yield
+    except Exception as error:
+        native = kernel()
+        if native is None or not isinstance(error, native.Fault):
+            raise
+        reason = f"{path}{_digest(path)}: the native kernel failed, {error}; {VARIABLE}=0 reads it without"
+        raise NativeFaultError(reason) from error
+
+
+def _digest(path: str) -> str:
+    import hashlib
+
+    if not Path(path).is_file():
+        return ""
+    with Path(path).open("rb") as stream:
+        return f" (SHA-256 {hashlib.file_digest(stream, 'sha256').hexdigest()})"

@@ -1,0 +1,115 @@
+//! Walks over the records of a classic pcap file: the counterpart of `parsers/_pcap/walk.py`.
+//!
+//! Only a stretch in which nothing is strange is taken. Whether strange records are damage, and where reading
+//! goes on, is for Python to judge, on the same bytes and in the same words.
+
+use crate::OutOfMemory;
+use crate::bytes::{be32, le32};
+
+const HEADER_BYTES: usize = 16;
+const NS_PER_S: i64 = 1_000_000_000;
+
+/// How the records of a file are laid out; see `parsers/_pcap/dialect.py` and `plausibility.py`.
+pub struct Layout {
+    pub is_big_endian: bool,
+    pub header_bytes: usize,
+    /// The two lengths may be the wrong way round.
+    pub is_swapped: bool,
+    pub tick_ns: i64,
+    /// Bytes that a sane packet has at most.
+    pub largest: u32,
+    /// Seconds that sane neighbours are apart at most.
+    pub near_s: i64,
+}
+
+/// The records of a stretch; columns of one length.
+pub struct Walked {
+    pub start: Vec<i64>,
+    pub captured: Vec<i64>,
+    pub original: Vec<i64>,
+    pub time_ns: Vec<i64>,
+    pub last_s: i64,
+    /// Where the next record begins.
+    pub next: usize,
+}
+
+struct Header {
+    seconds: i64,
+    fraction: i64,
+    captured: u32,
+    original: u32,
+}
+
+impl Layout {
+    #[inline(always)]
+    fn word(&self, data: &[u8], at: usize) -> Option<u32> {
+        if self.is_big_endian { be32(data, at) } else { le32(data, at) }
+    }
+
+    #[inline(always)]
+    fn header(&self, data: &[u8], at: usize) -> Option<Header> {
+        let bytes = data.get(at..at + HEADER_BYTES)?;
+        let (one, two) = (self.word(bytes, 8)?, self.word(bytes, 12)?);
+        let is_turned = self.is_swapped && one > two;
+        Some(Header {
+            seconds: i64::from(self.word(bytes, 0)?),
+            fraction: i64::from(self.word(bytes, 4)?),
+            captured: if is_turned { two } else { one },
+            original: if is_turned { one } else { two },
+        })
+    }
+
+    #[inline(always)]
+    fn is_sane(&self, header: &Header) -> bool {
+        header.captured <= header.original
+            && header.original > 0
+            && header.original <= self.largest
+            && header.fraction * self.tick_ns < NS_PER_S
+    }
+
+    /// Walk from `begin` to the last whole record before `data` ends; `None` if anything is strange.
+    ///
+    /// The header behind the last whole record is looked at, too, if it is there.
+    pub fn walk(&self, data: &[u8], begin: usize) -> Result<Option<Walked>, OutOfMemory> {
+        let mut walked = Walked {
+            start: Vec::new(),
+            captured: Vec::new(),
+            original: Vec::new(),
+            time_ns: Vec::new(),
+            last_s: 0,
+            next: begin,
+        };
+        while let Some(header) = self.header(data, walked.next) {
+            let is_near = walked.start.is_empty() || (header.seconds - walked.last_s).abs() <= self.near_s;
+            if !is_near || !self.is_sane(&header) {
+                return Ok(None);
+            }
+            let packet = walked.next + self.header_bytes;
+            let next = packet + header.captured as usize;
+            if next > data.len() {
+                break;
+            }
+            walked.add(packet, &header, header.seconds * NS_PER_S + header.fraction * self.tick_ns)?;
+            walked.next = next;
+        }
+        Ok(Some(walked))
+    }
+}
+
+impl Walked {
+    #[inline(always)]
+    fn add(&mut self, packet: usize, header: &Header, time_ns: i64) -> Result<(), OutOfMemory> {
+        if self.start.len() == self.start.capacity() {
+            let more = self.start.len().max(1024);
+            for column in [&mut self.start, &mut self.captured, &mut self.original, &mut self.time_ns] {
+                column.try_reserve(more)?;
+            }
+        }
+        self.start.push(packet as i64);
+        self.captured.push(i64::from(header.captured));
+        self.original.push(i64::from(header.original));
+        self.time_ns.push(time_ns);
+        self.last_s = header.seconds;
+        Ok(())
+    }
+}

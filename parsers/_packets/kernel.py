@@ -1,0 +1,40 @@
+"""What the native kernel decodes of a block: plain segments; all other records stay for Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.native import kernel
+from parsers._packets.parts import of_kernel
+
+if TYPE_CHECKING:
+    from multitracer.tables import Numbers
+    from parsers._packets.decode import Records
+    from parsers._packets.parts import Part
+
+
+class Decoded(NamedTuple):
+    """The kernel's answer for one block."""
+
+    parts: list[Part]
+    rest: Numbers
+    """Records that are left to Python: ascending."""
+    segments: dict[int, int]
+    """IP version -> how many there are."""
+
+
+def decoded(records: Records) -> Decoded | None:
+    """Return what the kernel decodes of a block; None if there is no kernel, or nothing that it takes."""
+    native = kernel()
+    if native is None or not len(records):
+        return None
+    columns = (records.start, records.captured, records.original, np.atleast_1d(records.link_type))
+    answer = native.decode(records.data, *(np.ascontiguousarray(c, np.int64) for c in columns))
+    rest = np.concatenate([part["rest"] for part in answer])
+    if len(rest) == len(records):
+        return None
+    ipv4 = sum(part["in_ipv4"] for part in answer)
+    segments = {4: ipv4, 6: len(records) - len(rest) - ipv4}
+    return Decoded([of_kernel(part) for part in answer], rest, segments)

@@ -1,0 +1,176 @@
+"""The segments of one block in parts: what Python decoded, by IP version, and what the native kernel did.
+
+A part is rows of the tables whose flows have no numbers of the capture yet. `numbered` gives them these in
+the order of the block, whoever decoded a packet; `in_order` merges parts that lie between each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parsers._packets.flows import Endpoints
+
+if TYPE_CHECKING:
+    from multitracer.native import DecodedPart
+    from multitracer.tables import Array, Numbers
+    from parsers._packets.flows import Flow, Flows
+    from parsers._packets.tcp import Segments
+
+    Columns = dict[str, Array]
+
+
+class Ends(NamedTuple):
+    """The ends of packets of one IP version, in the order of the block; arrays of shape (n,)."""
+
+    ip_version: int
+    source: Endpoints
+    destination: Endpoints
+    vlan: Numbers
+    record: Numbers
+    """Index of the packet's record in the block."""
+
+
+@dataclass(slots=True)
+class Part:
+    """Segments in the order of the block."""
+
+    record: Numbers
+    """Index of each segment's record in the block: shape (n,), ascending."""
+    columns: Columns
+    """The columns of SEGMENTS that the packet alone decides."""
+    sack_blocks: Columns
+    syn_options: Columns
+    """Of these tables, `row` counts within the part."""
+    ends: list[Ends]
+    """Of each segment; of the native kernel: of the first one of each flow, those of IPv4 first."""
+    flow: Flow | None = None
+    """Of the native kernel: 2 x place in `ends`, + 1 if the other end sent it."""
+
+
+def of_segments(segments: Segments) -> Part:
+    """Return what Python decoded as a part."""
+    packets, datagrams = segments.datagrams.packets, segments.datagrams
+    source = Endpoints(*datagrams.source, segments.source_port)
+    destination = Endpoints(*datagrams.destination, segments.destination_port)
+    index, left, right = segments.sack
+    syn, options = np.flatnonzero(segments.columns["flags"] & 0x02), segments.options
+    names = ("mss_bytes", "window_scale", "sack_permitted", "mptcp", "fast_open")
+    return Part(
+        packets.record,
+        segments.columns,
+        {"row": index, "left": left, "right": right},
+        {"row": syn, **{name: getattr(options, name)[syn] for name in names}},
+        [Ends(datagrams.version, source, destination, packets.vlan, packets.record)],
+    )
+
+
+def of_kernel(answer: DecodedPart) -> Part:
+    """Return one part of the native kernel's answer."""
+    record, flow = answer["record"], answer["segments"].pop("flow")
+    ends, place = _by_version(answer["flows"])
+    flow = flow if place is None else place[flow >> 1] << 1 | flow & 1
+    return Part(record, answer["segments"], answer["sack_blocks"], answer["syn_options"], ends, flow)
+
+
+def _by_version(flows: Columns) -> tuple[list[Ends], Flow | None]:
+    """Return the ends of flows by IP version, and the new place of each if it is another one."""
+    version = flows["version"]
+    if (version == version[:1]).all():
+        return [_of_flows(int(version[0]), flows)] if len(version) else [], None
+    order = np.argsort(version, kind="stable")
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order))
+    by_version = [(v, np.flatnonzero(version == v)) for v in (4, 6)]
+    return [_of_flows(v, {name: flows[name][here] for name in flows}) for v, here in by_version], place
+
+
+def _of_flows(version: int, flows: Columns) -> Ends:
+    source, destination = (
+        Endpoints(flows[f"{side}_high"], flows[f"{side}_low"], flows[f"{side}_port"])
+        for side in ("source", "destination")
+    )
+    return Ends(version, source, destination, flows["vlan"], flows["record"])
+
+
+def numbered(parts: list[Part], flows: Flows, *, records_before: int) -> None:
+    """Give the segments of all parts of a block the directed flows of the capture, as the column `flow`.
+
+    `records_before` is how many records the capture had before the block.
+    """
+    directed: dict[int, list[Flow]] = {}
+    for version in (4, 6):
+        same = [ends for part in parts for ends in part.ends if ends.ip_version == version]
+        if same:
+            directed[version] = _directed(same, flows, records_before)
+    for part in parts:
+        numbers = [directed[ends.ip_version].pop(0) for ends in part.ends]
+        if part.flow is None:
+            part.columns["flow"] = numbers[0]
+        else:
+            first = np.concatenate([*numbers, np.empty(0, np.int32)])
+            part.columns["flow"] = first[part.flow >> 1] ^ (part.flow & 1)
+
+
+def _directed(ends: list[Ends], flows: Flows, records_before: int) -> list[Flow]:
+    """Return the directed flows of each of `ends`, all of one IP version, by the order of the block."""
+    order = None
+    if len(ends) > 1:
+        order = np.argsort(np.concatenate([e.record for e in ends]), kind="stable")
+    numbers = flows.directed(
+        _joined_endpoints([e.source for e in ends], order),
+        _joined_endpoints([e.destination for e in ends], order),
+        _joined([e.vlan for e in ends], order),
+        _joined([e.record for e in ends], order) + records_before,
+        ip_version=ends[0].ip_version,
+    )
+    if order is None:
+        return [numbers]
+    back = np.empty(len(order), np.int32)
+    back[order] = numbers
+    return list(np.split(back, np.cumsum([len(e.record) for e in ends])[:-1]))
+
+
+def _joined_endpoints(ends: list[Endpoints], order: Numbers | None) -> Endpoints:
+    return Endpoints(
+        _joined([e.high for e in ends], order),
+        _joined([e.low for e in ends], order),
+        _joined([e.port for e in ends], order),
+    )
+
+
+def in_order(parts: list[Part]) -> list[Part]:
+    """Return the parts so that each begins where the one before it ended: as they are, or merged into one."""
+    if all(one.record[-1] < two.record[0] for one, two in pairwise(parts)):
+        return parts
+    order = np.argsort(np.concatenate([p.record for p in parts]), kind="stable")
+    row_of = np.empty(len(order), np.int64)
+    row_of[order] = np.arange(len(order))
+    rows = np.split(row_of, np.cumsum([len(p.record) for p in parts])[:-1])
+    return [
+        Part(
+            _joined([p.record for p in parts], order),
+            {name: _joined([p.columns[name] for p in parts], order) for name in parts[0].columns},
+            _sorted_by_row([_placed(p.sack_blocks, r) for p, r in zip(parts, rows, strict=True)]),
+            _sorted_by_row([_placed(p.syn_options, r) for p, r in zip(parts, rows, strict=True)]),
+            [],
+        )
+    ]
+
+
+def _placed(columns: Columns, rows: Numbers) -> Columns:
+    """Return rows of a rare option with the new row of their segment: int64, shape (n_segments,)."""
+    return {**columns, "row": rows[columns["row"]]}
+
+
+def _joined(pieces: list[Array], order: Numbers | None) -> Array:
+    return pieces[0] if order is None else np.concatenate(pieces)[order]
+
+
+def _sorted_by_row(pieces: list[Columns]) -> Columns:
+    whole = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+    order = np.argsort(whole["row"], kind="stable")
+    return {name: values[order] for name, values in whole.items()}

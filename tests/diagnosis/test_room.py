@@ -1,0 +1,76 @@
+"""More data under way that wait no longer show a link with room, however long the delay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.diagnosis.limits import Limit
+from multitracer.diagnosis.limits.shares import by_limit
+from tests.diagnosis.talk import Talk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+
+
+def windows(
+    count: int,
+    window: Callable[[int], int],
+    service_ms: Callable[[int], float],
+    path_ms: Callable[[int], float],
+) -> tuple[Talk, list[float]]:
+    """Return segments that a window sets free, one behind the other on a link, and when each was sent.
+
+    What each function gives is of the segment of a number; the receiver acknowledges every second one.
+    """
+    talk = Talk(rtt_ms=path_ms(0)).opened()
+    sent, free_ms = [path_ms(0) + 1], 0.0
+    answered: list[float] = []
+    for number in range(count):
+        if number:
+            oldest = answered[number - window(number)] if number >= window(number) else 0.0
+            sent.append(max(sent[-1] + 0.05, oldest + 0.1))
+        free_ms = max(free_ms, sent[-1]) + service_ms(number)
+        answered.append(free_ms + path_ms(number))
+        talk.data(sent[-1], number)
+        if number % 2:
+            answered[-2] = answered[-1]
+            talk.ack(answered[-1], number + 1)
+    return talk, sent
+
+
+def link_s(found: Diagnosis) -> float:
+    return by_limit(found.limited.shares).get(Limit.LINK, 0.0) * found.limited.total_s
+
+
+def test_a_longer_path_is_no_queue_though_nothing_was_sent_as_it_changed(tmp_path: Path) -> None:
+    """It has a queue of 20 segments, and loses it with its window; later only the path is longer."""
+    turn = 1000
+
+    def window(number: int) -> int:
+        return 40 if number < turn else 2 if number < turn + 2 else 16 + (number - turn) // 40
+
+    talk, sent = windows(2200, window, lambda _: 2, lambda number: 40 if number < turn else 240)
+    full_s = (sent[turn] - sent[0]) / 1000
+    found = talk.diagnosed(tmp_path)
+    assert found.limited.total_s > 3 * full_s
+    assert link_s(found) < 1.1 * full_s
+
+
+def test_a_link_that_became_faster_has_room_while_its_window_opens(tmp_path: Path) -> None:
+    turn = 800
+
+    def window(number: int) -> int:
+        return 56 if number < turn else 36 + (number - turn) // 100
+
+    talk, sent = windows(turn + 1200, window, lambda number: 8 if number < turn else 1, lambda _: 300)
+    full_s, all_s = (sent[turn] - sent[0]) / 1000, (sent[-1] - sent[0]) / 1000
+    assert link_s(talk.diagnosed(tmp_path)) < full_s + 0.7 * (all_s - full_s)
+
+
+def test_a_queue_of_two_milliseconds_is_one_where_delays_are_calm(tmp_path: Path) -> None:
+    talk, _ = windows(3000, lambda number: min(30, 4 + number // 10), lambda _: 0.8, lambda _: 20)
+    found = talk.diagnosed(tmp_path)
+    assert link_s(found) > 0.75 * found.limited.total_s

@@ -1,0 +1,72 @@
+"""Reads captures by both paths, the native kernel and Python, and says where the answers differ."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.errors import MultiTracerError
+from multitracer.native import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from multitracer.capture import Capture
+
+Read = "Callable[[], Capture]"
+_TABLES = ("segments", "flows", "sack_blocks", "syn_options")
+
+
+@contextmanager
+def python_only() -> Iterator[None]:
+    """Turn the native kernel off."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "0"
+    try:
+        yield
+    finally:
+        os.environ.pop(VARIABLE)
+        if before is not None:
+            os.environ[VARIABLE] = before
+
+
+def read_by_both(read: Callable[[], Capture]) -> Capture | str:
+    """Return what the native path reads, or the sentence of its refusal, after comparing it with Python's.
+
+    Raises
+    ------
+    AssertionError
+        If the two differ, in values, types, order of counts, or words.
+    """
+    native = _outcome(read)
+    with python_only():
+        python = _outcome(read)
+    assert_equal(native, python)
+    return native
+
+
+def _outcome(read: Callable[[], Capture]) -> Capture | str:
+    try:
+        return read()
+    except MultiTracerError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def assert_equal(native: Capture | str, python: Capture | str) -> None:
+    """Compare two captures, or the sentences of two refusals."""
+    if isinstance(native, str) or isinstance(python, str):
+        assert native == python
+        return
+    for one, two in zip(native.files, python.files, strict=True):
+        for each in fields(one):
+            assert repr(getattr(one, each.name)) == repr(getattr(two, each.name)), each.name
+    for name in _TABLES:
+        for column, values in getattr(native, name).columns.items():
+            expected = getattr(python, name)[column]
+            assert values.dtype == expected.dtype, f"{name}.{column}"
+            different = np.flatnonzero(values != expected) if len(values) == len(expected) else "length"
+            assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {different}"

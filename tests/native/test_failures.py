@@ -1,0 +1,80 @@
+"""What the native kernel does where it cannot go on: a MemoryError, or the report of a bug."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multitracer import native
+from multitracer.capture import Mark
+from parsers._read import read_capture
+from tests.parsers.frames import frame, pcap_file
+
+pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_panic_is_the_report_of_a_bug_with_the_hash_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(pcap_file([frame()]))
+    kernel = native.kernel()
+    assert kernel is not None
+    monkeypatch.setattr(kernel, "decode", lambda *_: kernel.fail())
+    with pytest.raises(native.NativeFaultError) as caught:
+        read_capture([path])
+    words = str(caught.value)
+    assert words.startswith(f"{path} (SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}): ")
+    assert "src/lib.rs" in words
+    assert "asked to fail" in words
+    assert "MULTITRACER_NATIVE=0" in words
+
+
+_STARVED = """
+import resource, sys
+import numpy as np
+from multitracer.native import kernel
+n = 2_000_000
+data = np.zeros(100, np.uint8)
+columns = [np.zeros(n, np.int64) for _ in range(3)]
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (48 << 20), resource.RLIM_INFINITY))
+try:
+    kernel().decode(data, *columns, np.array([1]))
+except MemoryError as error:
+    print(error)
+"""
+
+
+def test_without_memory_python_gets_an_exception() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _STARVED], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "out of memory" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("start", "captured"), [(-1, 4), (90, 20), (2**62, 2**62), (0, -5), (2**63 - 1, 2**63 - 1)]
+)
+def test_records_outside_of_the_data_are_left_to_python(start: int, captured: int) -> None:
+    kernel = native.kernel()
+    assert kernel is not None
+    columns = [np.array([value], np.int64) for value in (start, captured, captured, 1)]
+    (part,) = kernel.decode(np.zeros(100, np.uint8), *columns)
+    assert part["rest"].tolist() == [0]
+
+
+def test_marks_of_the_crate_are_those_of_the_package() -> None:
+    lines = (ROOT / "native" / "src" / "mark.rs").read_text().splitlines()
+    values = [line.removesuffix(";").split() for line in lines if line.startswith("pub const")]
+    assert {name.rstrip(":"): int(value, 16) for _, _, name, _, _, value in values}.items() <= {
+        mark.name: mark.value for mark in Mark
+    }.items()
+    assert len(values) == 7
