@@ -124,11 +124,21 @@ def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
 
 
 def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
-    """A good capture does not make a weak answer sure: the green sign stands above sure answers only."""
+    """A good capture does not make a weak answer sure; its cause may be known better than the share."""
     assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
     write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
-    assert 'trust caution"><span>! Trust: numbers good, answer weak: 0% to ' in screen
+    assert (
+        'caution"><span>! Trust: numbers good, cause inferred, its share of the time weak: 0% to ' in screen
+    )
+
+
+def test_the_rate_of_a_link_that_marks_left_idle_stands_beside_the_speed(tmp_path: Path) -> None:
+    """Two readers could not tell a well used link from one that is marked too early."""
+    write_report(open_recording(RECORDED / "00195-ecn" / "session"), tmp_path / "r.html")
+    assert "; the link can carry 3.32 Mbit/s" in first_screen(tmp_path / "r.html")
+    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "p.html")
+    assert "the link can carry" not in first_screen(tmp_path / "p.html"), "a policer hides it"
 
 
 def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
