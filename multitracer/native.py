@@ -12,16 +12,62 @@ import warnings
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 
 from multitracer import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from multitracer.tables import Array, Numbers, Times
+
+    Bytes = NDArray[np.uint8]
+
 VARIABLE = "MULTITRACER_NATIVE"
 """The environment variable that turns the kernel off when it is 0."""
 _MODULE = "multitracer_native"
+
+
+class DecodedPart(TypedDict):
+    """The segments of some consecutive records; see `parsers/_packets/parts.py`."""
+
+    in_ipv4: int
+    segments: dict[str, Array]
+    sack_blocks: dict[str, Array]
+    syn_options: dict[str, Array]
+    flows: dict[str, Array]
+    record: Numbers
+    rest: Numbers
+
+
+class Kernel(Protocol):
+    """What the native kernel offers; `native/src/lib.rs` says what comes in and out."""
+
+    Fault: type[Exception]
+
+    def walk_pcap(
+        self, data: Bytes, begin: int, end: int, /, **layout: bool | int
+    ) -> tuple[Numbers, Numbers, Numbers, Times, int, int] | None:
+        """Return the records of a stretch of a pcap file; None if anything in it is strange."""
+
+    def walk_pcapng(self, data: Bytes, begin: int, end: int, /, *, big_endian: bool) -> tuple[Numbers, int]:
+        """Return where enhanced packet blocks begin, and where the last one ends."""
+
+    def pcapng_packets(
+        self, data: Bytes, starts: Numbers, /, **section: bool | list[int]
+    ) -> list[Numbers] | None:
+        """Return the packets of enhanced packet blocks; None if anything is strange about one of them."""
+
+    def decode(
+        self, data: Bytes, start: Numbers, captured: Numbers, original: Numbers, link_type: Numbers, /
+    ) -> list[DecodedPart]:
+        """Return the segments of packet records, in parts."""
+
+    def fail(self) -> None:
+        """Fail as a bug would; for tests."""
 
 
 class NativeFaultError(Exception):
@@ -32,7 +78,7 @@ class NativeIgnoredWarning(RuntimeWarning):
     """The native kernel is installed, but of another version."""
 
 
-def kernel() -> Any | None:
+def kernel() -> Kernel | None:
     """Return the module of the native kernel; None if Python is to do the work.
 
     Warns
@@ -49,7 +95,7 @@ def state() -> str:
 
 
 @cache
-def _looked_up(setting: str) -> tuple[Any | None, str]:
+def _looked_up(setting: str) -> tuple[Kernel | None, str]:
     if setting == "0":
         return None, f"Python ({VARIABLE} is 0)"
     try:
@@ -66,7 +112,7 @@ def _looked_up(setting: str) -> tuple[Any | None, str]:
             stacklevel=3,
         )
         return None, f"Python (multitracer-native {version} is ignored: it is not {__version__})"
-    return module, f"the native kernel {version}"
+    return cast("Kernel", module), f"the native kernel {version}"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -109,7 +110,7 @@ class _Log:
             self.lines.skip("an event whose fields make no sense")
 
     def _probe(self, time_ns: int, fields: Mapping[str, str]) -> None:
-        ends = _endpoints(_end(fields["src"]), _end(fields["dest"]))
+        ends = _pair(fields["src"], fields["dest"])
         nxt, una = (_number(fields[name], 16) for name in ("snd_nxt", "snd_una"))
         srtt, ssthresh = _number(fields["srtt"]), _number(fields["ssthresh"])
         self.probes.append(
@@ -174,6 +175,12 @@ def _end(text: str) -> tuple[str, str]:
     if match is None:
         raise ValueError(f"{text} is no address and port")
     return match[1], match[2]
+
+
+@lru_cache(maxsize=1024)
+def _pair(source: str, destination: str) -> tuple[object, ...]:
+    """Return both ends of a probe; nearly all lines of a log are of a few connections."""
+    return _endpoints(_end(source), _end(destination))
 
 
 def _socket(fields: Mapping[str, str]) -> tuple[object, ...]:

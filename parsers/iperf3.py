@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.application import APPLICATION_RATE, APPLICATION_SUMS, LAYER
 from multitracer.endpoints import host_port, host_text
 from multitracer.errors import FormatError
-from multitracer.units import NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.json_log import documents, members, real, section, whole, words
@@ -30,6 +30,8 @@ _OWN = (b'"connected"', b'"cookie"', b'"system_info"')
 _US_PER_S = 1e6
 _LONGEST_S = 1e8
 """Three years; iperf3 refuses tests beyond a day."""
+_LATE = 1.01
+"""Share of an interval by which its two lengths differ in a sound file: below 0.1 % on a busy host."""
 _LATEST_S = 1 << 33
 _MOST_PORT = 0xFFFF
 
@@ -69,7 +71,9 @@ class _Log:
         begin_s = real(section(start, "timestamp").get("timesecs"), most=_LATEST_S)
         self._begin_ns = None if begin_s is None else int(begin_s) * NS_PER_S
         self._ends = {str(each.get("socket")): _endpoints(each) for each in members(start, "connected")}
-        self._reverse = bool(section(start, "test_start").get("reverse"))
+        options = section(start, "test_start")
+        self._reverse = bool(options.get("reverse"))
+        self._omit_s = real(options.get("omit"), most=_LONGEST_S) or 0.0
         if begin_s is None:
             self._lines.warn("a test does not say when it began: its rows have no times")
         if error := words(test.get("error"), 200):
@@ -84,7 +88,9 @@ class _Log:
                 self._sum({"sender": stream["udp"]}, "sender")
 
     def _rate(self, stream: Document) -> None:
-        stamps = self._stamps(stream)
+        omitted = bool(stream.get("omitted"))
+        stream = stream if omitted else _counted_anew(stream)
+        stamps = self._stamps(stream, from_s=0.0 if omitted else self._omit_s)
         if stamps is None:
             self._lines.skip("an interval without its times")
             return
@@ -99,13 +105,13 @@ class _Log:
                 "cwnd_bytes": whole(stream.get("snd_cwnd")),
                 "rtt_s": rtt / _US_PER_S if rtt else None,  # 0: the kernel has measured none
                 "rttvar_s": rttvar / _US_PER_S if rtt and rttvar is not None else None,
-                "omitted": int(bool(stream.get("omitted"))),
+                "omitted": int(omitted),
             }
         )
 
     def _sum(self, stream: Document, reporter: str) -> None:
         count = section(stream, reporter)
-        stamps = self._stamps(count) if count else None
+        stamps = self._stamps(count, from_s=self._omit_s) if count else None
         if stamps is None:
             return
         self.sums.append(
@@ -124,10 +130,12 @@ class _Log:
         is_sender = sender if isinstance(sender, bool) else not self._reverse
         return "sent" if is_sender else "received"
 
-    def _stamps(self, stream: Document) -> Document | None:
+    def _stamps(self, stream: Document, *, from_s: float) -> Document | None:
+        """Return the times of a count, in seconds after these: what is omitted is not counted."""
         since, until = (real(stream.get(name), most=_LONGEST_S) for name in ("start", "end"))
         if since is None or until is None or until < since:
             return None
+        since, until = from_s + since, from_s + until
         series = words(stream.get("socket"), 64)
         local, remote = self._ends.get(series, ("", ""))
         begin_ns = self._begin_ns
@@ -136,6 +144,20 @@ class _Log:
             "until_ns": None if begin_ns is None else begin_ns + round(until * NS_PER_S),
             "run": self._run, "source": "iperf3", "series": series, "local": local, "remote": remote,
         }  # fmt: skip
+
+
+def _counted_anew(stream: Document) -> Document:
+    """Return the first interval after the omitted ones as it was.
+
+    Where iperf3 (seen with 3.12) puts its clock back to 0 after it noted the begin of this interval, it
+    writes that begin, and a length and a rate that hold the omitted interval, too: it is longer than its end.
+    """
+    until, length = (real(stream.get(name), most=_LONGEST_S) for name in ("end", "seconds"))
+    if not until or not length or length <= until * _LATE:
+        return stream
+    carried = whole(stream.get("bytes"))
+    rate_bps = None if carried is None else carried * BITS_PER_BYTE / until
+    return {**stream, "start": 0.0, "bits_per_second": rate_bps}
 
 
 def _endpoints(connected: Document) -> tuple[str, str]:

@@ -28,14 +28,14 @@ class Place(NamedTuple):
 
 
 HOUSE = {
-    "cli": Place(1.5, 10, "one file per command"),
-    "api": Place(1.5, 9, "what analysts import"),
-    "campaign": Place(0.82, 8, "thousands of sessions"),
-    "report": Place(1.5, 7, "session → HTML page"),
-    "geo": Place(2.7, 7, "route → map programs"),
-    "export": Place(0.3, 7, "for Wireshark, Perfetto"),
+    "cli": Place(1.5, 11, "one file per command"),
+    "api": Place(1.5, 10, "what analysts import"),
+    "campaign": Place(0.82, 9, "thousands of sessions"),
+    "report": Place(1.5, 8, "session → HTML page"),
+    "geo": Place(2.7, 8, "route → map programs"),
+    "export": Place(0.3, 8, "for Wireshark, Perfetto"),
     "diagnosis": Place(1.05, 6, "why it was slow"),
-    "figures": Place(1.95, 6, "table → plotly figure"),
+    "figures": Place(1.95, 7, "table → plotly figure"),
     "anonymize": Place(0.0, 6, "a copy to share"),
     "rig": Place(3.3, 6, "measurement on a link"),
     "recording": Place(1.5, 5, "paths → Recording"),

@@ -78,18 +78,14 @@ def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]
     sheet.line()
     if not only:
         show_connections(sheet, recording)
-        _show_wtcp(sheet, recording)
+        if any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
+            from multitracer.cli._flows import show_wtcp  # few recordings hold any
+
+            show_wtcp(sheet, recording)
     for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
         show_connection(sheet, part, n)
-    show_streams(sheet, recording)
-
-
-def _show_wtcp(sheet: Page, recording: Recording) -> None:
-    """Write the flows of WTCP, for which the files are read again where they hold any."""
-    if any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
-        from multitracer.cli._flows import show_wtcp  # few recordings hold any
-
-        show_wtcp(sheet, recording)
+    if recording.inputs.listed:
+        show_streams(sheet, recording)
 
 
 def show_trust(sheet: Page, recording: Recording) -> None:

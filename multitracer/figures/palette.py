@@ -94,6 +94,8 @@ LOOKS: dict[str, Look] = {
     "rto": Look(*_VERMILLION, "step", 1.2, dash="dot"),
     "goodput": Look(*_BLUE, "step", 1.5),
     "throughput": Look(*_GREY, "step", 1.2, dash="dot"),
+    "capacity": Look(*_ORANGE, "step", 1.8, dash="dash"),
+    "one_way": Look(*_BLUE, "points", 4),
     "cwnd": Look(*_VERMILLION, "step", 1.8),
     "ssthresh": Look(*_INK, "step", 1.3, dash="dash"),
     "received": Look(*_SKY, "points", 4, "circle-open"),
@@ -158,7 +160,7 @@ LIMITS = {
     Limit.APPLICATION: _GREEN[1],
     Limit.SLOW_START: _BLUE[1],
     Limit.CONGESTION_WINDOW: _BLUE[0],
-    Limit.UNKNOWN: _GREY[1],
+    Limit.UNKNOWN: _FAINT[0],
 }
 """Of a route, in either theme: what holds a transfer back has the hue of the layer that does so."""
 

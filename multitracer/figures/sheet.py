@@ -2,7 +2,7 @@
 
 Every figure carries two layouts, for a desk and for a phone (`layout.meta["narrow"]`): text in a figure does
 not wrap by itself, and three panels side by side are no use on 390 pixels. `plot.js` chooses. A report draws
-the same sheet as still pictures (`report/transactions/drawing.py`).
+the same sheet as still pictures (`report/still_sheet.py`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ of the sections), then `markup.py` (how text becomes HTML) and `embed.py` (how a
 in the page; the code in `points/` reads and draws it, `timeline.js` links it with the rest).
 `screen/` opens the page with the answer; `sentence.py` describes a direction, `limit_words.py` the limits.
 `transactions/` is the page of a measurement, `drive/` the part of a page that needs a road. `assets.py`
-decides whether script and style stand in the page or beside it.
+decides whether script and style stand in the page or beside it, `still_sheet.py` draws what needs no script.
 
 What must hold: every text that comes from a capture is escaped, and the page's content security policy allows
 only the scripts written here. Nothing is computed: numbers are those of the rooms below. The file appears

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
-from multitracer.report.index_row import HEADS, index_row, order
+from multitracer.report.index_row import HEADS, index_row, is_empty, order
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
 from multitracer.report.write import Request, write_report
@@ -62,7 +62,7 @@ def write_reports(
             f"{place}: cannot make this folder: {failure.strerror}; choose another one"
         ) from failure
     taken: set[str] = set()
-    rows: list[tuple[float, Markup]] = []
+    rows: list[tuple[float, list[Markup]]] = []
     try:
         for each in inputs:
             name = file_name(each.name, taken)
@@ -88,12 +88,14 @@ def file_name(title: str, taken: set[str]) -> str:
     return name
 
 
-def _section(rows: list[Markup]) -> Markup:
+def _section(rows: list[list[Markup]]) -> Markup:
+    """Return the table; a column of which no report knows anything is left out."""
+    shown = [at for at in range(len(HEADS)) if not all(is_empty(row[at]) for row in rows)]
     cells = [
         element(
             "th", element("button", name, type="button"), scope="col", class_="number" if number else None
         )
-        for name, number in HEADS
+        for name, number in (HEADS[at] for at in shown)
     ]
     box = element("input", id="filter", type="search", placeholder="Filter…", aria_label="Filter rows")
     status = element("span", id="filter-told", class_="muted", role="status")
@@ -101,7 +103,7 @@ def _section(rows: list[Markup]) -> Markup:
         "table",
         element("caption", "Reports, the slowest first"),
         element("thead", element("tr", cells)),
-        element("tbody", rows),
+        element("tbody", [element("tr", [row[at] for at in shown]) for row in rows]),
         class_="sortable cards index",
         data_filter="filter",
     )

@@ -34,8 +34,8 @@ def order(answer: Answer | None) -> float:
     return float("inf") if speed is None else speed
 
 
-def index_row(recording: Recording, answer: Answer | None, *, title: str, page: str) -> Markup:
-    """Return the row of a report.
+def index_row(recording: Recording, answer: Answer | None, *, title: str, page: str) -> list[Markup]:
+    """Return the cells of a report's row, one for each of `HEADS`; what is not known has an empty one.
 
     Parameters
     ----------
@@ -49,17 +49,32 @@ def index_row(recording: Recording, answer: Answer | None, *, title: str, page: 
     """
     trust = recording.trust if recording.parts else ""
     start_ns = _start_ns(recording)
-    return element(
-        "tr",
+    return [
         element("td", element("a", printable(title), href=quote(page))),
-        *(_explained(answer) if answer is not None else [element("td", "")] * 5),
+        *(_explained(answer) if answer is not None else [element("td")] * 5),
         _radio(recording),
-        _number(start_ns, "" if start_ns is None else moment(start_ns), name="Start"),
-        element("td", printable(_label(recording)), data_name="Label"),
-        element("td", _place(recording), data_name="Place"),
+        _number(start_ns, "" if start_ns is None else _to_seconds(start_ns), name="Start"),
+        _text(_label(recording), name="Label"),
+        _text(_place(recording), name="Place"),
         element("td", trust or "no packets", class_=f"verdict {trust}".rstrip(), data_name="Trust"),
         _number(len(recording), f"{len(recording):,}", name="Connections"),
-    )
+    ]
+
+
+def is_empty(cell: Markup) -> bool:
+    """Return whether a cell of a row shows nothing."""
+    return cell.index(">") == len(cell) - len("></td>")
+
+
+def _to_seconds(time_ns: int) -> str:
+    return f"{moment(time_ns)[:_TO_SECONDS]} UTC"
+
+
+_TO_SECONDS = len("2026-11-23 20:15:00")
+
+
+def _text(words: str, *, name: str) -> Markup:
+    return element("td", printable(words), data_name=name)
 
 
 def _explained(answer: Answer) -> Iterator[Markup]:

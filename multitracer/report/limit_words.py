@@ -67,7 +67,7 @@ _SHORT = {
     Part.ZERO: "closed",
     Part.WRITES: "own pace",
     Part.THINK: "thinking",
-    Part.PEER: "waiting for a request",
+    Part.PEER: "late requests",
 }
 """What the first screen calls a part, where its label says too little."""
 

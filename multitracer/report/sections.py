@@ -37,7 +37,7 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
     ----------
     recording : Recording
     answer : str
-        How sure the answer below it is, a word of `Confidence`; empty where the page has no answer.
+        How sure the answer below it is, in words; empty where the page has no answer.
     is_sure : bool
         Whether that answer is more than weak: the sign and the colour of the line are those of the worse one.
     """
@@ -50,7 +50,7 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
         for note in trust.notes
     ]
     shown = "caution" if verdict == "good" and not is_sure else verdict
-    verdicts = f"{_SIGNS[shown]} Trust: numbers {verdict}, answer {answer}." if answer else _SAYS[verdict]
+    verdicts = f"{_SIGNS[shown]} Trust: numbers {verdict}, {answer}." if answer else _SAYS[verdict]
     says, class_ = element("span", verdicts), f"trust {shown}"
     first = [" ", notes.pop(0)] if verdict != "good" and notes else []
     if not notes:

@@ -36,6 +36,7 @@ from multitracer.report.embed import embed
 from multitracer.report.figure_section import drive_figure_section, figure_section
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
+from multitracer.report.points.explained_panels import explained_panels
 from multitracer.report.points.packets import packet_facts
 from multitracer.report.points.still_figure import still_figure
 from multitracer.report.provenance import provenance_section
@@ -154,6 +155,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
     each_shown = (_panels(each, of, recording.speed, request) for each, of in zip(layers, drawn, strict=True))
     shown = next(each_shown, None)
+    shown = _explained_figure(shown, diagnosis, request)
     answer = None if diagnosis is None else _answer(diagnosis, shown, surroundings, request)
     bad = stretches_section(road, origin_ns=first_ns, speed=recording.speed)
     sections = [
@@ -269,6 +271,14 @@ def _answer(
     if first is None or first.drawn != of:
         return Answer(diagnosis, of, [], None, bounds_ns)
     return Answer(diagnosis, of, first.panels, surroundings, bounds_ns)
+
+
+def _explained_figure(shown: _Shown | None, diagnosis: Diagnosis | None, request: Request) -> _Shown | None:
+    """Return the first figure with what the explanation of its transfer adds, if it is of that."""
+    if shown is None or diagnosis is None or _transfer_of(shown.drawn, diagnosis) is None:
+        return shown
+    more = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(shown.drawn.part))
+    return shown._replace(panels=cut(more, request.from_ns, request.to_ns))
 
 
 def _opening(recording: Recording, answer: Answer | None) -> list[Markup | None]:

@@ -16,6 +16,11 @@ pub fn be16(data: &[u8], at: usize) -> Option<u16> {
 }
 
 #[inline(always)]
+pub fn le16(data: &[u8], at: usize) -> Option<u16> {
+    array(data, at).map(u16::from_le_bytes)
+}
+
+#[inline(always)]
 pub fn be32(data: &[u8], at: usize) -> Option<u32> {
     array(data, at).map(u32::from_be_bytes)
 }

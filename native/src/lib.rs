@@ -1,8 +1,8 @@
 //! The native kernel of MultiTracer: what its Python code does with captures, equal bit for bit, and faster.
 //!
 //! Python hands over a piece of a capture in memory and gets columns of the tables back. What is rare stays
-//! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` finds records;
-//! `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and `flows.rs` numbers connections.
+//! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
+//! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and `flows.rs` numbers connections.
 //!
 //! What must hold: no unsafe code; nothing outlives a call; memory is reserved before it is used, and where
 //! there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
@@ -13,6 +13,7 @@ mod flows;
 mod ip;
 mod link;
 mod mark;
+mod pcapng;
 mod segments;
 mod tcp;
 mod walk;
@@ -27,6 +28,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use flows::Flow;
+use pcapng::{Interface, Section};
 use segments::{Part, Records};
 use walk::Layout;
 
@@ -85,6 +87,47 @@ fn walk_pcap<'py>(
     Ok(Some(answer.into_pyobject(py)?.into_any()))
 }
 
+/// Return where enhanced packet blocks of pcapng begin, one after the other from `begin` on, and where they end.
+#[pyfunction]
+#[pyo3(signature = (data, begin, end, *, big_endian))]
+fn walk_pcapng<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    begin: usize,
+    end: usize,
+    big_endian: bool,
+) -> PyResult<(Bound<'py, PyArray1<i64>>, usize)> {
+    let data = data.as_slice()?;
+    let section = Section { data: data.get(..end).unwrap_or(data), is_big_endian: big_endian };
+    let (starts, next) = outside(py, || section.walk(begin))?;
+    Ok((PyArray1::from_vec(py, starts), next))
+}
+
+/// Return the packets of enhanced packet blocks as (interface, start, captured, original, ticks).
+///
+/// `since` and `largest` are of each interface of the section. None if anything is strange.
+#[pyfunction]
+#[pyo3(signature = (data, starts, *, big_endian, since, largest, comments))]
+fn pcapng_packets<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, u8>,
+    starts: PyReadonlyArray1<'py, i64>,
+    big_endian: bool,
+    since: Vec<i64>,
+    largest: Vec<i64>,
+    comments: bool,
+) -> PyResult<Option<Vec<Bound<'py, PyArray1<i64>>>>> {
+    let section = Section { data: data.as_slice()?, is_big_endian: big_endian };
+    let interfaces: Vec<_> =
+        since.into_iter().zip(largest).map(|(since, largest)| Interface { since, largest }).collect();
+    let starts = starts.as_slice()?;
+    let Some(packets) = outside(py, || section.packets(starts, &interfaces, comments))? else {
+        return Ok(None);
+    };
+    let columns = [packets.interface, packets.start, packets.captured, packets.original, packets.ticks];
+    Ok(Some(columns.into_iter().map(|column| PyArray1::from_vec(py, column)).collect()))
+}
+
 /// Return the segments of packet records, in parts, each a dict; see `parsers/_packets/parts.py`.
 #[pyfunction]
 fn decode<'py>(
@@ -102,8 +145,7 @@ fn decode<'py>(
         original: original.as_slice()?,
         link_type: link_type.as_slice()?,
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = outside(py, || segments::decode(records, threads))?;
+    let parts = outside(py, || segments::decode(records))?;
     let parts = parts.into_iter().map(|part| part_dict(py, part)).collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, parts)
 }
@@ -193,6 +235,8 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Fault", module.py().get_type::<Fault>())?;
     module.add_function(wrap_pyfunction!(walk_pcap, module)?)?;
+    module.add_function(wrap_pyfunction!(walk_pcapng, module)?)?;
+    module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(fail, module)?)?;
     Ok(())

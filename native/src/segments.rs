@@ -1,10 +1,12 @@
 //! The segments of a block as columns of the tables, and the records that are left to Python.
 
+use std::sync::LazyLock;
+
+use crate::OutOfMemory;
 use crate::flows::{End, Flow, Flows};
 use crate::ip::{Datagram, datagram};
 use crate::link::ip_header;
 use crate::tcp::{Segment, segment};
-use crate::OutOfMemory;
 
 /// Fewer records a thread cost more than they save; not measured.
 const RECORDS_PER_THREAD: usize = 4096;
@@ -126,14 +128,17 @@ impl Part {
             push(&mut self.sack, (row, left, right))?;
         }
         if segment.is_syn() {
-            push(&mut self.syn, Syn {
-                row,
-                mss_bytes: options.mss_bytes.map_or(-1, i32::from),
-                window_scale: options.window_scale.map_or(-1, i16::from),
-                sack_permitted: options.sack_permitted,
-                mptcp: options.mptcp,
-                fast_open: options.fast_open,
-            })?;
+            push(
+                &mut self.syn,
+                Syn {
+                    row,
+                    mss_bytes: options.mss_bytes.map_or(-1, i32::from),
+                    window_scale: options.window_scale.map_or(-1, i16::from),
+                    sack_permitted: options.sack_permitted,
+                    mptcp: options.mptcp,
+                    fast_open: options.fast_open,
+                },
+            )?;
         }
         Ok(())
     }
@@ -173,10 +178,14 @@ impl Records<'_> {
     }
 }
 
+/// How many threads may run at a time; to ask costs as much as a small block.
+static THREADS: LazyLock<usize> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+
 /// Decode the records in as many parts as there are threads, in the order of the file.
-pub fn decode(records: Records, threads: usize) -> Result<Vec<Part>, OutOfMemory> {
+pub fn decode(records: Records) -> Result<Vec<Part>, OutOfMemory> {
     let count = records.start.len();
-    let threads = threads.min(count / RECORDS_PER_THREAD).max(1);
+    let threads = THREADS.min(count / RECORDS_PER_THREAD).max(1);
     let bound = |thread: usize| count * thread / threads;
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads)

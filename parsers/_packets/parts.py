@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from parsers._packets.flows import Endpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from multitracer.native import DecodedPart
     from multitracer.tables import Array, Numbers
     from parsers._packets.flows import Flow, Flows
     from parsers._packets.tcp import Segments
@@ -69,7 +68,7 @@ def of_segments(segments: Segments) -> Part:
     )
 
 
-def of_kernel(answer: Mapping[str, Any]) -> Part:
+def of_kernel(answer: DecodedPart) -> Part:
     """Return one part of the native kernel's answer."""
     record, flow = answer["record"], answer["segments"].pop("flow")
     ends, place = _by_version(answer["flows"])

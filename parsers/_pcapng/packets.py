@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.native import kernel
 from multitracer.protocols.pcap_file import BlockType
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import largest_packet
@@ -64,6 +65,8 @@ def packet_records(
     A packet in a block whose closing length is wrong is delivered, if no bytes of it are gone; what comes
     after it is not.
     """
+    if (plain := _plain(window, walked, sections)) is not None:
+        return plain, None
     blocks = _read(window.data, walked, sections)
     records = Records(
         window.data, blocks.packet, blocks.captured, blocks.original, blocks.time_ns, blocks.link_type
@@ -88,6 +91,31 @@ def packet_records(
         section = walked.section_of(last)
         sections.rewind(last, base=section.base, order=section.order)
     return whole, damage
+
+
+def _plain(window: Window, walked: Walked, sections: Sections) -> Records | None:
+    """Return the packets of a walk if the native kernel sees that nothing is strange about them."""
+    native, section = kernel(), walked.sections[0]
+    if native is None or len(walked.sections) > 1 or not walked.count:
+        return None
+    known = sections.local[section.base :]
+    packets = native.pcapng_packets(
+        window.data,
+        walked.starts(),
+        big_endian=section.order == ">",
+        since=sections.since[section.base :],
+        largest=[largest_packet(sections.source.interfaces[i].link_type) for i in known],
+        comments=not sections.has_all_comments,
+    )
+    if packets is None:
+        return None
+    number, start, captured, original, ticks = packets
+    interface = np.array(known, np.int64)[number]
+    time_ns = times_ns(ticks, interface, sections.resolutions)
+    if (time_ns == NOT_A_TIME).any():
+        return None
+    link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
+    return Records(window.data, start, captured, original, time_ns, link_type)
 
 
 def _first_false(mask: Mask) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.native import kernel
 from multitracer.protocols.pcap_file import BlockType
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.layers import rows
@@ -199,12 +200,18 @@ def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> Non
     walked.add(starts)
     while len(starts) == _SAMPLE:
         before = len(window)
-        layout = _EnhancedPackets(sections.order)
-        many, window.begin = walk_lanes(window.data, window.begin, window.end, layout, sample=starts)
+        many, window.begin = _many(window, sections.order, sample=starts)
         walked.add(many)
         paid = len(window) < before // 2
         starts = _step_by_step(window, sections, walked, most=_SAMPLE if paid else 1 << 60)
         walked.add(starts)
+
+
+def _many(window: Window, order: str, *, sample: list[int]) -> tuple[Numbers, int]:
+    """Return where enhanced packet blocks from the window's begin on begin, and where they end."""
+    if (native := kernel()) is not None:
+        return native.walk_pcapng(window.data, window.begin, window.end, big_endian=order == ">")
+    return walk_lanes(window.data, window.begin, window.end, _EnhancedPackets(order), sample=sample)
 
 
 def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: int) -> list[int]:

@@ -98,15 +98,15 @@ class Recording:
         return LogFile(relative.as_posix(), host, path.stat().st_size, checksum(path))
 
 
-def record(folder: Path, *, extra: list[str], upload_bytes: int = UPLOAD_BYTES) -> None:
-    """Record into `folder`, which must not exist yet."""
+def record(folder: Path, *, extra: list[str], upload_bytes: int = UPLOAD_BYTES, faster: int = 1) -> None:
+    """Record into `folder`, which must not exist yet, over a link of so many times the rate."""
     for host in ("mobile", "core", "fixed"):
         (folder / host).mkdir(parents=True)
     with namespaces("mobile", "core", "fixed") as hosts, ExitStack() as ending:
         recording = Recording(folder, hosts)
         ending.callback(recording.stop)
-        _build_path(recording)
-        recording.manifest.variables = _variables(upload_bytes)
+        _build_path(recording, faster)
+        recording.manifest.variables = _variables(upload_bytes, faster)
         write_manifest(folder, recording.manifest)
         _start_collectors(recording, extra)
         recording.manifest.hosts = {host: _facts(hosts, host) for host in ("mobile", "fixed")}
@@ -120,15 +120,16 @@ def record(folder: Path, *, extra: list[str], upload_bytes: int = UPLOAD_BYTES) 
         recording.save()
 
 
-def _build_path(recording: Recording) -> None:
+def _build_path(recording: Recording, faster: int) -> None:
     """Lay mobile -- wwan0 (link.py) core0 -- core -- cable -- fixed."""
     hosts = recording.hosts
     hosts.join("core", "fixed", network="10.0.1")
     hosts.route("fixed", via="10.0.1.1")
     hosts.sysctl("core", ip_forward=1)
     log = str(recording.folder / "core" / "link.jsonl")
+    program = [_PYTHON, "-m", "sample_traces.recording.link", "--faster", str(faster), "--log", log]
     recording.collect(
-        "link", "core", [_PYTHON, "-m", "sample_traces.recording.link", "--log", log],
+        "link", "core", program,
         ready="ready", version=platform.python_version(),
     )  # fmt: skip
     _ip(hosts, "core", "link", "set", "wwan0", "netns", hosts["mobile"])
@@ -228,7 +229,7 @@ def _sysctl(hosts: Namespaces, host: str, key: str) -> str:
     return hosts.run(host, "sysctl", "-n", f"net.ipv4.{key}").stdout.strip()
 
 
-def _variables(upload_bytes: int) -> Variables:
+def _variables(upload_bytes: int, faster: int) -> Variables:
     return Variables.of({
         "scenario": "cellular upload: deep queue, rare loss, one outage",
         "direction": "uplink",
@@ -237,7 +238,9 @@ def _variables(upload_bytes: int) -> Variables:
         "download_bytes": DOWNLOAD_BYTES,
         "download_after_s": list(DOWNLOAD_AFTER_S),
         "one_clock": "both hosts are namespaces of one machine",
-        "link": {"uplink": asdict(link.UPLINK), "downlink": asdict(link.DOWNLINK)},
+        "link": {
+            "uplink": asdict(link.UPLINK.faster(faster)), "downlink": asdict(link.DOWNLINK.faster(faster)),
+        },
     })  # fmt: skip
 
 
@@ -281,8 +284,9 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--collect", action="append", default=[], metavar="FILE=COMMAND")
     parser.add_argument("--bytes", type=int, default=UPLOAD_BYTES, help="of the upload")
+    parser.add_argument("--faster", type=int, default=1, help="times the rate of the bundled session")
     options = parser.parse_args()
-    record(options.folder.resolve(), extra=options.collect, upload_bytes=options.bytes)
+    record(options.folder.resolve(), extra=options.collect, upload_bytes=options.bytes, faster=options.faster)
 
 
 if __name__ == "__main__":

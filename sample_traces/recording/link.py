@@ -19,7 +19,7 @@ import select
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collectors._rehearsal.relay import Pipe, Relay, open_tun
@@ -40,6 +40,19 @@ class Conditions:
     seed: int
     outages_ns: tuple[tuple[int, int], ...]
     """Begin and end since the first packet; what is sent meanwhile is lost."""
+
+    def faster(self, times: int) -> Conditions:
+        """Return a link of so many times the rate and queue.
+
+        Losses become rarer by the square, so that the rate and not they limit a transfer: a window grows with
+        the root of one over the loss rate.
+        """
+        return replace(
+            self,
+            rate_bps=self.rate_bps * times,
+            queue_bytes=self.queue_bytes * times,
+            loss_probability=self.loss_probability / times**2,
+        )
 
 
 OUTAGES_NS = ((16_000_000_000, 17_400_000_000),)
@@ -75,9 +88,9 @@ class Direction(Pipe):
 class Link:
     """The two directions, and the log of what they drop."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, *, faster: int = 1) -> None:
         phone, core = open_tun("wwan0"), open_tun("core0")
-        self._ways = {phone: Direction(UPLINK), core: Direction(DOWNLINK)}
+        self._ways = {phone: Direction(UPLINK.faster(faster)), core: Direction(DOWNLINK.faster(faster))}
         self._name = {phone: "uplink", core: "downlink"}
         self._log = log.open("w", buffering=1)
 
@@ -105,9 +118,10 @@ def main() -> None:
     """Run the link until SIGTERM."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--faster", type=int, default=1, help="times the rate of the bundled session")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    link = Link(options.log)
+    link = Link(options.log, faster=options.faster)
     print("ready", flush=True)
     link.run()
 

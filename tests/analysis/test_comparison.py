@@ -12,6 +12,7 @@ from multitracer.analysis.comparison.family import stands
 from multitracer.analysis.comparison.matching import matching, strata
 from multitracer.analysis.comparison.relabelling import Entries
 from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare
+from multitracer.campaign.comparison.sums import quantities_of
 from multitracer.tables import NA
 from tests.statistics.drives import World, drives, half
 from tests.statistics.sides import ALIKE, WORLDS, false_alarms, power
@@ -151,6 +152,16 @@ def test_weighted_claims_stand_as_in_holm() -> None:
         ([np.nan, 0.024, 0.5], [False, True, False]),  # and that of one that is not there
     ):
         assert stands(np.array(p_values), weights, 0.05).tolist() == expected
+
+
+def test_throughput_is_judged_at_nearly_the_whole_level() -> None:
+    some = Sums(np.ones(2), np.array([0.0, 1.0]))
+    names = ("throughput", "RTT", "loss", "goodput of transfers", "transaction time", "limited by link")
+    judged = quantities_of(dict.fromkeys(names, some))
+    weights = np.array([each.weight for each in judged])
+    assert weights.sum() == pytest.approx(1)
+    only = np.array([0.0475, *[0.5] * (len(names) - 1)])
+    assert stands(only, weights, 0.05).tolist() == [True] + [False] * (len(names) - 1)
 
 
 @pytest.mark.parametrize("name", ["6 and 6, 4 places", "20 and 20, drives over 10 places"])

@@ -15,7 +15,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import goals, limits, mutual_information, record, virtual
+from tests.benchmarks import goals, limits, mutual_information, page, record, virtual
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _INTRODUCTION = """\
@@ -46,7 +46,7 @@ def _tenth(recipe: record.Recipe) -> record.Recipe:
 def measured(inputs: goals.Captures, *, runs: int) -> list[goals.Row]:
     """Run every comparison; say on stderr how far it is."""
     rows = []
-    for goal in (*goals.ALL, *limits.ALL, *mutual_information.ALL, *virtual.ALL):
+    for goal in (*goals.ALL, *limits.ALL, *mutual_information.ALL, *virtual.ALL, *page.ALL):
         print(f"{goal.__name__.replace('_', ' ')} ...", file=sys.stderr, flush=True)
         rows += list(goal(inputs, runs=runs))
     return rows

@@ -22,6 +22,8 @@ from tests.benchmarks.measure import Cost, cost
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_LINEAR = 1.1
+"""A machine's own speed changes by some percent in an hour."""
 _FOLDER = 100
 """Sessions in a folder: a day of a car."""
 _CUT = {
@@ -118,15 +120,21 @@ def measured(place: Path, sizes: list[int]) -> Iterator[str]:
     yield _row(
         "to make the sessions", max(sizes), *_shared([*this, "--make", str(max(sizes)), "--keep", str(place)])
     )
+    each_ms: dict[int, float] = {}
     for size in sorted(sizes):
         folders = folders_of(place, size)
         out = ["-o", str(place / f"campaign-{size}")]
-        yield _row("a campaign", size, *_shared([*program, *folders, *out]))
+        whole, cores = _shared([*program, *folders, *out])
+        each_ms[size] = 1e3 * whole.cpu_s / size
+        yield _row("a campaign", size, whole, cores)
         yield _row("its second run", size, *_shared([*program, *folders, *out]))
     folders = folders_of(place, first)
     yield _row("all tables, no campaign", first, *_shared([*this, "--plain", *folders]))
     out = ["-o", str(place / "campaign-jobs"), "--jobs", "2"]
     yield _row("a campaign, --jobs 2", first, *_shared([*program, *folders, *out]))
+    most = max(each_ms.values()) / each_ms[first]
+    verdict = "linear" if most <= _LINEAR else "NOT linear"
+    yield f"\n{verdict}: a session costs at most {most:.2f} times what it does among {first:,}"
 
 
 def _row(what: str, sessions: int, each: Cost, cores: float) -> str:

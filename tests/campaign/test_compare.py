@@ -94,7 +94,7 @@ def test_the_page_is_one_safe_file(place: Path, tmp_path: Path) -> None:
     call("compare", place, "--by", "operator", "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "default-src 'none'" in page
-    assert page.count("<path d=") == 4  # both distributions of both sides
+    assert page.count("</title><path d=") == 4  # both distributions of both sides
     assert "operator a" in page
     assert "http" not in page.replace("http-equiv", "")
 

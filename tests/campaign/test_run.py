@@ -6,13 +6,17 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from multitracer.campaign.analysed import spool_session
 from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.committer import write_part
 from multitracer.campaign.query import query
 from multitracer.campaign.run import run
-from multitracer.campaign.schemas import TABLES
+from multitracer.campaign.schemas import ARROW, TABLES
+from multitracer.campaign.store import Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
 
@@ -20,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.campaign.analysed import Task
-    from multitracer.campaign.store import Store
 
 
 @pytest.fixture
@@ -208,3 +211,17 @@ def test_every_file_says_what_its_columns_mean(place: Path, drives: Path) -> Non
         assert name in TABLES
         assert schema.metadata[b"multitracer.catalogue"] == b"1"
         assert all(field.metadata[b"doc"] for field in schema)
+
+
+def test_numbers_that_hardly_repeat_are_stored_as_they_are(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.make()
+    rows = 50_000
+    columns = {"session": ["0" * 16] * rows, "throughput_bps": [1e6 + 0.5 * row for row in range(rows)]}
+    empty = ARROW["seconds"].empty_table()
+    table = pa.concat_tables([empty, pa.table(columns)], promote_options="default").select(empty.column_names)
+    part = write_part(store, "seconds", table.cast(ARROW["seconds"]))
+    group = pq.ParquetFile(tmp_path / part.name).metadata.row_group(0)
+    sizes = {c.path_in_schema: c.total_uncompressed_size for c in map(group.column, range(group.num_columns))}
+    assert sizes["session"] < 1_000
+    assert sizes["throughput_bps"] < 9.5 * rows  # a dictionary adds two bytes to each

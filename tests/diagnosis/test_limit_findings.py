@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits import Limit
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
+from tests.analysis.pcap_file import write_pcap
+from tests.analysis.traffic import MS
 from tests.diagnosis.path import diagnosed
 from tests.diagnosis.talk import FULL, Talk, kinds, of
 
@@ -77,6 +83,31 @@ def test_a_client_that_thinks_is_the_limit(tmp_path: Path) -> None:
         r"Mostly the client: it let 9\.\d s go by before it asked, \d+ times, usually 1\.\d* s ",
         found.headline.sentence,
     )
+
+
+def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
+    tmp_path: Path,
+) -> None:
+    """Only both captures show that: from the server's alone a lost request is as good a reason."""
+    talk, at_ms, lost = at_the_server(), 50.1, []
+    for turn in range(10):
+        talk.data(at_ms, turn, side=0)
+        talk.data(at_ms + 1, 3 * turn, count=3, side=1)
+        lost.append(talk.segments[-2])
+        talk.note(at_ms + 51, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + (3 * turn + 1) * FULL)
+        talk.data(at_ms + 260, 3 * turn + 1, side=1)
+        at_ms += 310
+        talk.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 3 * (turn + 1) * FULL)
+        at_ms += 1000
+    assert "client-think-time" not in kinds(talk.diagnosed(tmp_path, reverse=True))
+    for host, way_ns in (("fixed", 0), ("mobile", 25 * MS)):
+        (tmp_path / host).mkdir()
+        mine = [each for each in talk.segments if not way_ns or each not in lost]
+        moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (2 * each.side - 1)) for each in mine]
+        write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
+    (tmp_path / "talk.pcap").unlink()
+    found = diagnose(Transfer.of(open_recording(tmp_path), reverse=True))
+    assert of(found, "client-think-time").numbers["median_s"] == pytest.approx(1.0, abs=0.02)
 
 
 def test_a_flight_that_never_grows_is_a_buffers_or_a_windows(tmp_path: Path) -> None:

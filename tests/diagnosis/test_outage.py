@@ -9,8 +9,10 @@ import pytest
 
 from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.diagnose import diagnose
+from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
+from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, START_NS
 from tests.conftest import SAMPLES
 from tests.diagnosis.path import ROAD, diagnosed
@@ -65,6 +67,39 @@ def test_a_try_that_failed_makes_an_outage_until_the_answered_one(tmp_path: Path
 
 def test_a_first_try_that_was_answered_is_no_outage(tmp_path: Path) -> None:
     assert not {"outage", "ack-loss"} & kinds(_silence(300, answered=350).diagnosed(tmp_path))
+
+
+def test_tries_that_arrived_show_that_acks_were_lost_though_more_data_were_before(tmp_path: Path) -> None:
+    """Packets 45 to 65 vanish as by a queue that overflows, and then no ACK comes back for 1.5 s."""
+    found = diagnosed(
+        tmp_path,
+        size=300_000,
+        vanish=frozenset(range(45, 66)),
+        dead_from_ns=210 * MS,
+        dead_until_ns=1710 * MS,
+        no_acks=True,
+    )
+    lost = of(found, "ack-loss")
+    assert lost.numbers["lost_packets"] > lost.numbers["lost_acks"] > 0
+    assert of(found, "outage").sentence.startswith("The data came through, but nothing came back")
+
+
+def test_a_peer_whose_timer_goes_off_too_does_not_answer_a_try(tmp_path: Path) -> None:
+    """The server's answer is lost; the client repeats its request 3 ms behind the server's try, and then asks
+    for the next."""
+    talk = Talk()
+    talk.syn(0)
+    talk.syn_ack(0.1)
+    talk.note(50, 0, seq=1_001, ack=5_001)
+    talk.data(51, 0, side=1)
+    talk.note(101, 0, seq=1_001, ack=6_001, payload=300)
+    talk.data(102, 1, size=400, side=1)
+    talk.data(312, 1, size=400, side=1)
+    talk.note(315, 0, seq=1_001, ack=6_001, payload=300)
+    talk.note(362, 0, seq=1_301, ack=6_401, payload=300)
+    file = write_pcap(tmp_path / "talk.pcap", talk.segments)
+    (dead,) = dead_times(Transfer.of(open_recording(file), reverse=True))
+    assert dead.failed == 0
 
 
 def test_from_ten_seconds_on_it_is_a_blackout(tmp_path: Path) -> None:

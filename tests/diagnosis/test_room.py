@@ -68,3 +68,9 @@ def test_a_link_that_became_faster_has_room_while_its_window_opens(tmp_path: Pat
     talk, sent = windows(turn + 1200, window, lambda number: 8 if number < turn else 1, lambda _: 300)
     full_s, all_s = (sent[turn] - sent[0]) / 1000, (sent[-1] - sent[0]) / 1000
     assert link_s(talk.diagnosed(tmp_path)) < full_s + 0.7 * (all_s - full_s)
+
+
+def test_a_queue_of_two_milliseconds_is_one_where_delays_are_calm(tmp_path: Path) -> None:
+    talk, _ = windows(3000, lambda number: min(30, 4 + number // 10), lambda _: 0.8, lambda _: 20)
+    found = talk.diagnosed(tmp_path)
+    assert link_s(found) > 0.75 * found.limited.total_s

@@ -10,6 +10,7 @@ import pytest
 
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.figures.palette import LIMITS, LOOKS, ThemeName
+from multitracer.figures.surroundings.scale import MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +62,7 @@ def test_no_two_colours_become_one(kind: str, theme: ThemeName) -> None:
 
 @pytest.mark.parametrize("kind", _SEEN)
 def test_no_two_limits_of_a_route_become_one(kind: str) -> None:
-    assert near({limit.name: LIMITS[limit] for limit in Limit}, kind) == {}
+    assert near({limit.name: LIMITS[limit] for limit in Limit} | {"no value": MISSING}, kind) == {}
 
 
 def test_a_limit_has_the_hue_of_its_layer() -> None:

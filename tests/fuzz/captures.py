@@ -134,7 +134,7 @@ def pcapng_by_grammar(rng: random.Random) -> bytes:
         if rng.random() < 0.02:
             order = rng.choice("<>")
             out += [build.section(order), build.interface(order=order), build.interface(101, order=order)]
-        out.append(_any_block(rng, order) if rng.random() < 0.3 else _good_packet(rng, order))
+        out.append(any_block(rng, order) if rng.random() < 0.3 else _good_packet(rng, order))
     if rng.random() < 0.5:
         at = rng.randrange(len(out))
         out[at] = broken(rng, out[at])
@@ -148,7 +148,7 @@ def _good_packet(rng: random.Random, order: str) -> bytes:
     return build.enhanced(data, number=number, options=comment, order=order)
 
 
-def _any_block(rng: random.Random, order: str) -> bytes:
+def any_block(rng: random.Random, order: str) -> bytes:
     data = link_frame(rng, 1)
     words = build.option(rng.randint(0, 12), rng.randbytes(rng.randint(0, 9)), order)
     match rng.randrange(6):

@@ -6,14 +6,17 @@ An input that fails is written to out/fuzz, its path and seed are printed, and t
 from __future__ import annotations
 
 import argparse
+import io
 import random
 import sys
 import time
 import traceback
 from pathlib import Path
 
+from multitracer.native import kernel
 from tests.conftest import FIXTURES, SAMPLES
-from tests.fuzz.captures import any_capture, check, read_or_refuse
+from tests.fuzz.captures import any_capture, check, parser_of, read_or_refuse
+from tests.native.both import read_by_both
 
 _LARGEST_SAMPLE = 60_000
 _SLOWEST_S = 10.0
@@ -32,7 +35,8 @@ def fuzz_one(seed: int, known: list[bytes]) -> None:
     Raises
     ------
     AssertionError
-        If something that must hold does not, or if reading takes too long.
+        If something that must hold does not, if reading takes too long, or if the native kernel, where it is
+        installed, reads anything else than Python.
     """
     data = any_capture(random.Random(seed), known)
     start = time.monotonic()
@@ -40,6 +44,8 @@ def fuzz_one(seed: int, known: list[bytes]) -> None:
     assert time.monotonic() - start < _SLOWEST_S, "too slow"
     if capture is not None:
         check(capture)
+    if kernel() is not None:
+        read_by_both(lambda: parser_of(data)(io.BytesIO(data), path="fuzz"))
 
 
 def fuzz(seconds: float, *, first_seed: int, known: list[bytes]) -> tuple[int, list[int]]:

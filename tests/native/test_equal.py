@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer import native
@@ -18,10 +18,22 @@ from parsers import pcap
 from parsers._capture.window import Window
 from parsers._packets import kernel
 from parsers._read import read_capture
-from tests.fuzz.captures import any_capture, link_frame, parser_of
-from tests.fuzz.run import samples
+from tests.fuzz.captures import any_block, broken, link_frame, parser_of
 from tests.native.both import assert_equal, python_only, read_by_both
-from tests.parsers.frames import EPOCH_S, Packet, ethernet, frame, ipv4, ipv6, pcap_file, tcp
+from tests.parsers.frames import (
+    EPOCH_S,
+    Packet,
+    enhanced,
+    ethernet,
+    frame,
+    interface,
+    ipv4,
+    ipv6,
+    option,
+    pcap_file,
+    section,
+    tcp,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,14 +49,6 @@ def plain(data: bytes) -> Capture:
     capture = read(data)
     assert isinstance(capture, Capture)
     return capture
-
-
-@pytest.mark.fuzz
-@pytest.mark.parametrize("first", range(0, 400, 100))
-def test_captures_by_grammar_and_damaged_ones(first: int) -> None:
-    known = samples()
-    for seed in range(first, first + 100):
-        read(any_capture(random.Random(seed), known))
 
 
 @given(st.integers(0, 2**32), st.integers(1, 400), st.sampled_from([1, 12, 50, 101, 113, 276, 0, 9, 51, 127]))
@@ -93,19 +97,41 @@ def test_many_records_are_decoded_by_several_threads() -> None:
     assert len(capture.segments) > 15_000
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), st.sampled_from("<>"), st.integers(0, 3))
+def test_long_pcapng(seed: int, order: str, faults: int) -> None:
+    rng = random.Random(seed)
+    blocks = [section(order), interface(order=order), interface(101, 96, option(9, b"\x09", order), order)]
+    for data in many(200, seed):
+        comment = option(1, b"look", order) if rng.random() < 0.002 else b""
+        number = rng.randrange(2) if rng.random() < 0.1 else 0
+        blocks.append(enhanced(data[14 * number :], number=number, options=comment, order=order))
+    for _ in range(faults):
+        blocks.insert(rng.randrange(3, len(blocks)), any_block(rng, order))
+    whole = b"".join(blocks)
+    read(whole)
+    read(broken(rng, whole))
+
+
 def test_windows_of_a_file_join(monkeypatch: pytest.MonkeyPatch) -> None:
     defaults = Window.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "size", 3_000)
-    assert len(plain(pcap_file(many(500, 3))).segments) > 350
+    frames = many(500, 3)
+    assert len(plain(pcap_file(frames)).segments) > 350
+    blocks = [section(), interface(), *(enhanced(data) for data in frames)]
+    assert len(plain(b"".join(blocks)).segments) > 350
 
 
-@pytest.mark.parametrize("at", range(24, 1_600, 61))
+@pytest.mark.parametrize("record", [1, 18, 19])
 @pytest.mark.parametrize("bit", [0, 6])
-def test_a_flipped_bit_is_met_at_the_same_byte(at: int, bit: int) -> None:
-    data = bytearray(pcap_file([frame(seq=n, payload=bytes(n % 50)) for n in range(20)]))
-    data[at] ^= 1 << bit
-    read(bytes(data))
+def test_a_flipped_bit_is_met_at_the_same_byte(record: int, bit: int) -> None:
+    frames = [frame(seq=n, payload=bytes(n)) for n in range(20)]
+    begin = len(pcap_file(frames[:record]))
+    for at in range(begin, begin + 40):  # the record's header, and Ethernet's
+        data = bytearray(pcap_file(frames))
+        data[at] ^= 1 << bit
+        read(bytes(data))
 
 
 @pytest.mark.parametrize("length", range(0, 400, 7))

@@ -95,6 +95,25 @@ def test_each_stream_has_a_row_for_each_interval_and_two_sums() -> None:
     assert tables["application_rate"].provenance["tests"] == 1
 
 
+def test_what_follows_omitted_seconds_is_counted_from_their_end() -> None:
+    """As iperf 3.12 wrote it on a busy host: the first counted interval has hardly a length."""
+    test = sample_test()
+    test["start"]["test_start"]["omit"] = 1
+    times = [(0.0, 0.5, True), (0.5, 1.0, True), (0.500055, 0.500083, False), (0.500083, 1.0, False)]
+    test["intervals"] = [
+        {"streams": [interval(0, 5, start=start, end=end, seconds=length, omitted=omitted)]}
+        for (start, end, omitted), length in zip(times, (0.5, 0.5, 1.0, 0.5), strict=True)
+    ]
+    tables = parsed(iperf3.FORMAT, json.dumps(test, indent="\t").encode())
+    rows = list(tables["application_rate"].rows())
+    assert [row["omitted"] for row in rows] == [1, 1, 0, 0]
+    begins_s = [row["time_ns"] / S - 1795418588 for row in rows]
+    assert begins_s == pytest.approx([0.0, 0.5, 1.0, 1.500083], abs=1e-6)
+    assert rows[2]["rate_bps"] == pytest.approx(1048576 * 8 / 0.500083)
+    first = next(tables["application_sums"].rows())
+    assert (first["time_ns"], first["until_ns"]) == (1795418589 * S, 1795418591_500_000_000)
+
+
 def events(test: dict[str, Any]) -> bytes:
     """Return a test as the events of --json-stream, of iperf 3.17 and later."""
     lines = [{"event": "start", "data": test["start"]}]
@@ -193,8 +212,10 @@ def test_real_test_adds_up_to_its_own_sums(options: tuple[str, ...], tmp_path: P
     ours = "receiver" if "-R" in options else "sender"
     counted = rates[rates["omitted"] == 0]
     for series, group in counted.groupby("series"):
-        reported = sums[(sums["series"] == series) & (sums["reporter"] == ours)]["bytes"]
-        assert abs(int(group["bytes"].sum()) - int(reported.iloc[0])) <= 2 * 131072, "one block at either end"
+        total = sums[(sums["series"] == series) & (sums["reporter"] == ours)].iloc[0]
+        assert abs(int(group["bytes"].sum()) - int(total["bytes"])) <= 2 * 131072, "one block at either end"
+        assert abs((group["time_ns"].min() - total["time_ns"]).total_seconds()) < 0.001
+        assert abs((group["until_ns"].max() - total["until_ns"]).total_seconds()) < 0.5
     assert set(rates["direction"]) == {"received" if "-R" in options else "sent"}
     assert rates["local"].str.startswith("127.0.0.1:").all()
     begin = rates["time_ns"].min().timestamp()

@@ -62,7 +62,7 @@ def test_headline_cause_help_and_numbers_come_before_the_lanes(found: Diagnosis,
     said = parsed(first_screen(report)).text
     words = ("Trust:", "Why was it slow?", found.headline.sentence[:40], "bufferbloat: A queue",
              "What would help", "Speed", "Round trip", "Lost", "22.9 s",
-             "congestion-loss", "Round-trip time")  # fmt: skip
+             "of delay", "Round-trip time")  # fmt: skip
     places = [said.index(word) for word in words]
     assert places == sorted(places)
 
@@ -124,11 +124,21 @@ def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
 
 
 def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
-    """A good capture does not make a weak answer sure: the green sign stands above sure answers only."""
+    """A good capture does not make a weak answer sure; its cause may be known better than the share."""
     assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
     write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
-    assert 'trust caution"><span>! Trust: numbers good, answer weak: 0% to ' in screen
+    assert (
+        'caution"><span>! Trust: numbers good, cause inferred, its share of the time weak: 0% to ' in screen
+    )
+
+
+def test_the_rate_of_a_link_that_marks_left_idle_stands_beside_the_speed(tmp_path: Path) -> None:
+    """Two readers could not tell a well used link from one that is marked too early."""
+    write_report(open_recording(RECORDED / "00195-ecn" / "session"), tmp_path / "r.html")
+    assert "; the link can carry 3.32 Mbit/s" in first_screen(tmp_path / "r.html")
+    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "p.html")
+    assert "the link can carry" not in first_screen(tmp_path / "p.html"), "a policer hides it"
 
 
 def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
@@ -150,13 +160,23 @@ def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio(found: Diagnosis) 
     assert ["cell" in each.headline.help for each in (found, wired, radio)] == [False, False, True]
 
 
-def test_the_link_is_a_limit_or_an_incident_and_not_both(tmp_path: Path) -> None:
-    """Its limit's row has gaps where an outage held; the incident's bar had none, and "no time lost"."""
-    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+@pytest.mark.parametrize(
+    ("recording", "limit", "left_out"),
+    [
+        ("00004-policer", ">congestion-window", "link-limited"),
+        ("30002-small-wmem", ">sender-buffer", "send-buffer-limited"),
+        ("00154-bbr", ">link", "pacing"),
+    ],
+)
+def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
+    tmp_path: Path, recording: str, limit: str, left_out: str
+) -> None:
+    """A limit's row has gaps where an outage held; its incident's bar ran through them, and cost nothing."""
+    write_report(open_recording(RECORDED / recording / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
-    assert "link: 13" in screen
-    assert ">link-limited" not in screen
-    assert ">link-limited" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
+    assert limit in screen
+    assert f">{left_out}" not in screen
+    assert f">{left_out}" in (tmp_path / "r.html").read_text("utf-8"), "the list below the screen has it"
 
 
 @pytest.mark.parametrize(
@@ -211,6 +231,7 @@ def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
     said = parsed(screen).text
     assert "For 429 ms no data came through, as in an outage: 88 segments in a row were lost" in said
     assert "88 segments lost in a row" in said
+    assert "What would help: the part of the path that lost all data for a while; a faster link" in said
     assert "Bytes sent and acknowledged" in said
     assert screen.count('class="dead"') == 2, "in the picture and in its legend"
 
@@ -226,8 +247,8 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("00004-policer", "made the congestion-window the limit"),
-        ("30080-server-think", "of it 84% thinking, 10% waiting for a request"),
+        ("00004-policer", "made congestion-window the limit"),
+        ("30080-server-think", "of it 84% thinking, 10% late requests"),
         ("00101-pausing-reader", "of it 45% closed"),
     ],
 )
@@ -241,6 +262,19 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
     said = lead(explain(open_recording(SAMPLES / "fade-n2-20")))
     assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
+
+
+@pytest.mark.parametrize(
+    ("name", "party"),
+    [
+        ("30080-server-think", "application (server)"),
+        ("00060-client-think", "application (client"),
+        ("00134-steady-writes", "application (client, own pace)"),
+    ],
+)
+def test_the_row_of_the_application_says_which_end_it_is(name: str, party: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert party in parsed(first_screen(tmp_path / "r.html")).text
 
 
 def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Path) -> None:

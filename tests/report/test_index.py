@@ -80,6 +80,15 @@ def test_a_row_tells_limit_rate_delay_loss_and_where(index: Path) -> None:
     assert "→" in said
     assert 'class="spark"' in row
     assert row.count("<td") == len(HEADS) - 1
+    assert "<td></td>" not in row
+
+
+def test_a_column_of_which_no_report_knows_anything_is_left_out(index: Path, tmp_path: Path) -> None:
+    alone = write_reports([Input("a", open_recording(SAMPLES / "fig4-slow-start"))], tmp_path / "alone")
+    heads = [re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)', page.read_text("utf-8"))
+             for page in (index, alone)]  # fmt: skip
+    assert heads[0] == [name for name, _ in HEADS]
+    assert set(heads[0]) - set(heads[1]) == {"Radio", "Place"}
 
 
 @pytest.mark.browser

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
-from multitracer.figures.stack import BYTES, Panel
+from multitracer.figures.series import Series
+from multitracer.figures.stack import BIT_RATE, BYTES, Panel
 from multitracer.recording.open import open_recording
 from multitracer.report.points.still_figure import still_figure
 from multitracer.report.write import write_report
@@ -50,6 +52,27 @@ def test_a_long_transfer_costs_no_more_than_its_pixels() -> None:
     assert len(drawn) < 150_000
     events = max(each.count("M") for each in re.findall(r'd="((?:M\d+ \d+h\.1)+)"', drawn))
     assert events > 550, "of 900 those that do not share a pixel"
+
+
+@pytest.mark.parametrize("origin_ns", [0, 1_795_371_780_514_198_122])
+def test_a_line_reaches_the_last_point(origin_ns: int) -> None:
+    """A double holds stamps of today to 256 ns: the last point was left out, and a line of two with it."""
+    times = origin_ns + np.array([0, 8_912_345_677], dtype=np.int64)
+    line = Series("the link's rate", "capacity", times, np.full(2, 1_000_000), bound=True)
+    panels = [Panel("throughput", "Throughput", BIT_RATE, 1, [line])]
+    drawn = still_figure(panels, title="1: a → b", origin_ns=origin_ns)
+    assert drawn is not None
+    assert re.search(r'd="M0 \d+h1000"', drawn)
+
+
+def test_names_of_hosts_are_text_and_extreme_times_are_drawn() -> None:
+    times = np.array([-(2**63) + 1, 2**63 - 1], dtype=np.int64)
+    series = Series("<script>", "data", times, np.array([0, 9]))
+    panels = [Panel("sequence", "<b>", BYTES, 1, [series])]
+    drawn = still_figure(panels, title="<script>alert(1)</script>", origin_ns=0)
+    assert drawn is not None
+    assert "<script" not in drawn
+    assert "<b><b>" not in drawn
 
 
 def test_without_a_point_there_is_no_picture() -> None:

@@ -11,7 +11,7 @@ import pytest
 from multitracer.analysis.transactions.arms import Source, arms_of
 from multitracer.figures.palette import ARMS, LOOKS
 from multitracer.figures.rtt_size import rtt_size_sheet
-from multitracer.report.transactions.drawing import _SHAPES, still_sheet
+from multitracer.report.still_sheet import _SHAPES, still_sheet
 from tests.cli.program import call
 from tests.transactions import cdpd_like, transactions, write_session
 

@@ -30,18 +30,22 @@ def answers_queue(seen: Observed, queued: Spans) -> bool:
 
     False where all cover the same number of bytes: then the rhythm tells nothing.
     """
-    wait, covered = (_of_usual(each) for each in _steps(seen, queued))
-    if len(wait) < 2 * _FEWEST:
+    wait_ns, covered = _steps(seen, queued)
+    if len(wait_ns) < 2 * _FEWEST:
         return False
+    pieces = len(wait_ns) // _PIECE
+    return all(_is_even(_of_usual(wait_ns, many), _of_usual(covered, many)) for many in {1, max(1, pieces)})
+
+
+def _is_even(wait: Array, covered: Array) -> bool:
+    """Return whether answers come after the usual time (1) whatever part of the usual bytes they cover."""
     odd = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
-    waits = [np.median(wait[each]) for each in odd]
-    return bool(waits) and all(abs(each - 1) <= _SAME for each in waits)
+    return bool(odd) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in odd)
 
 
-def _of_usual(values: Array) -> Array:
+def _of_usual(values: Array, pieces: int) -> Array:
     """Return values as parts of the median of their piece: a link may become slower meanwhile."""
-    pieces = np.array_split(values, max(1, len(values) // _PIECE))
-    return np.concatenate([piece / max(np.median(piece), 1) if len(piece) else piece for piece in pieces])
+    return np.concatenate([piece / max(np.median(piece), 1) for piece in np.array_split(values, pieces)])
 
 
 def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:

@@ -267,10 +267,11 @@ def _delays(
 
 
 def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> Array:
-    """Return for how long a receiver may have kept each answer back: until the next segment came, at most.
+    """Return for how long a receiver may have kept each answer back.
 
     Only one that covers no more than one segment of `full` bytes, however many the host's device cuts the
-    captured one into: after more than that it answers at once (RFC 9293, section 3.8.6.3).
+    captured one into: after more than that it answers at once (RFC 9293, section 3.8.6.3). So that of a full
+    one waits no longer than until the next segment comes.
     """
     table = transfer.sender
     acks = transfer.acks[table["ack_bytes"][transfer.acks] != NA]
@@ -283,7 +284,7 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~_is(table, answer, Kind.SACK)
     following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)
     apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
-    apart_ns[transfer.data[following] <= row] = _DELAYED_ACK_NS
+    apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
     return np.where(lone, np.clip(apart_ns, 0, _DELAYED_ACK_NS), 0)
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _QUEUE_NS = 3 * NS_PER_MS  # a delay above the floor by more than this ...
 _QUEUE_OF_FLOOR = 0.1  # ... and by this part of the floor ...
 _QUEUE_SERVICES = 1.5  # ... and by this many times of a segment on the link is a queue
+_CALM, _CALM_NS = 0.5, NS_PER_MS // 2
+"""So much of both suffices where delays mostly differ from the one before by no more than this and the time
+of a segment: no radio, no busy host. Short queues of fast links are found so; Wi-Fi's jitter is larger."""
 _BRIDGE_NS = 2 * NS_PER_MS  # shorter gaps between samples do not end a queue ...
 _BRIDGE_SERVICES = 2.5  # ... nor do fewer times of a segment on the link
 _FEWEST_SAMPLES = 3  # in a queue: one or two may be a host that was busy
@@ -117,9 +120,9 @@ def _busy(seen: Observed) -> Busy:
         return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     if not seen.one_way and not seen.answers.lag_ns.any():
-        beside = _beside_answers(seen, service_ns)
-        if beside is not None:
-            return beside
+        of_answers = _beside_answers(seen, service_ns)
+        if of_answers is not None:
+            return of_answers
     steady = steady_delays(seen, service_ns)
     paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
@@ -242,7 +245,8 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     floor = seen.floor_ns + paths.above_first(sent)
     queue = _standing(sent, paths.queue(sent, way), floor)
     part = 0.0 if seen.view is View.BOTH_ENDS else _QUEUE_OF_FLOOR  # one way, by two clocks: no noise of ACKs
-    least = np.maximum(max(_QUEUE_NS, _QUEUE_SERVICES * service_ns), part * floor)
+    noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if _is_calm(way, service_ns) else 1.0)
+    least = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = np.flatnonzero(queue > least)
     queued = Spans.of(sent[above], sent[above] + queue[above])
     queued = queued.bridged(max(_BRIDGE_NS, _BRIDGE_SERVICES * service_ns))
@@ -250,6 +254,11 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     samples = np.bincount(inside[inside >= 0], minlength=len(queued.begin))
     long = queued.length_ns >= seen.floor_ns + paths.above_first(queued.begin)
     return _clipped(queued.where(long & (samples >= _FEWEST_SAMPLES)), seen)
+
+
+def _is_calm(way: Array, service_ns: float) -> bool:
+    """Return whether most delays differ from the one before by what a segment takes, and next to nothing."""
+    return len(way) > 1 and float(np.median(np.abs(np.diff(way)))) <= service_ns + _CALM_NS
 
 
 def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
+from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_MS
 
@@ -53,8 +54,8 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     rounds = _rounds(seen)
     many = _FEWEST_ROUNDS
     while many <= len(rounds.time_ns):
-        found = _over(rounds, many, seen, service_ns)
-        steady = Steady(*(each.union(more) for each, more in zip(steady, found, strict=True)))
+        longer = _over(rounds, many, seen, service_ns)
+        steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
         many *= 2
     return steady
 
@@ -104,9 +105,13 @@ def _greatest(values: Array, low: Array, high: Array) -> Array:
 
 
 def _is_lossless(seen: Observed, begin: Array, end: Array) -> Array:
-    """Return in which stretches nothing was sent again: what a repair waits for counts as under way."""
-    again = np.sort(seen.sends.time_ns[seen.sends.again])
-    return np.asarray(np.searchsorted(again, begin) == np.searchsorted(again, end))
+    """Return in which stretches nothing was sent again and all was captured.
+
+    What a repair waits for, and what was acknowledged unseen, would count as under way.
+    """
+    gaps = not_captured(seen)
+    marks = np.sort(np.concatenate([seen.sends.time_ns[seen.sends.again], gaps.begin, gaps.end]))
+    return np.asarray(np.searchsorted(marks, begin) == np.searchsorted(marks, end))
 
 
 def _up_to(time: Array, flight: Array, most: Array, many: int) -> Spans:

@@ -65,20 +65,24 @@ class DeadTime(NamedTuple):
     """Packets of ours that both captures show to be lost in it; NA without a capture at the receiver."""
     lost_acks: int
     """The same of the peer's."""
+    tries_came: bool
+    """Whether both captures show that each try that failed had arrived."""
 
     @property
     def way(self) -> str:
         """Which way was dead: `both`, `data` or `acks`; empty if that is not shown."""
-        if self.lost_data == NA:
-            return "acks" if self.acks_proved else ""
+        if self.lost_data == NA or (self.tries_came and self.lost_acks):
+            return "acks" if self.acks_proved or self.tries_came else ""
         return {(1, 1): "both", (1, 0): "data", (0, 1): "acks"}.get(
             (int(self.lost_data > 0), int(self.lost_acks > 0)), ""
         )
 
     @property
     def is_ack_loss(self) -> bool:
-        """Whether what was lost in it was ACKs, more than data."""
-        return self.acks_proved if self.lost_data == NA else self.lost_acks > self.lost_data
+        """Whether what was lost in it was ACKs: more than data, or those of tries that came."""
+        if self.lost_data == NA:
+            return self.acks_proved
+        return self.lost_acks > (0 if self.tries_came else self.lost_data)
 
 
 def dead_times(transfer: Transfer) -> list[DeadTime]:
@@ -119,7 +123,8 @@ class _Watch:
         and not 0.
         """
         acks, data = self._transfer.acks, self._transfer.data
-        answer = int(acks[following]) if following < len(acks) else NA
+        first = self._heard_of(int(tries[-1]), following)
+        answer = int(acks[first]) if first < len(acks) else NA
         is_answer = answer != NA and self._answers(answer)
         failed = self._failed(tries, answer) if is_answer else len(tries)
         if failed < 0:
@@ -134,7 +139,22 @@ class _Watch:
         lost = self._lost(una, certain_ns if failed else end_ns)
         proved = is_answer and self._proves_acks(tries, answer)
         answered = answer if is_answer else NA
-        return DeadTime(begin_ns, certain_ns, end_ns, tries, failed, answered, unanswered, proved, *lost)
+        came = failed > 0 and bool(np.isin(tries[:failed], self._arrived).all())
+        return DeadTime(
+            begin_ns, certain_ns, end_ns, tries, failed, answered, unanswered, proved, *lost, came
+        )
+
+    def _heard_of(self, last_try: int, following: int) -> int:
+        """Return the first arrival, from number `following` on, that the last try may have brought.
+
+        Not what the peer had to say of its own, sooner than any answer could come: its timer went off, too.
+        """
+        acks, soonest_ns = self._transfer.acks, self._time[last_try] + self._soonest_ns
+        while following < len(acks) and self._time[acks[following]] < soonest_ns:
+            if self._answers(int(acks[following])):
+                break
+            following += 1
+        return following
 
     def _answers(self, row: int) -> bool:
         """Return whether an arrival is an ACK, and not only what the peer had to say of its own."""
@@ -211,6 +231,12 @@ class _Watch:
     def _full_bytes(self) -> int:
         """Payload of the largest segment."""
         return int(self._transfer.sender["payload_bytes"][self._transfer.data].max())
+
+    @cached_property
+    def _arrived(self) -> Array:
+        """Rows of our packets that the receiver's capture holds; none without one."""
+        pairs = self._transfer.data_pairs
+        return np.empty(0, dtype=np.int64) if pairs is None else pairs.sent[pairs.arrived != NA]
 
     @cached_property
     def _lost_ways(self) -> list[tuple[Array, Array]] | None:

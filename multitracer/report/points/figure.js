@@ -180,7 +180,8 @@ const Figures = (() => {
       const groups = figure.panels.map((panel) => {
         const entries = document.createElement("div");
         entries.append(...figure.series.filter((s) => s.panel === panel.key).map(entry));
-        return entries.childElementCount ? [text("span", panel.title), entries] : [];
+        const [title] = panel.title.split(/[,;(]/); // what it says in detail stands above the panel
+        return entries.childElementCount ? [text("span", title), entries] : [];
       });
       legend.replaceChildren(...groups.flat());
       docs.replaceChildren(...figure.series.flatMap((series) => [text("dt", `${series.name} (${series.label})`), text("dd", series.doc)]));

@@ -34,6 +34,8 @@ _NAMES = {
     "rto": "timeout",
     "goodput": "got through",
     "throughput": "sent, every copy",
+    "capacity": "link's rate",
+    "one_way": "delay of a segment",
     "cwnd": "congestion window",
     "ssthresh": "slow-start threshold",
     "received": "arrived",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, View
+from multitracer.report.screen.lost_run import lost_run
 from multitracer.words import count, share
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ _REPEATS = {
     "client-think-time", "application-limited", "slow-start-limited",
 }  # fmt: skip
 """Kinds whose sentence says what the headline says."""
+_JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
+"""Kinds that are concluded from a pattern: inferred, whatever was captured."""
 AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
 """What the loss of a packet brings about."""
 
@@ -72,7 +75,12 @@ def help_of(diagnosis: Diagnosis) -> str:
     """Return what would help: against what made the limit hold, else against the limit itself."""
     first = cause(diagnosis)
     known = "" if first is None or first.kind in _REPEATS else first.help
-    return (known or diagnosis.headline.help).rstrip(".")
+    help_ = (known or diagnosis.headline.help).rstrip(".")
+    return (
+        help_
+        if lost_run(diagnosis) is None
+        else f"the part of the path that lost all data for a while; {help_}"
+    )
 
 
 def cause(diagnosis: Diagnosis) -> Incident | None:
@@ -91,3 +99,10 @@ def in_order(diagnosis: Diagnosis) -> list[Incident]:
     """Return the incidents: what explains the headline, then the others, largest cost first."""
     first = cause(diagnosis)
     return [*([first] if first else []), *(each for each in diagnosis.incidents if each is not first)]
+
+
+def confidence_of(first: Incident, view: View) -> Confidence:
+    """Return how sure a cause is: what both ends or a log show is measured, a pattern is inferred."""
+    if first.kind not in _JUDGED and view in (View.LINK_LOG, View.BOTH_ENDS):
+        return Confidence.MEASURED
+    return Confidence.INFERRED

@@ -14,7 +14,6 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Finding
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.incidents import Incident
     from multitracer.recording.surroundings import Surroundings
@@ -27,19 +26,32 @@ _JARGON = {
     "competing-retransmission": "TCP sent again what the link was repeating",
     "link-reset": "the link threw away what it held",
 }
-_LINK_ROW = "link-limited"
-"""The incident that says what the row of the limit `link` shows, moment by moment."""
+_REPEAT_ROWS = {
+    "link-limited": Limit.LINK, "receiver-limited": Limit.RECEIVER_WINDOW,
+    "send-buffer-limited": Limit.SENDER_BUFFER, "application-limited": Limit.APPLICATION,
+    "slow-start-limited": Limit.SLOW_START,
+}  # fmt: skip
+"""Incidents that say what the row of a limit shows, moment by moment."""
+_WORTH = 0.02
+"""Share of the time that an incident with a row costs at least; of less no reader of the screen named one."""
 
 
 def incident_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
-    """Return a row for each of the first incidents, every part of it a mark.
-
-    That the link was the limit has no second row: its bar would run through all that held between.
-    """
-    has_link = Limit.LINK in limits_shown(diagnosis)
-    others = [each for each in in_order(diagnosis) if not (has_link and each.kind == _LINK_ROW)]
-    rows = [cell for each in others[:_MOST] for cell in _incident(diagnosis, axis, each)]
+    """Return a row for each of the first incidents that matter, every part of it a mark."""
+    worth = [each for each in in_order(diagnosis) if _worth_a_row(diagnosis, each)]
+    rows = [cell for each in worth[:_MOST] for cell in _incident(diagnosis, axis, each)]
     return [*_lost_row(diagnosis, axis), *rows]
+
+
+def _worth_a_row(diagnosis: Diagnosis, incident: Incident) -> bool:
+    """Return whether an incident says more than the rows of the limits do; the list below has them all.
+
+    What repeats a limit has no second row: its bar would run through all that held between.
+    """
+    if _REPEAT_ROWS.get(incident.kind) in limits_shown(diagnosis):
+        return False
+    costs = incident.cost_s >= _WORTH * diagnosis.limited.total_s
+    return costs or incident == cause(diagnosis) or _added_delay_s(diagnosis, incident) > 0
 
 
 def _lost_row(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
@@ -68,7 +80,7 @@ def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[
         title=printable(incident.sentence),
     )  # fmt: skip
     label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
-    value = [_cost(diagnosis, incident, parts), _meaning(incident.kind)]
+    value = [_cost(diagnosis, incident), _meaning(incident.kind)]
     return row(name, stretches(axis, spans, label=label, kind="incident"), value)
 
 
@@ -77,18 +89,22 @@ def _meaning(kind: str) -> Markup | None:
     return element("small", _JARGON[kind]) if kind in _JARGON else None
 
 
-def _cost(diagnosis: Diagnosis, incident: Incident, parts: list[Finding]) -> str:
+def _cost(diagnosis: Diagnosis, incident: Incident) -> str:
     """Return what an incident cost: time, or delay that everybody has; of a cause what it stands behind.
 
     A loss costs its repair, and then a small window for long: the limit's row has that number.
     """
     headline = diagnosis.headline
     if headline.limit in AFTER_LOSSES and incident == cause(diagnosis):
-        return f"made the {headline.limit.label} the limit"
+        return f"made {headline.limit.label} the limit"
     if incident.cost_s > 0:
         return f"cost {duration(incident.cost_s * NS_PER_S)}"
-    added_s = parts[0].numbers.get("added_delay_s", 0.0)
+    added_s = _added_delay_s(diagnosis, incident)
     return f"adds {duration(added_s * NS_PER_S)} of delay" if added_s > 0 else "no time lost"
+
+
+def _added_delay_s(diagnosis: Diagnosis, incident: Incident) -> float:
+    return diagnosis.findings[incident.parts[0]].numbers.get("added_delay_s", 0.0)
 
 
 def road_rows(surroundings: Surroundings | None, axis: TimeAxis) -> list[Markup]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.sentence import WORTH_SAYING
-from multitracer.report.screen.cause import cause, lost_segments
+from multitracer.report.screen.cause import cause, confidence_of, lost_segments
 from multitracer.report.screen.limit_rows import shares_of
 from multitracer.report.screen.lost_run import lost_run
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -51,8 +51,6 @@ _OF_THE_LINK = {"bufferbloat", "link-flow-control", "rlp-retransmission-burst", 
 """What the link did while it was the limit: it tells more of it, and is not why."""
 _WORTH_A_SENTENCE = 0.02
 """Share of the time from which on an outage is told, too. Not measured."""
-_JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
-"""Kinds that are concluded from a pattern: inferred, whatever was captured."""
 
 
 def lead(diagnosis: Diagnosis) -> str:
@@ -73,7 +71,7 @@ def _because(diagnosis: Diagnosis) -> str:
     words = _words(diagnosis, first)
     if not words or first.kind in _OF_THE_LINK:
         return words and f": {words}"
-    sure = _sure(first, diagnosis.limited.view)
+    sure = confidence_of(first, diagnosis.limited.view)
     is_told = diagnosis.headline.limit is Limit.OUTAGE or sure is diagnosis.headline.confidence
     return f", because {words}" + ("" if is_told else f" ({sure.label})")
 
@@ -95,7 +93,7 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
         ),
         "congestion-loss": ("a full queue dropped packets", ""),
         "bufferbloat": ("its queue adds {added_delay_s} to a path of {unloaded_rtt_s}", "added_delay_s"),
-        "link-flow-control": (f"its far end stopped it for {cost} (xoff)", ""),
+        "link-flow-control": (f"for {cost} of that time its far end stopped it (xoff)", ""),
         "rlp-retransmission-burst": (f"the radio lost frames, which it sent again for {cost}", ""),
         "rate-change": ("its rate changed from {rate_before_bps} to {rate_after_bps}", "rate_after_bps"),
     }
@@ -123,13 +121,6 @@ def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -
     way = _WAYS.get(diagnosis.headline.part, "the path was dead")
     certain_s = numbers.get("outage_certain_s", 0.0)
     return f"{way} for at least {duration(certain_s * NS_PER_S)}" if certain_s > 0 else way
-
-
-def _sure(first: Incident, view: View) -> Confidence:
-    """Return how sure a cause is: what both ends or a log show is measured, a pattern is inferred."""
-    if first.kind not in _JUDGED and view in (View.LINK_LOG, View.BOTH_ENDS):
-        return Confidence.MEASURED
-    return Confidence.INFERRED
 
 
 def _lost(diagnosis: Diagnosis) -> str:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import Confidence, Limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
+from multitracer.report.screen.cause import cause, confidence_of
 from multitracer.report.screen.rows import row
 from multitracer.units import NS_PER_S
 from multitracer.words import duration
@@ -56,12 +57,16 @@ def limits_shown(diagnosis: Diagnosis) -> list[Limit]:
 
 
 def sureness(diagnosis: Diagnosis) -> str:
-    """Return how sure the headline's limit is; of one that is weak, between which shares it lies."""
-    limit = diagnosis.headline.limit
-    own = [each for each in shares_of(diagnosis) if each.limit is limit]
-    if limit is Limit.UNKNOWN or not own:
-        return "unknown"
-    return surely(own[0]) if len(own) == 1 else diagnosis.headline.confidence.label
+    """Return how sure the answer is; a share that is weak has a range, and its cause may be better known."""
+    headline = diagnosis.headline
+    own = [each for each in shares_of(diagnosis) if each.limit is headline.limit]
+    if headline.limit is Limit.UNKNOWN or not own:
+        return "answer unknown"
+    sure = surely(own[0]) if len(own) == 1 else headline.confidence.label
+    first = cause(diagnosis)
+    if headline.confidence is not Confidence.WEAK or first is None:
+        return f"answer {sure}"
+    return f"cause {confidence_of(first, diagnosis.limited.view).label}, its share of the time {sure}"
 
 
 def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], shade: int) -> list[Markup]:
@@ -74,12 +79,20 @@ def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], 
     swatch = element("span", class_=f"swatch {kind}", aria_hidden="true")
     value = [element("b", _rounded(share)), f" {took}, {_sure(own)}", _parts(diagnosis, limit, own)]
     meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
-    name = f"{limit.label} ({short(own[0].part)})" if len(own) == 1 and own[0].part else limit.label
     return row(
-        element("span", swatch, name, title=meaning),
+        element("span", swatch, _name(diagnosis, limit, own), title=meaning),
         _area(heights(diagnosis, axis, limit), kind, label),
         value,
     )
+
+
+def _name(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> str:
+    """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
+    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
+    is_other = max(own, key=lambda each: each.share).part is Part.PEER
+    more = [ends[is_other]] if limit is Limit.APPLICATION else []
+    more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
+    return f"{limit.label} ({', '.join(more)})" if more else limit.label
 
 
 def _parts(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> Markup | None:

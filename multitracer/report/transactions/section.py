@@ -18,7 +18,7 @@ from multitracer.figures.transaction_cdf import cdf_sheet
 from multitracer.report.assets import attached
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import own_file, whole_page, write
-from multitracer.report.transactions.drawing import still_sheet
+from multitracer.report.still_sheet import still_sheet
 from multitracer.report.transactions.words import (
     arm_sentence,
     comparison_sentence,
@@ -96,7 +96,7 @@ def write_transactions(
         If it cannot be written.
     """
     sections = [*transaction_sections(measured.arms), _provenance(measured)]
-    code = attached(own_file("page.css") + own_file("transactions/sheet.css"), own_file("page.js"), assets)
+    code = attached(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"), assets)
     write(path, whole_page(printable(measured.title), sections, code=code))
 
 

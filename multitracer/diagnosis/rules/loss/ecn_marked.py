@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 KIND = "ecn-marked"
-HELP = "Nothing: in this way a queue should signal that it is full."
+HELP = "A faster link, or a router that marks later where its queue was short: marks cost less than losses."
 
 
 def find(case: Case) -> Iterator[Finding]:

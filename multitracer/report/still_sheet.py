@@ -29,6 +29,8 @@ _WIDE, _HIGH = 1000, 300
 _TICKS = 5
 _MOST_TICKS = 8
 """Words below a panel of 300 pixels that do not touch. Not measured."""
+_MOST_LETTERS = 30
+"""Below a panel of 300 pixels, at 7 pixels each and with gaps."""
 _MOST_MARKS = 150
 """Of a line: more than these hide it. Not measured."""
 _ROOM = 0.03
@@ -165,12 +167,17 @@ def _cell(cell: Cell, x: _Axis, y: _Axis, traces: Sequence[Props]) -> Markup:
             element("div", y.title, class_="unit") if y.title else None,
             _words("levels", [(1 - y.place(tick), word) for tick, word in y.ticks], "top"),
             element("div", element("p", cell.empty) if cell.empty else picture, class_="picture"),
-            _words("times", [(x.place(tick), word) for tick, word in x.ticks] * cell.own_x, "left"),
+            _words(_times(x), [(x.place(tick), word) for tick, word in x.ticks] * cell.own_x, "left"),
             class_="panel",
             style=f"--high:{cell.height_px}px",
         ),
         element("p", x.title, class_="across") if x.title else None,
     )
+
+
+def _times(x: _Axis) -> str:
+    """Return the class of the words below a panel: of many letters a narrow one shows every second word."""
+    return "times" if sum(len(word) for _, word in x.ticks) <= _MOST_LETTERS else "times dense"
 
 
 def _words(class_: str, ticks: Sequence[tuple[float, str]], side: str) -> Markup:
