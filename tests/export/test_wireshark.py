@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import resource
 import shutil
 import subprocess
@@ -100,6 +102,18 @@ def retransmissions(session: Path) -> list[int]:
     recording = open_recording(session)
     judged = [segment_verdicts(recording, part) for part in recording.parts]
     return [int(np.count_nonzero(each.cause != NO_VERDICT)) for each in judged]
+
+
+def test_every_incident_has_its_packet(tmp_path: Path) -> None:
+    session = SAMPLES / "fig8-resets-vj"
+    call("export", "wireshark", session, "-o", tmp_path / "out.pcapng")
+    _, capture = parsers.read(tmp_path / "out.pcapng")
+    comments = [text for packet, text in capture.files[0].comments if packet]  # type: ignore[union-attr]
+    kinds = re.findall(r"^incident: ([\w-]+) begins", "\n".join(comments), re.MULTILINE)
+    incidents = json.loads(call("diagnose", "--json", session).stdout)["incidents"]
+    assert sorted(kinds) == sorted(each["kind"] for each in incidents)
+    assert any("evidence: of header-decompressor-failure" in text for text in comments)
+    assert all(" of mobile" in text or " of fixed" in text for text in comments)  # frames have new numbers
 
 
 @needs_tshark

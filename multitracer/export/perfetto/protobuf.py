@@ -13,35 +13,39 @@ _DOUBLE, _LONG = struct.Struct("<d"), struct.Struct("<Q")
 _UINT64 = (1 << 64) - 1
 
 
+_GROUP = 1 << 14
+_LAST = [bytes([n]) if n < 0x80 else bytes([n & 0x7F | 0x80, n >> 7]) for n in range(_GROUP)]
+_MORE = [bytes([n & 0x7F | 0x80, n >> 7 | 0x80]) for n in range(_GROUP)]
+"""Fourteen bits as two bytes, at the end of an integer and before it; they are looked up, not computed."""
+
+
 def varint(number: int) -> bytes:
     """Return an integer, seven bits a byte, the lowest first; a negative one as its 64 bits."""
-    rest = number & _UINT64
-    parts = bytearray()
-    while rest > 0x7F:
-        parts.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    parts.append(rest)
-    return bytes(parts)
+    rest, head = number & _UINT64, b""
+    while rest >= _GROUP:
+        head += _MORE[rest & _GROUP - 1]
+        rest >>= 14
+    return head + _LAST[rest]
 
 
 def integer(field: int, number: int) -> bytes:
     """Return a field of an integer type, or of an enumeration."""
-    return varint(field << 3 | _VARINT) + varint(number)
+    return _LAST[field << 3 | _VARINT] + varint(number)
 
 
 def fixed64(field: int, number: int) -> bytes:
     """Return a field of type fixed64."""
-    return varint(field << 3 | _FIXED64) + _LONG.pack(number)
+    return _LAST[field << 3 | _FIXED64] + _LONG.pack(number)
 
 
 def double(field: int, number: float) -> bytes:
     """Return a field of type double."""
-    return varint(field << 3 | _FIXED64) + _DOUBLE.pack(number)
+    return _LAST[field << 3 | _FIXED64] + _DOUBLE.pack(number)
 
 
 def message(field: int, content: bytes) -> bytes:
     """Return a field that holds another message, or bytes."""
-    return varint(field << 3 | _BYTES) + varint(len(content)) + content
+    return _LAST[field << 3 | _BYTES] + varint(len(content)) + content
 
 
 def text(field: int, words: str) -> bytes:

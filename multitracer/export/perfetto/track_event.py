@@ -7,6 +7,7 @@ BOOTTIME, as Perfetto's own; a snapshot says that it shows the time since 1970.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.export.perfetto.protobuf import double, fixed64, integer, message, text
@@ -87,12 +88,14 @@ class Trace:
         self, track: int, begin_ns: int, end_ns: int, name: str, notes: Notes, flows: Flows = _NO_FLOWS
     ) -> None:
         """Write a slice; those of a track must be written in order, and not overlap."""
-        self._event(begin_ns, integer(9, _BEGIN) + integer(11, track) + text(23, name) + _more(notes, flows))
+        self._event(begin_ns, integer(9, _BEGIN) + integer(11, track) + _name(23, name) + _more(notes, flows))
         self._event(end_ns, integer(9, _END) + integer(11, track))
 
     def instant(self, track: int, time_ns: int, name: str, notes: Notes, flows: Flows = _NO_FLOWS) -> None:
         """Write an event without a length."""
-        self._event(time_ns, integer(9, _INSTANT) + integer(11, track) + text(23, name) + _more(notes, flows))
+        self._event(
+            time_ns, integer(9, _INSTANT) + integer(11, track) + _name(23, name) + _more(notes, flows)
+        )
 
     def count(self, track: int, time_ns: int, value: float) -> None:
         """Write a value that holds from a time on."""
@@ -106,9 +109,15 @@ class Trace:
         self._stream.write(message(_PACKET, packet + integer(_SEQUENCE, _ROOT)))
 
 
+@lru_cache(maxsize=1 << 10)
+def _name(field: int, name: str) -> bytes:
+    """Return the name of an event or of a note: few of them are written many times."""
+    return text(field, name)
+
+
 def _more(notes: Notes, flows: Flows) -> bytes:
     """Return the fields of an event that it may lack."""
-    parts = [message(4, text(10, name) + _value(value)) for name, value in notes.items()]
+    parts = [message(4, _name(10, name) + _value(value)) for name, value in notes.items()]
     parts += [fixed64(47, flow) for flow in flows.through]
     parts += [fixed64(48, flow) for flow in flows.to]
     return b"".join(parts)
