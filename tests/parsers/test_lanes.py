@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from multitracer.native import VARIABLE
 from parsers import pcap
 from parsers._pcap import walk as pcap_walk
 from parsers._pcapng import walk as pcapng_walk
@@ -48,6 +49,12 @@ def file_of(kind: str) -> bytes:
 EASY = ["pcap", "big-endian pcap", "pcapng", "big-endian pcapng"]
 HARD = ["clock jumps", "pcap with decoys", "pcapng with decoys", "pcapng with other blocks"]
 KINDS = [*EASY, *HARD]
+
+
+@pytest.fixture(autouse=True)
+def without_the_native_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel walks by itself; tests/native compares it with what is tested here."""
+    monkeypatch.setenv(VARIABLE, "0")
 
 
 @pytest.fixture
