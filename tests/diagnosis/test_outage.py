@@ -184,3 +184,37 @@ def test_a_handshake_has_no_outage(tmp_path: Path) -> None:
     for at_ms in (0, 1000, 3000):
         talk.syn(at_ms)
     assert "outage" not in kinds(talk.diagnosed(tmp_path))
+
+
+@pytest.mark.parametrize("is_hole", [True, False])
+def test_two_larger_ones_lost_later_tell_a_hole_from_an_outage_after_one_failed_try(
+    tmp_path: Path, is_hole: bool
+) -> None:
+    """A sender that looks for the size which passes halves it after its second timer (RFC 4821)."""
+    talk = Talk().opened()
+    now = talk.round_trips(51, 0, count=5)
+    vanish = len(talk.segments)
+    talk.data(now, 20, count=4)
+    talk.data(now + 300, 20)
+    lost = talk.segments[vanish:]
+    now, seq = now + 900, 1001 + 20_000
+    for turn in range(30):
+        probe = 800 if turn in (10, 20) else 0
+        if probe:
+            talk.note(now, 0, seq=seq, ack=5001, payload=probe)
+            lost += talk.segments[-1:] if is_hole else []
+            now += 0 if not is_hole else 200
+        if not (probe and not is_hole):
+            probe = 500
+            talk.note(now, 0, seq=seq, ack=5001, payload=probe)
+        seq += probe
+        now += 50
+        talk.note(now, 1, seq=5001, ack=seq)
+    for host, way_ns in (("mobile", 0), ("fixed", 25 * MS)):
+        (tmp_path / host).mkdir()
+        mine = [each for each in talk.segments if not way_ns or each not in lost]
+        moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (1 - 2 * each.side)) for each in mine]
+        write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
+    found = kinds(diagnose(Transfer.of(open_recording(tmp_path))))
+    assert ("path-mtu-black-hole" in found) == is_hole
+    assert ("outage" in found) != is_hole
