@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer as mt
 from docs.programs import correlate_drives as program
 
 if TYPE_CHECKING:
@@ -36,6 +37,15 @@ def test_rows_of_a_drive_of_others_are_those_of_today(fixture_folder: Path) -> N
     for difference in (False, True):
         made = list(program.peaks_of(drive, fixture_folder / drive, difference=difference))
         assert made == of(drive, str(int(difference)))
+
+
+@pytest.mark.fixtures
+def test_what_the_logger_counted_is_compared_only_where_it_is_named(fixture_folder: Path) -> None:
+    drive = fixture_folder / next(name for name in program.DRIVES if "2019.12.16" in name)
+    usual = mt.correlate(drive, lags=(0, 0), permutations=19).peaks
+    assert not {"Radio_rate_down", "Radio_rate_up"} & set(usual["x"])
+    named = mt.correlate(drive, with_="Radio_rate_up", lags=(0, 0), permutations=19).peaks
+    assert named["sessions"].tolist() == [1]
 
 
 @pytest.mark.fixtures
