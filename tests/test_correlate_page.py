@@ -58,6 +58,15 @@ def test_quality_of_a_phone_at_rest_follows_its_own_load(fixture_folder: Path) -
     assert float(line["q_value"]) <= 0.01
 
 
+@pytest.mark.fixtures
+def test_which_is_first_in_a_car_stays_open(fixture_folder: Path) -> None:
+    drive = next(name for name in program.DRIVES if "2019.12.14" in name)
+    assert (fixture_folder / drive).is_file()
+    (line,) = [line for line in of(drive, "0") if line["x"] == "rsrq_db"]
+    assert float(line["q_value"]) <= 0.05
+    assert float(line["lag_low_s"]) < -5 < 5 < float(line["lag_high_s"])
+
+
 def of(drive: str, differenced: str) -> list[program.Line]:
     """Return the lines that are kept of a drive."""
     return [line for line in program.kept() if (line["drive"], line["differenced"]) == (drive, differenced)]

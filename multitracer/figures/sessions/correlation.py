@@ -1,8 +1,8 @@
 """Which quantity tells of which: a matrix of the peaks with their lags, and each pair's curve over the lags.
 
 A number in the matrix stands out if the pair's false discovery rate is at most 5 %. Below, the shaded band is
-what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what bins and clocks
-leave open of its lag. The last lines say why the other pairs have no number: on paper nobody can point.
+what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what data, bins and
+clocks leave open of its lag. The last lines say why other pairs have no number: on paper nobody can point.
 """
 
 from __future__ import annotations
