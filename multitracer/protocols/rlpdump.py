@@ -43,7 +43,7 @@ MARK = "rlpdump 1"
 APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
 """Header and status octet of an information frame; in the longer ones a count may follow."""
-_FACTS = {kind: kind._fields[2:] for kind in EVENT_NAMES}
+_FACTS = {name: kind._fields[2:] for kind, name in EVENT_NAMES.items()}
 """Names of what follows time and slot in every event."""
 _NOTHING = frozenset({None, "", b""})
 """Facts that are left out."""
@@ -141,23 +141,24 @@ class RlpdumpWriter:
         _STAMP.pack_into(record, BLOCK_TIME_AT, time_ns >> 32 & _MASK, time_ns & _MASK)
         _TICK.pack_into(record, _TICK_AT, event.tick & _MASK, seconds & _MASK, rest // NS_PER_US)
         record[_TEXT_AT : _TEXT_AT + len(text)] = text
-        return record
+        return bytes(record)
 
 
 def _text(event: LinkEvent) -> str:
     """Return an event's name and its facts as words; None and empty ones are left out."""
-    kind, facts = type(event), event[2:]
+    name = EVENT_NAMES[type(event)]
+    facts: tuple[Fact | None, ...] = event[2:]  # type: ignore[assignment]  # octets only if they are empty
     while facts and facts[-1] in _NOTHING:  # most events have no cause
         facts = facts[:-1]
     if not _NOTHING.isdisjoint(facts):
-        return f"{EVENT_NAMES[kind]} {words(dict(zip(_FACTS[kind], facts, strict=False)))}"
-    return _checked(_template(kind, len(facts)) % facts, words=1 + len(facts))
+        return f"{name} {words(dict(zip(_FACTS[name], facts, strict=False)))}"
+    return _checked(_template(name, len(facts)) % facts, words=1 + len(facts))
 
 
 @lru_cache
-def _template(kind: type[LinkEvent], count: int) -> str:
+def _template(name: str, count: int) -> str:
     """Return the words of an event with so many facts, their values open."""
-    return " ".join([EVENT_NAMES[kind], *(f"{fact}=%s" for fact in _FACTS[kind][:count])])
+    return " ".join([name, *(f"{fact}=%s" for fact in _FACTS[name][:count])])
 
 
 @lru_cache(maxsize=1024)

@@ -127,7 +127,7 @@ class SwitchedLink:
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
-        if self.is_dropped or (self.config.when_down == "flush" and not self.is_up):
+        if not self.is_up and (self.is_dropped or self.config.when_down == "flush"):
             self._drop(side, packet, now_ns)
             return True
         taken = self._interfaces[side].offer(packet, now_ns=now_ns)
