@@ -69,7 +69,7 @@ class Socket:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do for the socket."""
-        return self.connection.state in {State.CLOSED, State.TIME_WAIT}
+        return self.connection.state in (State.CLOSED, State.TIME_WAIT)  # asked before every event: no set
 
 
 class Host:

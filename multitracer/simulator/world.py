@@ -142,7 +142,7 @@ class VirtualWorld:
 
     def transmit(self, host: Host, data: bytes) -> bool:
         """Offer a host's packet to the link; False if the interface refused it."""
-        taken = self.link.send(host.name, data, now_ns=self.now_ns)
+        taken = self.link.send(host.name, data, now_ns=self._loop.now_ns)
         self._wake()
         return taken
 
@@ -172,13 +172,13 @@ class VirtualWorld:
             self._loop.at(next_ns, self._ring, first=self._link_first)
 
     def _ring(self) -> None:
-        if self._due_ns == self.now_ns:  # else another time was set meanwhile
+        if self._due_ns == self._loop.now_ns:  # else another time was set meanwhile
             self.advance()
 
     def advance(self) -> None:
         """Let the link do what is due, deliver what came out of it, and report its events."""
         self._due_ns = None
-        for host, packet in self.link.advance(self.now_ns):
+        for host, packet in self.link.advance(self._loop.now_ns):
             self.hosts[host].deliver(packet, self._under_way.pop(packet, None))
         self.drain()
         self.moved()

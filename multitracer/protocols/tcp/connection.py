@@ -23,7 +23,7 @@ from multitracer.protocols.tcp.state import AckInfo, AnswerLimit, State, earlier
 
 _ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
 _RST, _SYN = Flag.RST.value, Flag.SYN.value
-_SILENT = frozenset({State.CLOSED, State.LISTEN})  # nothing but a RST is sent
+_SILENT = State.CLOSED, State.LISTEN  # nothing but a RST is sent; a set would take the hash of a state
 
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.profile import TcpProfile
