@@ -153,6 +153,8 @@ class Transmitter:
         return self._sent(self._transmission(seq, end), now_ns)
 
     def _next_in_window(self, now_ns: int) -> Transmission | None:
+        if self.snd_nxt >= self.stream.end and not self.stream.closed:
+            return None  # all is sent, as always at the end that only receives
         while (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None:
             self.snd_nxt = held[1]
         segment = self._segment_at(self.snd_nxt, room=self._cwnd_with_limited_transmit() - self.pipe_bytes)
