@@ -25,6 +25,7 @@ _IP = struct.Struct("!BBHHHBBH4s4s")
 _TCP = struct.Struct("!HHIIHHHH")
 _TIMESTAMPS, _PSEUDO = struct.Struct("!4sII"), struct.Struct("!BBH")
 _TCP_NUMBER = IpProtocol.TCP.value
+_FIN, _SYN = Flag.FIN.value, Flag.SYN.value
 _DONT_FRAGMENT = 0x4000  # RFC 791, 3.1
 _TTL = 64  # RFC 1700: the default; Linux' too
 
@@ -264,7 +265,7 @@ def has_flags(segment: Segment, flags: int) -> bool:
 
 def sequence_length(segment: Segment) -> int:
     """Return how many units of sequence space the segment takes: payload, SYN and FIN."""
-    return len(segment.payload) + bool(segment.flags & Flag.SYN) + bool(segment.flags & Flag.FIN)
+    return len(segment.payload) + bool(segment.flags & _SYN) + bool(segment.flags & _FIN)
 
 
 def is_ecn_capable(data: bytes) -> bool:
