@@ -25,8 +25,8 @@ _BITS = 8  # in a byte
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
-    Limit.OUTAGE: "the part of the path that failed; of a radio link record the radio, too",
-    Limit.LINK: "a faster link, or less other traffic on it; of a long queue: a shorter one",
+    Limit.OUTAGE: "to find the part of the path that failed: the log of its router or modem shows why",
+    Limit.LINK: "a faster link, or less other traffic on it",
     Limit.RECOVERY: "less loss: see the finding that names its cause",
     Limit.RECEIVER_WINDOW: "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
     Limit.SENDER_BUFFER: "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it",
@@ -36,12 +36,13 @@ HELP = {
     Limit.UNKNOWN: "a capture at the other end too, and the sender's TCP state (collectors.tcp_info)",
 }
 _RADIO_HELP = {
-    Limit.OUTAGE: "coverage, or the network's handover parameters",
-    Limit.LINK: "a faster link, a better cell or fewer users; of a long queue: a shorter one",
+    Limit.OUTAGE: "better coverage, or other handover parameters of the network",
+    Limit.LINK: "a faster link, a better cell or fewer users",
 }
 """Where a log of the radio or of its link shows that there is one."""
 _PART_HELP = {
     Part.THINK: "a program that begins its answers sooner",
+    Part.ZERO: "a receiving program that reads what has arrived",
     Part.PEER: "a peer that sends its requests sooner, or several at once",
     Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
 }
@@ -118,9 +119,7 @@ def headline_of_group(group: Group) -> Headline:
 
 def _help(limited: Limited, limit: Limit) -> str:
     """Return what would help against a limit; words of a radio only where a log shows one."""
-    transfer = limited.transfer
-    has_radio = bool(transfer.radio) or transfer.near is not None or transfer.far is not None
-    return _RADIO_HELP.get(limit, HELP[limit]) if has_radio else HELP[limit]
+    return _RADIO_HELP.get(limit, HELP[limit]) if limited.transfer.has_radio else HELP[limit]
 
 
 def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confidence) -> str:

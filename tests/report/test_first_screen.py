@@ -161,6 +161,21 @@ def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio(found: Diagnosis) 
 
 
 @pytest.mark.parametrize(
+    ("recording", "has_radio"),
+    [(RECORDED / "00090-outage-both" / "session", False), (SAMPLES / "rehearsed-drive", True)],
+)
+def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
+    recording: Path, *, has_radio: bool
+) -> None:
+    found = explain(open_recording(recording))
+    assert found.transfer.has_radio == has_radio
+    told = [each for each in found.findings if each.kind in ("blackout", "outage", "link-limited")]
+    assert len(told) >= 2
+    for each in told:
+        assert bool(re.search("radio|cover|cell", each.help)) == has_radio, each.help
+
+
+@pytest.mark.parametrize(
     ("recording", "limit", "left_out"),
     [
         ("00004-policer", ">congestion-window", "link-limited"),
