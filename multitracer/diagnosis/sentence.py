@@ -10,7 +10,7 @@ from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.units import NS_PER_S
-from multitracer.words import count, ends
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import Group
@@ -22,10 +22,12 @@ WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
 _MOSTLY = 0.5  # more than half
 _BITS = 8  # in a byte
+_AS_ONE = 1.02
+"""Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
-    Limit.OUTAGE: "to find the part of the path that failed: the log of its router or modem shows why",
+    Limit.OUTAGE: "finding the part of the path that failed: the log of its router or modem shows why",
     Limit.LINK: "a faster link, or less other traffic on it",
     Limit.RECOVERY: "less loss: see the finding that names its cause",
     Limit.RECEIVER_WINDOW: "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
@@ -164,8 +166,11 @@ def _at_rate(limited: Limited) -> str:
     rate = limited.shown.link.rate if limited.shown is not None else None
     if rate is None:
         return ""
-    middle, around = _rate(rate.median), ends(_rate(rate.low), _rate(rate.high))
-    return f", at {middle}" if around == middle else f", at {middle} ({around})"
+    low, middle, high = (_rate(each) for each in (rate.low, rate.median, rate.high))
+    if rate.high <= _AS_ONE * rate.low or low == high:
+        return f", at {middle}"
+    number, _, unit = low.partition(" ")
+    return f", at {middle} ({number if high.endswith(f' {unit}') else low} to {high})"
 
 
 def _rate(bytes_per_s: float) -> str:

@@ -96,6 +96,8 @@ def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
         f"the transfer: {dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
     )
     numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
+    if dead.answer != NA:
+        numbers["last_wait_s"] = lasted_s - certain_s
     if dead.lost_data != NA:
         numbers |= {"lost_packets": dead.lost_data, "lost_acks": dead.lost_acks}
     payload = int(case.transfer.sender["payload_bytes"][dead.tries].sum())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "blackout"
-HELP = "To find the part of the path that failed: the log of its router or modem shows why."
+HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 _SLACK_MS = 100
 """Link time: outages this close together are one, such as a fade and the reset after it. Not measured."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "outage"
-HELP = "To find the part of the path that failed: the log of its router or modem shows why."
+HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 
 
 def find(case: Case) -> Iterator[Finding]:
