@@ -200,7 +200,7 @@ def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
         ("00004-policer", "known", "policer's rate, 1.1"),
         ("00131-mtu-hole", "dead", "outage: nothing came"),
         ("00027-small-sndbuf", "known", "the send buffer let 46.7 kB out"),
-        ("00191-deep-queue", "known", "the path without its queue, 34.7 ms"),
+        ("00191-deep-queue", "known", "least round trip of a data segment, 34.7 ms"),
         ("00009-random-loss", "lost", "lost: 4 segments"),
         ("00195-ecn", "marked", "ECN mark in 122 ACKs"),
     ],
@@ -213,20 +213,83 @@ def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, t
 
 
 @pytest.mark.parametrize(
-    ("name", "clause"),
+    ("name", "begin"),
     [
-        ("00004-policer", "(61% of 8.9 s, weak), because a policer let only 1.1 Mbit/s through (inferred)."),
-        ("00195-ecn", "weak), because a router asked for it: 19 times by ECN marks (measured)."),
-        ("00191-deep-queue", "measured): its queue adds 120 ms to a path of 34.7 ms; nothing else"),
-        ("00090-outage-both", "measured), because the path was dead both ways for at least 5.18 s."),
-        ("00009-random-loss", "weak), after 4 of 373 segments were lost (why is not known)."),
-        ("00034-unanswered", "measured), because nobody answered."),
-        ("00027-small-sndbuf", "(85% of 7.4 s, measured). Slow start"),
+        (
+            "00004-policer",
+            "A policer let only 1.1 Mbit/s through (inferred). So the limit was mostly the congestion window",
+        ),
+        ("00195-ecn", "A router's ECN marks slowed the sender down 19 times (measured). So the limit was"),
+        ("00191-deep-queue", "The link was the limit, at 2.56 Mbit/s (99% of 7.3 s, measured); nothing else"),
+        (
+            "00090-outage-both",
+            "The path was dead both ways for at least 5.18 s; the timer had backed off, and tried again only",
+        ),
+        (
+            "00009-random-loss",
+            "4 of 373 segments were lost (why is not known; none waited longer than 18.5 ms in a queue). So",
+        ),
+        ("00164-heavy-loss", "33 packets were lost by chance, not by a full queue (inferred). So the limit"),
+        ("00167-outage-data", "For 429 ms no data came through, as in an outage: 88 segments in a row"),
+        ("00034-unanswered", "Nobody answered. So the limit was mostly opening the connection"),
+        ("00027-small-sndbuf", "Mostly the send buffer"),
     ],
 )
-def test_the_large_sentence_names_the_cause_right_behind_the_limit(name: str, clause: str) -> None:
-    """It is asserted only where a finding explains the limit, and says how sure that is."""
-    assert clause in lead(explain(open_recording(RECORDED / name / "session")))
+def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: str) -> None:
+    """It is asserted only where a finding explains the limit, and says how sure that is.
+
+    Two readers named all causes right, but were not sure where a symptom stood first.
+    """
+    assert lead(explain(open_recording(RECORDED / name / "session"))).startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("00190-short-queue", "400 kB at the link's 710 kbit/s take 4.51 s; the transfer took 4.61 s."),
+        ("00004-policer", "1.09 MB at the policer's 1.1 Mbit/s take 7.98 s; the transfer took 8.92 s."),
+        ("00090-outage-both", "1.03 MB at the link's 1.3 Mbit/s take 6.37 s; the transfer took 17 s."),
+        ("30020-rate-step", ""),
+        ("00062-slow-reader", ""),
+    ],
+)
+def test_the_least_time_at_the_links_rate_is_told_where_one_rate_is_known(
+    name: str, words: str, tmp_path: Path
+) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    least = re.search(r'<p class="least">(.*?)</p>', first_screen(tmp_path / "r.html"))
+    assert least is not None
+    assert parsed(least[1]).text == words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("00191-deep-queue", "50 of 1,633 data segments; their repair cost no time"),
+        ("00062-slow-reader", "11 of 106 data segments; their repair cost 15"),
+        ("00164-heavy-loss", "33 of 495 data segments</small>"),
+    ],
+)
+def test_losses_that_cost_next_to_nothing_are_told_to(name: str, words: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert words in first_screen(tmp_path / "r.html")
+
+
+def test_help_against_a_queue_says_that_it_saves_others_and_no_time(tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / "00191-deep-queue" / "session"), tmp_path / "r.html")
+    said = parsed(first_screen(tmp_path / "r.html")).text
+    assert "for everybody who uses it. It cost this transfer no time." in said
+    assert "less other traffic on it; against the delay, which others and interactive use feel: a sh" in said
+
+
+def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "fade-n2-20"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    said = parsed(screen).text
+    assert "measured): the radio carries 9.59 kbit/s, and its far end stopped it for 12.1 s (xoff)" in said
+    assert "Beside it the radio failed for a while (rlp-retransmission-burst)." in said
+    assert "against lost frames a better place, antenna or cell" in said
+    assert screen.count('title="link-flow-control, ') >= 9
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.held import stretches as stopped
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import AFTER_LOSSES, cause, in_order
 from multitracer.report.screen.limit_rows import limits_shown
@@ -67,10 +68,8 @@ def _lost_row(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
 
 
 def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[Markup]:
-    parts = [diagnosis.findings[place] for place in incident.parts]
     spans = axis.spread(
-        (each.begin_ns, each.end_ns, f"{each.kind}, {when(axis, each.begin_ns, each.end_ns)}")
-        for each in parts
+        (begin, end, f"{kind}, {when(axis, begin, end)}") for kind, begin, end in _times(diagnosis, incident)
     )
     times = f" ×{incident.count:,}" if incident.count > 1 else ""
     begin, end = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
@@ -81,7 +80,17 @@ def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[
     )  # fmt: skip
     label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
     value = [_cost(diagnosis, incident), _meaning(incident.kind)]
-    return row(name, stretches(axis, spans, label=label, kind="incident"), value)
+    kind = "incident" if incident.cost_s > 0 or incident == cause(diagnosis) else "incident free"
+    return row(name, stretches(axis, spans, label=label, kind=kind), value)
+
+
+def _times(diagnosis: Diagnosis, incident: Incident) -> list[tuple[str, int, int]]:
+    """Return kind, begin and end of what happened; of a link that was stopped again and again each stop."""
+    parts = [diagnosis.findings[place] for place in incident.parts]
+    begin, end = stopped(diagnosis.limited, Limit.LINK, Part.XOFF)
+    if incident.kind != "link-flow-control" or not len(begin):
+        return [(each.kind, each.begin_ns, each.end_ns) for each in parts]
+    return [(incident.kind, *each) for each in zip(begin.tolist(), end.tolist(), strict=True)]
 
 
 def _meaning(kind: str) -> Markup | None:

@@ -11,6 +11,7 @@ from multitracer.report.screen.cause import help_of, why
 from multitracer.report.screen.culprit import culprit_rows
 from multitracer.report.screen.event_rows import incident_rows, road_rows
 from multitracer.report.screen.lead import lead
+from multitracer.report.screen.least_time import least_time
 from multitracer.report.screen.limit_rows import clock_shift_ns, limit_rows
 from multitracer.report.screen.numbers import numbers
 from multitracer.report.screen.rows import time_row
@@ -69,7 +70,11 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
                 _cause(diagnosis),
                 element("p", element("em", "What would help: "), f"{help_of(diagnosis)}.", class_="help"),
             ),
-            numbers(diagnosis, answer.drawn),
+            element(
+                "div",
+                numbers(diagnosis, answer.drawn),
+                element("p", least_time(diagnosis, answer.drawn), class_="least"),
+            ),
             class_="answer",
         ),
         element(

@@ -95,7 +95,7 @@ def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
     first = cause(diagnosis)
     path_s = None if first is None else diagnosis.findings[first.parts[0]].numbers.get("unloaded_rtt_s")
     if panel == "rtt" and path_s:
-        return path_s, f"the path without its queue, {duration(path_s * NS_PER_S)}"
+        return path_s, f"least round trip of a data segment, {duration(path_s * NS_PER_S)}"
     return None, ""
 
 
