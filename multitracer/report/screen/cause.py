@@ -69,7 +69,7 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     first = cause(diagnosis)
     if first is not None:
         return (
-            ("", "") if first.kind in _REPEATS else (first.kind, first.sentence + _beside(diagnosis, first))
+            ("", "") if first.kind in _REPEATS else (first.kind, first.sentence + _further(diagnosis, first))
         )
     lost, of = lost_segments(diagnosis)
     if not lost:
@@ -78,7 +78,7 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
 
 
-def _beside(diagnosis: Diagnosis, first: Incident) -> str:
+def _further(diagnosis: Diagnosis, first: Incident) -> str:
     """Return that a cause cost no time, or what else befell a radio link; "" without either."""
     if first.kind in QUEUES and not first.cost_s:
         return " It cost this transfer no time."

@@ -37,5 +37,5 @@ def find(case: Case) -> Iterator[Finding]:
         f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; a queue "
         f"shows it for {by_queue:.1f} s{policed}, the rate for the rest."
     )
-    found = limit.finding(KIND, sentence, numbers, cost_s=0.0)
-    yield found._replace(help=_RADIO_HELP) if case.transfer.has_radio else found
+    finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
+    yield finding._replace(help=_RADIO_HELP) if case.transfer.has_radio else finding
