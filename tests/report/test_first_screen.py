@@ -132,12 +132,12 @@ def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
     )
 
 
-def test_the_rate_of_a_link_that_marks_left_idle_stands_beside_the_speed(tmp_path: Path) -> None:
+def test_what_a_link_that_marks_left_idle_could_carry_stands_beside_the_speed(tmp_path: Path) -> None:
     """Two readers could not tell a well used link from one that is marked too early."""
     write_report(open_recording(RECORDED / "00195-ecn" / "session"), tmp_path / "r.html")
-    assert "; the link can carry 3.32 Mbit/s" in first_screen(tmp_path / "r.html")
+    assert "1.6 MB at the link&#x27;s 3.32 Mbit/s take 3.85 s;" in first_screen(tmp_path / "r.html")
     write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "p.html")
-    assert "the link can carry" not in first_screen(tmp_path / "p.html"), "a policer hides it"
+    assert "the link&#x27;s" not in first_screen(tmp_path / "p.html"), "a policer hides it"
 
 
 def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:

@@ -82,11 +82,12 @@ def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: st
         ("00190-short-queue", "400 kB at the link's 710 kbit/s take 4.51 s; the transfer took 4.61 s."),
         ("00004-policer", "1.09 MB at the policer's 1.1 Mbit/s take 7.98 s; the transfer took 8.92 s."),
         ("00090-outage-both", "1.03 MB at the link's 1.3 Mbit/s take 6.37 s; the transfer took 17 s."),
+        ("30002-small-wmem", "24.3 kB in each round trip of 253 ms are 769 kbit/s."),
         ("30020-rate-step", ""),
         ("00062-slow-reader", ""),
     ],
 )
-def test_the_least_time_at_the_links_rate_is_told_where_one_rate_is_known(
+def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(
     name: str, words: str, tmp_path: Path
 ) -> None:
     write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
@@ -138,3 +139,22 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
     said = lead(explain(open_recording(SAMPLES / "fade-n2-20")))
     assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
+
+
+def test_a_link_without_a_long_queue_is_shown_by_its_rate(tmp_path: Path) -> None:
+    """Round trips of a short queue looked like a fault, and did not prove the answer."""
+    write_report(open_recording(RECORDED / "00190-short-queue" / "session"), tmp_path / "r.html")
+    said = parsed(first_screen(tmp_path / "r.html")).text
+    assert "The rate that got through" in said
+    assert "link's rate, 710 kbit/s" in said
+
+
+def test_the_legend_has_no_window_that_lies_above_the_picture(tmp_path: Path) -> None:
+    for name, there in (("00195-ecn", False), ("30002-small-wmem", True)):
+        write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+        assert ("window offered" in first_screen(tmp_path / "r.html")) == there
+
+
+def test_the_log_of_a_link_tells_what_it_can_carry(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "fig11-fade"), tmp_path / "r.html")
+    assert "The link can carry 9.57 kbit/s by its log, headers included." in first_screen(tmp_path / "r.html")

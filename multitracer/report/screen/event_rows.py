@@ -30,7 +30,8 @@ _JARGON = {
 _REPEAT_ROWS = {
     "link-limited": Limit.LINK, "receiver-limited": Limit.RECEIVER_WINDOW,
     "send-buffer-limited": Limit.SENDER_BUFFER, "application-limited": Limit.APPLICATION,
-    "slow-start-limited": Limit.SLOW_START,
+    "slow-start-limited": Limit.SLOW_START, "zero-window": Limit.RECEIVER_WINDOW,
+    "server-think-time": Limit.APPLICATION, "client-think-time": Limit.APPLICATION,
 }  # fmt: skip
 """Incidents that say what the row of a limit shows, moment by moment."""
 _WORTH = 0.02

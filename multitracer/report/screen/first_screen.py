@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.report.drawn import origin_ns
 from multitracer.report.limit_words import SEEN_FROM
 from multitracer.report.markup import Markup, element
+from multitracer.report.screen.arithmetic import arithmetic
 from multitracer.report.screen.cause import help_of, why
 from multitracer.report.screen.culprit import culprit_rows
 from multitracer.report.screen.event_rows import incident_rows, road_rows
 from multitracer.report.screen.lead import lead
-from multitracer.report.screen.least_time import least_time
 from multitracer.report.screen.limit_rows import clock_shift_ns, limit_rows
 from multitracer.report.screen.numbers import numbers
 from multitracer.report.screen.rows import time_row
@@ -73,7 +73,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
             element(
                 "div",
                 numbers(diagnosis, answer.drawn),
-                element("p", least_time(diagnosis, answer.drawn), class_="least"),
+                element("p", arithmetic(diagnosis, answer.drawn), class_="least"),
             ),
             class_="answer",
         ),

@@ -8,11 +8,10 @@ import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.least_time import NARROW
 from multitracer.report.sentence import goodput
 from multitracer.tables import NA
 from multitracer.tcp import GoodputBy, RoundTrips
-from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
@@ -119,17 +118,7 @@ def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         name = "Carried" if by is GoodputBy.ONE_MOMENT else "Sent"
         return _number(name, delivered, f"no speed: {by.words}")
     took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
-    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}{_of_the_link(diagnosis)}")
-
-
-def _of_the_link(diagnosis: Diagnosis) -> str:
-    """Return the rate of a link that the congestion window left idle, where it is known well; else ""."""
-    shown, seen = diagnosis.limited.shown, diagnosis.limited.seen
-    known = None if shown is None or diagnosis.transfer.speed != 1 else shown.link.rate
-    held = diagnosis.headline.limit is Limit.CONGESTION_WINDOW and seen is not None and seen.policer is None
-    if known is None or not held or known.high > NARROW * known.low:
-        return ""
-    return f"; the link can carry {rate(known.median * BITS_PER_BYTE)}"
+    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
 
 
 def _delay(trip: RoundTrip | None, drawn: Drawn) -> Markup:
