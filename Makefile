@@ -20,10 +20,11 @@ export PIP_ROOT_USER_ACTION := ignore
 
 IN_VENV := $(VENV)/bin/python -m
 PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
+CHECKS := --manifest-path native/checks/Cargo.toml
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
+.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native sanitize pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -62,8 +63,13 @@ drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and ju
 soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
 
-fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
+fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS, and where cargo is the crate, as long
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
+	! command -v cargo || MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) MULTITRACER_FUZZ_SEED=$$(date +%s) cargo test --release $(CHECKS) --test damage -- --nocapture
+
+sanitize:  ## run the crate's tests in Miri and with AddressSanitizer (nightly Rust with Miri; some minutes)
+	cargo +nightly miri test $(CHECKS)
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --release $(CHECKS) --target $$(rustc -vV | sed -n 's/host: //p')
 
 native: $(VENV)/.developer  ## build the native kernel and install it, where Rust's cargo is (a minute or two)
 	@$(PIP_INSTALL) --force-reinstall --no-deps ./native
