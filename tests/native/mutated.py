@@ -1,0 +1,112 @@
+"""Reads small damaged captures by both paths: `python -m tests.native.mutated --inputs 1000000 --seed 1`.
+
+Each input follows from its seed alone; seeds are consecutive, so a run that was interrupted is continued by
+the seed that its last line names. An input whose answers differ is written to out/fuzz.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import sys
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.native import kernel, state
+from parsers._capture.window import Window
+from tests.fuzz.captures import any_capture, broken, parser_of
+from tests.fuzz.run import samples
+from tests.native.both import read_by_both
+
+if TYPE_CHECKING:
+    from multitracer.capture import Capture
+
+MOST_BYTES = 4096
+"""Of an input: small ones are read fast, and damage meets every kind of header in them."""
+_WINDOWS_BYTES = (8192, 8192, 2000)
+_FAMILY = 50
+"""Inputs of one parent: to make one by grammar takes longer than to read it by both paths."""
+_TOLD_EVERY_S = 60.0
+_OUT = Path("out") / "fuzz"
+
+
+def mutated(seed: int) -> bytes:
+    """Return the input of a seed: every fiftieth is a capture, made or recorded, the rest is its damage."""
+    parent = _parent(seed - seed % _FAMILY)
+    return broken(random.Random(seed), parent)[:MOST_BYTES] if seed % _FAMILY else parent
+
+
+@lru_cache(1)
+def _parent(seed: int) -> bytes:
+    return any_capture(random.Random(seed), _known())[:MOST_BYTES]
+
+
+@lru_cache(1)
+def _known() -> list[bytes]:
+    return samples()
+
+
+def difference(data: bytes) -> str | None:
+    """Return how the answers to an input differ; None if they are equal."""
+    try:
+        read_by_both(lambda: _read(data))
+    except Exception as error:  # noqa: BLE001 - what no capture may raise is a difference, too
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _read(data: bytes) -> Capture:
+    """Read by windows that hold an input, or most of it: to fill the usual 4 MiB with zeros takes longer."""
+    assert Window.__init__.__kwdefaults__
+    Window.__init__.__kwdefaults__["size"] = _WINDOWS_BYTES[len(data) % len(_WINDOWS_BYTES)]
+    return parser_of(data)(io.BytesIO(data), path="mutated")
+
+
+def run(first_seed: int, inputs: int) -> tuple[int, list[int]]:
+    """Read the inputs of consecutive seeds; return the next seed, and those of the inputs that differ."""
+    differ, told_s = [], time.monotonic()
+    seed = first_seed
+    try:
+        for seed in range(first_seed, first_seed + inputs):
+            if (words := difference(mutated(seed))) is not None:
+                differ.append(seed)
+                _keep(seed, words)
+            if time.monotonic() - told_s > _TOLD_EVERY_S:
+                told_s = time.monotonic()
+                sys.stderr.write(
+                    f"{seed + 1 - first_seed:,} inputs, {len(differ)} differ; next seed {seed + 1}\n"
+                )
+    except KeyboardInterrupt:
+        return seed, differ
+    return first_seed + inputs, differ
+
+
+def _keep(seed: int, words: str) -> None:
+    _OUT.mkdir(parents=True, exist_ok=True)
+    path = _OUT / f"differs-{seed}.bin"
+    path.write_bytes(mutated(seed))
+    sys.stderr.write(f"{path}: seed {seed}: {words}\n")
+
+
+def main() -> int:
+    """Run from the command line; exit status 1 if any differ, or if there is no kernel to compare."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--inputs", type=int, default=1_000_000)
+    arguments.add_argument("--seed", type=int, default=1)
+    chosen = arguments.parse_args()
+    if kernel() is None:
+        sys.stderr.write(f"captures are read by {state()}: make native\n")
+        return 1
+    following, differ = run(chosen.seed, chosen.inputs)
+    sys.stdout.write(
+        f"{state()}: {following - chosen.seed:,} inputs from seed {chosen.seed} on, {len(differ)} differ; "
+        f"next seed {following}\n"
+    )
+    return bool(differ)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
