@@ -1,7 +1,8 @@
 """Reads small damaged captures by both paths: `python -m tests.native.mutated --inputs 1000000 --seed 1`.
 
-Each input follows from its seed alone; seeds are consecutive, so a run that was interrupted is continued by
-the seed that its last line names. An input whose answers differ is written to out/fuzz.
+Each capture follows from its seed alone; seeds are consecutive, so a run that was interrupted is continued by
+the seed that its last line names. One whose answers differ is written to out/fuzz. With --packets, damaged
+packets of one link are the inputs, thousands of them in a sane capture: this tries decoding only, and faster.
 """
 
 from __future__ import annotations
@@ -16,17 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.native import kernel, state
-from parsers._capture.window import Window
-from tests.fuzz.captures import any_capture, broken, parser_of
+from parsers._capture.window import WINDOW_BYTES, Window
+from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, parser_of
 from tests.fuzz.run import samples
 from tests.native.both import read_by_both
+from tests.parsers.frames import Packet, pcap_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.capture import Capture
 
 MOST_BYTES = 4096
 """Of an input: small ones are read fast, and damage meets every kind of header in them."""
 _WINDOWS_BYTES = (8192, 8192, 2000)
+_PACKETS = 5000
+"""Inputs of one capture with --packets."""
 _FAMILY = 50
 """Inputs of one parent: to make one by grammar takes longer than to read it by both paths."""
 _TOLD_EVERY_S = 60.0
@@ -37,6 +43,19 @@ def mutated(seed: int) -> bytes:
     """Return the input of a seed: every fiftieth is a capture, made or recorded, the rest is its damage."""
     parent = _parent(seed - seed % _FAMILY)
     return broken(random.Random(seed), parent)[:MOST_BYTES] if seed % _FAMILY else parent
+
+
+def packets(seed: int) -> bytes:
+    """Return a capture of damaged packets of one link."""
+    rng = random.Random(seed)
+    link_type, order = rng.choice((1, 1, 1, *LINKS)), rng.choice("<>")
+    parents = [link_frame(rng, link_type)[:MOST_BYTES] for _ in range(_PACKETS // _FAMILY)]
+    inputs = []
+    for number in range(_PACKETS):
+        data = broken(rng, parents[number // _FAMILY])
+        kept = data[: rng.choice((None, None, 96, 54))]
+        inputs.append(Packet(kept, None, max(len(data), 1)))  # a packet of nothing makes its record strange
+    return pcap_file(inputs, link_type=link_type, order=order)
 
 
 @lru_cache(1)
@@ -59,35 +78,35 @@ def difference(data: bytes) -> str | None:
 
 
 def _read(data: bytes) -> Capture:
-    """Read by windows that hold an input, or most of it: to fill the usual 4 MiB with zeros takes longer."""
+    """Read a small input by windows that hold most of it: to fill the usual 4 MiB with zeros takes longer."""
     assert Window.__init__.__kwdefaults__
-    Window.__init__.__kwdefaults__["size"] = _WINDOWS_BYTES[len(data) % len(_WINDOWS_BYTES)]
+    small = _WINDOWS_BYTES[len(data) % len(_WINDOWS_BYTES)]
+    Window.__init__.__kwdefaults__["size"] = small if len(data) <= MOST_BYTES else WINDOW_BYTES
     return parser_of(data)(io.BytesIO(data), path="mutated")
 
 
-def run(first_seed: int, inputs: int) -> tuple[int, list[int]]:
-    """Read the inputs of consecutive seeds; return the next seed, and those of the inputs that differ."""
+def run(first_seed: int, captures: int, make: Callable[[int], bytes]) -> tuple[int, list[int]]:
+    """Read the captures of consecutive seeds; return the next seed, and the seeds of those that differ."""
     differ, told_s = [], time.monotonic()
     seed = first_seed
     try:
-        for seed in range(first_seed, first_seed + inputs):
-            if (words := difference(mutated(seed))) is not None:
+        for seed in range(first_seed, first_seed + captures):
+            data = make(seed)
+            if (words := difference(data)) is not None:
                 differ.append(seed)
-                _keep(seed, words)
+                _keep(seed, data, words)
             if time.monotonic() - told_s > _TOLD_EVERY_S:
                 told_s = time.monotonic()
-                sys.stderr.write(
-                    f"{seed + 1 - first_seed:,} inputs, {len(differ)} differ; next seed {seed + 1}\n"
-                )
+                sys.stderr.write(f"{len(differ)} differ; next seed {seed + 1}\n")
     except KeyboardInterrupt:
         return seed, differ
-    return first_seed + inputs, differ
+    return first_seed + captures, differ
 
 
-def _keep(seed: int, words: str) -> None:
+def _keep(seed: int, data: bytes, words: str) -> None:
     _OUT.mkdir(parents=True, exist_ok=True)
     path = _OUT / f"differs-{seed}.bin"
-    path.write_bytes(mutated(seed))
+    path.write_bytes(data)
     sys.stderr.write(f"{path}: seed {seed}: {words}\n")
 
 
@@ -96,15 +115,16 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--inputs", type=int, default=1_000_000)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--packets", action="store_true")
     chosen = arguments.parse_args()
     if kernel() is None:
         sys.stderr.write(f"captures are read by {state()}: make native\n")
         return 1
-    following, differ = run(chosen.seed, chosen.inputs)
-    sys.stdout.write(
-        f"{state()}: {following - chosen.seed:,} inputs from seed {chosen.seed} on, {len(differ)} differ; "
-        f"next seed {following}\n"
-    )
+    make, each, what = (packets, _PACKETS, "packets") if chosen.packets else (mutated, 1, "captures")
+    following, differ = run(chosen.seed, -(-chosen.inputs // each), make)
+    tried = (following - chosen.seed) * each
+    words = f"{tried:,} {what} from seed {chosen.seed} on, {len(differ)} differ; next seed {following}"
+    sys.stdout.write(f"{state()}: {words}\n")
     return bool(differ)
 
 
