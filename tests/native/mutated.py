@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import io
 import random
+import signal
 import sys
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from multitracer.native import kernel, state
 from parsers._capture.window import WINDOW_BYTES, Window
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 4096
 """Of an input: small ones are read fast, and damage meets every kind of header in them."""
-_WINDOWS_BYTES = (8192, 8192, 2000)
+_WINDOW_BYTES = 8192
+"""Holds a small input whole: to fill the usual 4 MiB with zeros takes longer than to read it."""
+_LONGEST_S = 60
+"""An input that takes longer has met a loop without an end: one takes 3 ms, on a busy machine 30."""
 _PACKETS = 5000
 """Inputs of one capture with --packets."""
 _FAMILY = 50
@@ -70,18 +74,24 @@ def _known() -> list[bytes]:
 
 def difference(data: bytes) -> str | None:
     """Return how the answers to an input differ; None if they are equal."""
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(_LONGEST_S)
     try:
         read_by_both(lambda: _read(data))
     except Exception as error:  # noqa: BLE001 - what no capture may raise is a difference, too
         return f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
     return None
 
 
+def _too_long(*_: object) -> NoReturn:
+    raise TimeoutError(f"it takes longer than {_LONGEST_S} s")
+
+
 def _read(data: bytes) -> Capture:
-    """Read a small input by windows that hold most of it: to fill the usual 4 MiB with zeros takes longer."""
     assert Window.__init__.__kwdefaults__
-    small = _WINDOWS_BYTES[len(data) % len(_WINDOWS_BYTES)]
-    Window.__init__.__kwdefaults__["size"] = small if len(data) <= MOST_BYTES else WINDOW_BYTES
+    Window.__init__.__kwdefaults__["size"] = _WINDOW_BYTES if len(data) <= MOST_BYTES else WINDOW_BYTES
     return parser_of(data)(io.BytesIO(data), path="mutated")
 
 
