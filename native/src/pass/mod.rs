@@ -5,11 +5,10 @@
 //! `round_trips.rs` and `deliveries.rs` keep one thing each; `direction.rs` and `connection.rs` bring them together.
 
 mod acks;
-mod connection;
+pub mod connection;
 mod copies;
-mod deliveries;
-mod direction;
+pub mod deliveries;
+pub mod direction;
 mod holes;
 mod line;
-pub mod python;
 mod round_trips;
