@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
 
 
-class _Moments(NamedTuple):
+class Moments(NamedTuple):
     """Moments at which data got through, direction after direction, in capture order."""
 
     direction: Array
@@ -58,14 +58,19 @@ def put_goodput(examination: Examination, rows: dict[str, Array], capture: Captu
             )
 
 
+def moments_by(examination: Examination, by: GoodputBy) -> Moments:
+    """Return the moments at which data of each direction arrived, or were acknowledged."""
+    return _arrivals(examination) if by is GoodputBy.ARRIVED else _acknowledged(examination)
+
+
 def _senders(examination: Examination) -> Array:
     return examination.group.direction_of(np.flatnonzero(examination.group.payload))
 
 
-def _arrivals(examination: Examination) -> _Moments:
+def _arrivals(examination: Examination) -> Moments:
     new = new_bytes(examination)
     position = np.flatnonzero(new > 0)
-    return _Moments(examination.group.direction_of(position), position, new[position])
+    return Moments(examination.group.direction_of(position), position, new[position])
 
 
 def new_bytes(examination: Examination) -> Array:
@@ -83,7 +88,7 @@ def new_bytes(examination: Examination) -> Array:
     return new
 
 
-def _acknowledged(examination: Examination) -> _Moments:
+def _acknowledged(examination: Examination) -> Moments:
     """Return the ACKs of payload seen for the first time; SYN and FIN, which are none, are cut off."""
     acks = examination.axis.acks
     begin, end = _payload_range(examination)
@@ -93,7 +98,7 @@ def _acknowledged(examination: Examination) -> _Moments:
     first = np.flatnonzero(np.diff(direction, prepend=-1))
     new[first] = value[first] - begin[direction[first]]
     advancing = np.flatnonzero(new > 0)
-    return _Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
+    return Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
 
 
 def _payload_range(examination: Examination) -> tuple[Array, Array]:
@@ -108,15 +113,15 @@ def _payload_range(examination: Examination) -> tuple[Array, Array]:
     return np.minimum(begin, end), end
 
 
-def _timed(moments: _Moments, chosen: Array, examination: Examination, capture: Capture) -> _Moments:
+def _timed(moments: Moments, chosen: Array, examination: Examination, capture: Capture) -> Moments:
     """Return the moments of the chosen directions that carry a time."""
     time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
-    return _Moments(*(column[kept] for column in moments))
+    return Moments(*(column[kept] for column in moments))
 
 
 def _put_rates(
-    moments: _Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
+    moments: Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
 ) -> None:
     direction = moments.direction
     first = np.flatnonzero(np.diff(direction, prepend=-1))
@@ -130,4 +135,5 @@ def _put_rates(
     lasting = np.flatnonzero(end > begin)
     rows["goodput_by"][there[lasting]] = by
     rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
-    rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * NS_PER_S / (end - begin)[lasting]
+    # as floats: ns times bytes leave 64 bits at 9.2 GB
+    rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * float(NS_PER_S) / (end - begin)[lasting]
