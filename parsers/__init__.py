@@ -13,8 +13,9 @@ NA, and what cannot be used is counted with its reason.
 
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._ip_packets import IpPacket, read_ip_packets, read_records
+from parsers._pieces import Pieces
 from parsers._propose import propose_map
-from parsers._read import detect, read, read_capture, read_lines
+from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
 from parsers._registry import bundled_maps, formats, installed, recognise
 from parsers._text.sidecar import is_map
 
@@ -23,8 +24,10 @@ __all__ = [
     "Format",
     "IpPacket",
     "Match",
+    "Pieces",
     "bundled_maps",
     "detect",
+    "first_packet_ns",
     "formats",
     "installed",
     "is_map",
