@@ -144,18 +144,39 @@ def analyse(capture: Capture) -> Analysis:
     Analysis
     """
     parts = partition(capture)
+    return Analysis(capture, parts, *tables_of(capture, parts))
+
+
+def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
+    """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1."""
     columns = blank(2 * parts.connections)
-    columns["connection"].reshape(-1, 2)[:] = np.arange(1, parts.connections + 1, dtype=np.int32)[:, None]
-    columns["reverse"][1::2] = True
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
     for group in groups(capture, parts):
         examination = examine(group, capture)
         summarise(examination, columns, capture)
         acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
+    return finished_tables(capture, parts, columns, acknowledged)
+
+
+def finished_tables(
+    capture: Capture, parts: Partition, columns: dict[str, Array], acknowledged: Array
+) -> tuple[Table, Table]:
+    """Return CONNECTIONS and DIRECTIONS by what was counted of each direction.
+
+    Parameters
+    ----------
+    capture : Capture
+    parts : Partition
+    columns : dict of str to ndarray, each of shape (2 n_connections,)
+        The columns of DIRECTIONS; `connection` and `reverse` are written here.
+    acknowledged : ndarray of bool, shape (2 n_connections,)
+        Which directions have their first unit acknowledged.
+    """
+    columns["connection"].reshape(-1, 2)[:] = np.arange(1, parts.connections + 1, dtype=np.int32)[:, None]
+    columns["reverse"][1::2] = True
     directions = Table(DIRECTIONS, columns)
-    connections = _connections(capture, parts, directions, acknowledged)
-    return Analysis(capture, parts, connections, directions)
+    return _connections(capture, parts, directions, acknowledged), directions
 
 
 def _connections(capture: Capture, parts: Partition, directions: Table, acknowledged: Array) -> Table:

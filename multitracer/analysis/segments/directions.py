@@ -99,7 +99,7 @@ def summarise(examination: Examination, columns: dict[str, Array], capture: Capt
     put_window_shift(examination, rows, capture)
     _acknowledgments(examination, rows)
     _round_trips(examination, rows, capture)
-    _vantage(rows)
+    put_vantage(rows)
     _vantage_by_stamps(examination, rows, capture)
     _absent_round_trips(examination, rows)
     goodput.put_goodput(examination, rows, capture)
@@ -207,7 +207,7 @@ def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
 
 def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
-    time_ns, resolution_ns = capture.segments["time_ns"], _resolution_ns(capture)
+    time_ns, resolution_ns = capture.segments["time_ns"], resolution_ns_of(capture)
     group, axis, samples = examination.group, examination.axis, examination.samples
     sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
     rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
@@ -232,7 +232,7 @@ def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capt
         rows[name][there] = np.round(place / resolution_ns) * resolution_ns
 
 
-def _resolution_ns(capture: Capture) -> float:
+def resolution_ns_of(capture: Capture) -> float:
     """Return the tick of the coarsest clock among the capture's interfaces."""
     ticks = (interface.resolution_ns for file in capture.files for interface in file.interfaces)
     return max(ticks, default=1.0)
@@ -246,11 +246,16 @@ def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
     return values[low] + (values[high] - values[low]) * (place - low)
 
 
-def _vantage(rows: dict[str, Array]) -> None:
+def put_vantage(rows: dict[str, Array]) -> None:
     """Say where the capture point lies, by how the two directions' round trips share the path.
 
     First their smallest; where these leave it open (a path that was empty at the start, as in one room), a
     host answers within 1 ms, and its smallest counts against the median of the other's.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray, each of shape (n_directions,)
+        Columns of DIRECTIONS, whole connections: round trips are read, `vantage` is written in place.
     """
     forward, reverse = ([rows[name][side::2] for name in ("rtt_min_ns", "rtt_p50_ns")] for side in (0, 1))
     known = np.flatnonzero((rows["rtt_count"][0::2] > 0) & (rows["rtt_count"][1::2] > 0))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST_SHIFT = 14
 """A larger window scale counts as this (RFC 7323, section 2.3)."""
-_FEWEST = 30
+FEWEST_DATA = 30
 """Data segments that tell a scale; fewer have seldom filled a window."""
 _AT_ONCE = 1 << 14
 """Segments looked at together, so that a long transfer needs no more memory for this."""
@@ -67,7 +67,7 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
     unknown = np.flatnonzero(_is_unknown(examination, rows, capture) & (rows["packets"] > 0))
     rows["window_shift_by"][unknown] = WindowScaleBy.UNKNOWN
     data = rows["data_segments"].reshape(-1, 2)[:, ::-1].ravel()
-    for direction in unknown[data[unknown] >= _FEWEST].tolist():
+    for direction in unknown[data[unknown] >= FEWEST_DATA].tolist():
         rows["window_shift"][direction] = _least_shift(examination, capture, direction)
         rows["window_shift_by"][direction] = WindowScaleBy.SENT
 
