@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.capture import SourceFile
 from parsers._capture.capture_file import StampFacts, decode_blocks
@@ -18,11 +18,23 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Numbers, Table
     from parsers._format import Format
+    from parsers._packets.decode import Records
     from parsers._stream import Stream
 
     Path = str | os.PathLike[str]
 
 _TIMES_APART = "times far from the others stand as they are, for the capture was read as a stream"
+
+
+class Block(NamedTuple):
+    """Some packets that follow each other in a file."""
+
+    offset: int
+    """Where in the file reading can begin with them."""
+    packets: int
+    first_ns: int
+    """Smallest time; NOT_A_TIME if one is missing."""
+    last_ns: int
 
 
 class Pieces:
@@ -36,6 +48,8 @@ class Pieces:
         From so many segments on, a piece is handed out; it may be set anew between two pieces.
     stop : callable, optional
         Asked now and then; when it returns True, the input is taken to end.
+    ranges : sequence of (int, int), optional
+        The parts of the one file, not compressed, that are read; the first one holds its header.
     """
 
     def __init__(
@@ -46,8 +60,13 @@ class Pieces:
         max_packets: int | None = None,
         progress: Callable[[int], None] | None = None,
         stop: Callable[[], bool] | None = None,
+        ranges: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self.rows = rows
+        self.blocks: list[Block] = []
+        """What was read, if the format tells where a block begins, and only the first one has interfaces."""
+        self._interfaces: int | None = None
+        self._ranges = ranges
         self._paths, self._max_packets = paths, max_packets
         self._progress, self._stop = progress, stop
         self._decoder = Decoder()
@@ -64,14 +83,15 @@ class Pieces:
             if left == 0 or (self._stop is not None and self._stop()):
                 break
             step = None if self._progress is None else self._counted(done)
-            with open_stream(path, progress=step, stop=self._stop) as stream:
+            with open_stream(path, progress=step, stop=self._stop, ranges=self._ranges) as stream:
                 fmt = format_of_capture(stream)
                 if fmt.name not in BLOCKS:
                     capture = of_plug_in(fmt, stream, alone=len(self._paths) == 1)
                     self._given_flows = capture.flows
                     yield capture
                     return
-                for _ in _blocks(fmt, stream, decoder, left):
+                for records in _blocks(fmt, stream, decoder, left):
+                    self._note(records)
                     if len(decoder) >= self.rows:
                         yield decoder.take(last=False)
                 done += stream.stored_bytes
@@ -84,13 +104,20 @@ class Pieces:
         flows, number = self._decoder.keep_flows(kept)
         return flows, kept, number
 
+    def _note(self, records: Records) -> None:
+        interfaces = sum(len(file.interfaces) for file in self._decoder.files)
+        self._interfaces = interfaces if self._interfaces is None else self._interfaces
+        if records.offset is not None and interfaces == self._interfaces:
+            begin_ns, end_ns = int(records.time_ns.min()), int(records.time_ns.max())
+            self.blocks.append(Block(records.offset, len(records), begin_ns, end_ns))
+
     def _counted(self, done: int) -> Callable[[int], None]:
         progress = self._progress
         return lambda stored_bytes: None if progress is None else progress(done + stored_bytes)
 
 
-def _blocks(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> Iterator[None]:
-    """Decode one file, and yield after each block."""
+def _blocks(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> Iterator[Records]:
+    """Decode one file, and yield each block then."""
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
     clock = StampFacts(source)
     yield from decode_blocks(

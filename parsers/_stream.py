@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from multitracer.errors import FormatError, InputError
 from parsers._expand import Members, Source, compression_of
 from parsers._format import HEAD_BYTES
+from parsers._ranges import Ranges
 from parsers._until import Until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from _typeshed import WriteableBuffer
 
@@ -159,6 +160,7 @@ def open_stream(
     *,
     progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    ranges: Sequence[tuple[int, int]] | None = None,
 ) -> Stream:
     """Open a log for one pass over its decompressed bytes.
 
@@ -170,6 +172,8 @@ def open_stream(
         Called with the number of stored bytes read so far.
     stop : callable, optional
         When it returns True, the stream is taken to end.
+    ranges : sequence of (int, int), optional
+        Begin and end of those parts of a file that are read, ascending; by default all of it.
 
     Raises
     ------
@@ -180,9 +184,10 @@ def open_stream(
     if name == STDIN and sys.stdin is None:
         raise InputError(f"{name}: standard input is closed; name a file")
     try:
-        raw = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
+        file = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}; check the name and permissions") from error
+    raw: io.RawIOBase = file if ranges is None else Ranges(file, ranges)
     try:
         return Stream(raw if stop is None else Until(raw, stop), path=name, progress=progress)
     except InputError:

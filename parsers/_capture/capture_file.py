@@ -159,8 +159,8 @@ def decode_blocks(
     *,
     max_packets: int | None = None,
     share: Callable[[], float | None] = lambda: None,
-) -> Iterator[None]:
-    """Decode the blocks of one file as `decode_file` does, and yield after each of them."""
+) -> Iterator[Records]:
+    """Decode the blocks of one file as `decode_file` does, and yield each of them then."""
     decoder.files.append(source)
     with reading(source.path):
         for block in blocks:
@@ -170,7 +170,7 @@ def decode_blocks(
             kept = block.first(left) if left < len(block) else block
             clock.note(kept.time_ns)
             decoder.add(kept, source, share=share())
-            yield
+            yield kept
             if left <= len(block) and max_packets is not None:
                 source.stopped = True  # at once: a pipe may have no more for a long time
                 return

@@ -68,6 +68,8 @@ class Records:
     time_ns: Numbers
     link_type: Numbers | int
     """One for all, or one each."""
+    offset: int | None = None
+    """Where in the file reading could begin with this block; None if the format does not tell."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -82,6 +84,7 @@ class Records:
             self.original[:count],
             self.time_ns[:count],
             link_type,
+            self.offset,
         )
 
 
