@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from multitracer.recording.window import Bounds
 
 
+EMPTY_WINDOW = "no TCP segment lies between --from and --to; all numbers are of an empty capture"
+"""The warning of a window that leaves no segment of a capture."""
+
+
 class Progress(Protocol):
     """Shows how far the reading is."""
 
@@ -109,9 +113,7 @@ def _between(
     parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
     yield from parts
     if _is_emptied(whole, parts):
-        recording.notes.append(
-            "no TCP segment lies between --from and --to; all numbers are of an empty capture"
-        )
+        recording.notes.append(EMPTY_WINDOW)
 
 
 def _is_emptied(whole: Sequence[tuple[Point, Capture]], parts: Sequence[tuple[Point, Capture]]) -> bool:

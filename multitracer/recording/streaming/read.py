@@ -14,20 +14,23 @@ from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.analysis.trust.trust import trust_by
 from multitracer.capture import Capture
+from multitracer.errors import FormatError
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
-from multitracer.recording.open import files_that_open, is_one_run
+from multitracer.recording.open import EMPTY_WINDOW, files_that_open, is_one_run
 from multitracer.recording.recording import Recording
 from multitracer.recording.streaming.ended import EndedConnections
+from multitracer.recording.streaming.index import forget_index, index_of, keep_index, state_of
 from multitracer.recording.window import EVERYTHING, Window
 from multitracer.words import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.open import Progress
+    from multitracer.recording.streaming.index import Index
     from multitracer.recording.window import Bounds
 
 
@@ -68,6 +71,8 @@ def stream_recording(
             failure = error
     if failure is not None and not recording.parts:
         raise failure
+    if streams.is_emptied:
+        recording.notes.append(EMPTY_WINDOW)
     return recording
 
 
@@ -86,43 +91,76 @@ class _Streams:
         self._recording, self._window, self._max_packets = recording, window, max_packets
         self._progress, self._stop, self._limits = progress, stop, limits
         self._bounds: Bounds | None = (None, None) if window == EVERYTHING else None
+        self._segments = 0
+        """Within the window."""
+
+    @property
+    def is_emptied(self) -> bool:
+        """Whether the window left no segment of captures that held some."""
+        files = [file for part in self._recording.parts for file in part.capture.files]
+        held = any(file.protocols.get("tcp") for file in files)
+        return self._window != EVERYTHING and held and not self._segments
 
     def read(self, point: Point) -> None:
-        """Read one point, and add it to the recording."""
-        with contextlib.closing(EndedConnections()) as ended:
-            self._read(point, ended)
+        """Read one point, and add it to the recording; by its index only what the window needs."""
+        index = None
+        if self._window != EVERYTHING and self._max_packets is None and len(point.paths) == 1:
+            index = index_of(point.paths[0])
+        if index is None or not self._read(point, index):
+            self._read(point, None)
 
-    def _read(self, point: Point, ended: EndedConnections) -> None:
-        open_now = OpenConnections(self._limits)
+    def _read(self, point: Point, index: Index | None) -> bool:
+        """Read one point; return whether the index, if there is one, was right."""
+        state = state_of(point.paths[0]) if index is None and len(point.paths) == 1 else None
+        ranges, packets = index.within(self._bounds_of(index.facts.first_ns)) if index else (None, 0)
+        open_now, pieces = OpenConnections(self._limits), self._pieces(point, ranges)
+        with contextlib.closing(EndedConnections()) as ended:
+            try:
+                capture = self._follow(pieces, open_now, ended)
+            except FormatError:
+                if index is None:
+                    raise
+                forget_index(point.paths[0])
+                return False
+            if index is None:
+                keep_index(point.paths[0], state, pieces.blocks, capture.files[:1])
+            elif not index.fits(capture.files[0], packets):
+                forget_index(point.paths[0])
+                return False
+            self._add(point, capture, open_now, ended)
+        return True
+
+    def _pieces(self, point: Point, ranges: Sequence[tuple[int, int]] | None) -> parsers.Pieces:
         is_ring = self._recording.folder is not None and len(point.paths) > 1
-        pieces = parsers.Pieces(
+        return parsers.Pieces(
             files_that_open(self._recording, point.paths) if is_ring else point.paths,
             rows=self._limits.rows,
             max_packets=self._max_packets,
             progress=self._progress,
             stop=self._stop,
+            ranges=ranges,
         )
+
+    def _follow(self, pieces: parsers.Pieces, open_now: OpenConnections, ended: EndedConnections) -> Capture:
+        """Read to the end; return the last piece, whose files have all their facts then."""
         capture = Capture([])
         for capture in pieces:
-            ended.add(open_now.take_in(self._cut(capture)))
-            kept = open_now.flows()
-            open_now.renumber(*pieces.keep_flows(kept))
+            cut = capture.between(*self._bounds_of(capture.first_ns))
+            ended.add(open_now.take_in(cut))
+            open_now.renumber(*pieces.keep_flows(open_now.flows()))
             pieces.rows = max(self._limits.rows, len(open_now))
             self._show(open_now)
         ended.add(open_now.end())
-        self._add(point, capture, open_now, ended)
+        return capture
 
-    def _cut(self, capture: Capture) -> Capture:
+    def _bounds_of(self, first_ns: int | None) -> Bounds:
+        """Return the window as recorded; seconds count from the first packet of this and all other points."""
         if self._bounds is None:
-            self._bounds = self._window.bounds_from(self._first_ns(capture), self._recording.speed)
+            paths = [path for point in self._recording.inputs.points[1:] for path in point.paths]
+            known = [ns for ns in (first_ns, *map(_first_packet_ns, paths)) if ns is not None]
+            self._bounds = self._window.bounds_from(min(known, default=0), self._recording.speed)
             self._recording.bounds_ns = self._bounds
-        return capture.between(*self._bounds)
-
-    def _first_ns(self, capture: Capture) -> int:
-        """Return the time of the first packet of all points, as far as that is known now."""
-        paths = [path for point in self._recording.inputs.points[1:] for path in point.paths]
-        first = [capture.first_ns, *map(_first_packet_ns, paths)]
-        return min((ns for ns in first if ns is not None), default=0)
+        return self._bounds
 
     def _show(self, open_now: OpenConnections) -> None:
         if self._progress is not None:
@@ -131,6 +169,7 @@ class _Streams:
     def _add(
         self, point: Point, capture: Capture, open_now: OpenConnections, ended: EndedConnections
     ) -> None:
+        self._segments += open_now.facts.segments
         connections, directions, flows = ended.tables()
         part = self._recording.add(point, Capture(capture.files, flows=flows))
         analysis = Analysis(part.capture, _NO_PARTITION, connections, directions)
