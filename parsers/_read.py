@@ -53,7 +53,7 @@ def detect(path: Path) -> Format:
 def _format(path: Path, stream: Stream) -> Format:
     if has_map(path):
         return next(fmt for fmt in formats() if fmt.name == "mapped-csv")  # loads what a capture needs not
-    return recognise(stream.peek_head(), path=stream.path)
+    return format_of_capture(stream)
 
 
 def read(path: Path) -> tuple[Format, Parsed]:
