@@ -2,7 +2,8 @@
 # make help   lists the rest. Python >= 3.11 and a network are all that must be there.
 
 VENV ?= .venv
-JOBS ?= 2
+# One more than the cores of a small machine: tests that record or watch wait for half of their time
+JOBS ?= 3
 PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
