@@ -203,8 +203,8 @@ class _Watch:
         before = self._before(first)
         if self._is_uncertain(first):
             return False
-        again = np.unique(np.stack([table["seq_bytes"][tries], table["end_bytes"][tries]], axis=1), axis=0)
-        others = int(table["flight_sack_bytes"][first] - (again[:, 1] - again[:, 0]).sum())
+        again = set(zip(table["seq_bytes"][tries].tolist(), table["end_bytes"][tries].tolist(), strict=True))
+        others = int(table["flight_sack_bytes"][first]) - sum(end - begin for begin, end in again)
         waited_ns = (self._time[first] - self._time[before]) * self._transfer.speed
         reads = np.diff(table["ack_bytes"][[before, answer]] + table["window_bytes"][[before, answer]])[0] > 0
         due = others > (0 if waited_ns > _DELAYED_ACK_NS else _DELAYED_SEGMENTS * self._full_bytes)
