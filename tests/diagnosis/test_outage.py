@@ -62,6 +62,7 @@ def test_a_try_that_failed_makes_an_outage_until_the_answered_one(tmp_path: Path
     dead = of(found, "outage")
     assert dead.cost_s == pytest.approx(2.1)
     assert dead.numbers["outage_certain_s"] == pytest.approx(0.9)
+    assert dead.numbers["last_wait_s"] == pytest.approx(1.2), "from the last try in vain to the answered one"
     assert "ack-loss" not in kinds(found)
 
 
@@ -111,6 +112,7 @@ def test_from_ten_seconds_on_it_is_a_blackout(tmp_path: Path) -> None:
 def test_a_path_that_stays_dead_is_told_until_the_end(tmp_path: Path) -> None:
     dead = of(_silence(300, 900, 2100, answered=None).diagnosed(tmp_path), "outage")
     assert "never came back" in dead.sentence
+    assert "last_wait_s" not in dead.numbers
 
 
 def test_acks_were_lost_if_the_answer_covers_more_than_was_sent_again(tmp_path: Path) -> None:
