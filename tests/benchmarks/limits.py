@@ -2,6 +2,8 @@
 
 The captures are those of `diagnose.py`: a transfer over 10 Mbit/s with a loss every 200 segments, each
 repaired by a timeout. The peer is our own `diagnose` as it was before it told limits, from the history.
+`python -m tests.benchmarks.limits RECORDING...` compares today's program with itself without limits, and
+without what findings take from them, on recordings that are there already.
 """
 
 from __future__ import annotations
@@ -81,6 +83,51 @@ def _growth(each_us: dict[int, float]) -> goals.Row:
     )  # fmt: skip
 
 
+_USER_S = """
+import resource, sys
+from importlib import import_module
+from pathlib import Path
+from multitracer.diagnosis import case, diagnose
+from multitracer.diagnosis.limits import group
+from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.recording.open import open_recording
+
+limits = import_module("multitracer.diagnosis.limits.limited")
+
+def unknown(transfer, account=None):
+    cells = limits._all(*limits._whole(transfer), Limit.UNKNOWN)
+    return limits.Limited(transfer, View.NOWHERE, cells)
+
+if sys.argv[2] == "without":
+    case.limited = diagnose.limited = group.limited = unknown
+for _ in range(2):  # the first one imports
+    begin_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    recording = open_recording(Path(sys.argv[1]))
+    diagnose.explain(recording).document()
+packets = sum(len(part.capture.segments) for part in recording.parts)
+print(packets, resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin_s)
+"""
+
+
+def limits_against_none(recordings: list[Path], *, runs: int) -> Iterator[goals.Row]:
+    """User CPU time of `diagnose` on recordings, with limits and without them, in turn."""
+    for recording in recordings:
+        seconds: dict[str, list[float]] = {"with": [], "without": []}
+        packets = 0
+        for _ in range(runs):
+            for side, each in seconds.items():
+                argv = [sys.executable, "-c", _USER_S, str(recording), side]
+                words = subprocess.run(argv, check=True, cwd=_ROOT, capture_output=True, text=True).stdout
+                packets = int(words.split()[0])
+                each.append(float(words.split()[1]))
+        added = statistics.median(a / b - 1 for a, b in zip(*seconds.values(), strict=True))
+        ours, peer = (f"{statistics.median(each):.3f} s" for each in seconds.values())
+        yield goals.Row(
+            "`diagnose` / without limits, user CPU", f"{packets:,} packets", ours, peer,
+            f"{added:+.2f} ×", f"≤ +{_AT_MOST_ADDED:.1f} ×", added <= _AT_MOST_ADDED,
+        )  # fmt: skip
+
+
 def _taken_out(folder: Path) -> Path | None:
     """Write the program as it was before into a folder; None where the history does not go back so far."""
     argv = ["git", "-C", str(_ROOT), "archive", BEFORE, "multitracer", "parsers", "collectors"]
@@ -97,6 +144,7 @@ ALL: tuple[goals.Goal, ...] = (limits_against_before,)
 
 
 if __name__ == "__main__":
-    for each in limits_against_before(runs=3):
+    given = [Path(each).resolve() for each in sys.argv[1:]]
+    for each in limits_against_none(given, runs=5) if given else limits_against_before(runs=3):
         cells = (each.what, each.on, each.ours, each.peer, each.result, each.goal, each.met)
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
