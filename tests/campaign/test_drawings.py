@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.campaign.report.drawings import fitting, line, linear
+from multitracer.campaign.report.page import days_section
 
 VALUES = st.lists(st.floats(0, 1e12), min_size=1, max_size=30)
 
@@ -38,3 +39,10 @@ def test_a_drawing_says_what_it_shows_and_escapes_it() -> None:
     drawn = line([(0, 0), (1, 1)], linear(0, 1, str), linear(0, 1, str), says="<script>")
     assert "<title>&lt;script&gt;</title>" in drawn
     assert len(re.findall("NaN|nan", drawn)) == 0
+
+
+@pytest.mark.parametrize(("last", "words"), [(40, "01 Jan"), (800, "Jan 1970")])
+def test_days_of_several_years_are_told_by_their_year(last: int, words: str) -> None:
+    known = {"judged": 9, "throughput_bps": 1e6, "rtt_ns": 1e8, "loss": None, "sessions": 1}
+    page = str(days_section([{"day": day, "bad": 1, **known} for day in (0, last)]))
+    assert f">{words}<" in page

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _MEDIAN, _TENTH = 50, 10
 _TO_DAYS, _TO_SECONDS = len("2026-11-23"), len("2026-11-23 20:15:00")
 _DAY_S = 86_400
+_YEAR_D = 365
+"""From so many days on a day of the month says less than its year."""
 _LIMITS = {limit.label: limit for limit in Limit}
 _NO_RATE = "no second has a throughput: record packets, or a phone's logger"
 _NO_RTT = "no second has a round trip: record packets at the sender"
@@ -289,7 +291,7 @@ def _line(title: str, points: list[tuple[float, float]], words: Callable[[float]
     (first, low), (last, high) = points[0], points[-1]
     says_ = f"{title}: {words(low)} on {_day(first)}, {words(high)} on {_day(last)}"
     step = max(1, -(-(last - first) // 3))
-    across = linear(first, last, _short_day)._replace(
+    across = linear(first, last, _short_day if last - first < _YEAR_D else _month)._replace(
         ticks=[int(first + n * step) for n in range(4) if first + n * step <= last]
     )
     up = linear(0, max(value for _, value in points), words)
@@ -303,6 +305,10 @@ def _day(day: float) -> str:
 
 def _short_day(day: float) -> str:
     return datetime.fromtimestamp(day * _DAY_S, UTC).strftime("%d %b")
+
+
+def _month(day: float) -> str:
+    return datetime.fromtimestamp(day * _DAY_S, UTC).strftime("%b %Y")
 
 
 # --- which stretches ---
