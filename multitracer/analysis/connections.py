@@ -41,8 +41,8 @@ class Partition:
 
     direction: Array
     """int32, shape (n_segments,): the direction of each segment."""
-    order: Array
-    """int64, shape (n_segments,): the segments direction after direction, each in capture order."""
+    _order: Array | None
+    """`order` once it was asked for; a summary by the native kernel needs none."""
     bounds: Array
     """int64, shape (2 n_connections + 1,): direction d is order[bounds[d]:bounds[d + 1]]."""
     first_row: Array
@@ -56,6 +56,19 @@ class Partition:
     def connections(self) -> int:
         """How many connections there are."""
         return len(self.first_row)
+
+    @property
+    def order(self) -> Array:
+        """The segments direction after direction, each in capture order: int64, shape (n_segments,)."""
+        if self._order is None:
+            self._order = _grouped(self.direction, 2 * self.connections)
+        return self._order
+
+    def rows_sent(self, direction: int) -> Array:
+        """Return the rows of one direction in capture order: int64, shape (n_segments_of_it,)."""
+        if self._order is None:
+            return np.flatnonzero(self.direction == direction)
+        return self._order[self.bounds[direction] : self.bounds[direction + 1]]
 
     def rows_of(self, connection: int) -> Array:
         """Return the rows of a connection (from 0) in capture order."""
@@ -102,8 +115,9 @@ def partition(capture: Capture) -> Partition:
     direction = connection
     direction *= 2
     direction += flow != forward_flow[connection >> 1]
-    order, bounds = _grouped(direction, 2 * len(begins))
-    return Partition(direction, order, bounds, begins, forward_flow, initiator_by)
+    bounds = np.zeros(2 * len(begins) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(direction, minlength=2 * len(begins)), out=bounds[1:])
+    return Partition(direction, None, bounds, begins, forward_flow, initiator_by)
 
 
 def _connections(pair: Array, capture: Capture) -> tuple[Array, Array]:
@@ -166,16 +180,14 @@ def _assume_the_others(forward_flow: Array, connection: Array, syn_rows: Array, 
     return basis
 
 
-def _grouped(key: Array, groups: int) -> tuple[Array, Array]:
-    """Return the rows sorted by `key`, equal keys in their order, and the bounds of each key."""
-    bounds = np.zeros(groups + 1, dtype=np.int64)
-    np.cumsum(np.bincount(key, minlength=groups), out=bounds[1:])
+def _grouped(key: Array, groups: int) -> Array:
+    """Return the rows sorted by `key`, equal keys in their order."""
     if groups <= 2:
-        return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)]), bounds
+        return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)])
     if groups <= 1 << 16:  # NumPy's stable sort of 16-bit numbers is a radix sort
-        return np.argsort(key.astype(np.uint16), kind="stable"), bounds
+        return np.argsort(key.astype(np.uint16), kind="stable")
     low = np.argsort(key.astype(np.uint16), kind="stable")
-    return low[np.argsort((key >> 16).astype(np.uint16)[low], kind="stable")], bounds
+    return low[np.argsort((key >> 16).astype(np.uint16)[low], kind="stable")]
 
 
 def _later_beginnings(pair: Array, first_of_pair: Array, capture: Capture) -> Array:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.tcp import Initiator
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _by_ports(flows: Table, pair: Array) -> Array:
 
 def _by_answers(flows: Table, pair: Array, answering: Array) -> Array:
     """Return who is no server where the other one is."""
-    servers = np.unique(np.where(answering & 1, *(_names(flows, answering >> 1, end) for end in "ba")))
+    servers = distinct(np.where(answering & 1, *(_names(flows, answering >> 1, end) for end in "ba")))
     is_server = [np.isin(_names(flows, pair, end), servers) for end in "ab"]
     return _less(*is_server)
 

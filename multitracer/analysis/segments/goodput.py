@@ -26,13 +26,22 @@ if TYPE_CHECKING:
 COLUMNS = ("goodput_bytes_per_s", "goodput_ns")
 
 
-class _Moments(NamedTuple):
+class Moments(NamedTuple):
     """Moments at which data got through, direction after direction, in capture order."""
 
     direction: Array
     position: Array
     new_bytes: Array
     """What got through then; of the first moment of a direction it does not matter."""
+
+
+class Delivered(NamedTuple):
+    """The first and the last moment at which data of directions got through; int64, shape (n,)."""
+
+    first_ns: Array
+    last_ns: Array
+    carried_bytes: Array
+    """What got through after the first."""
 
 
 def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
@@ -62,10 +71,10 @@ def _senders(examination: Examination) -> Array:
     return examination.group.direction_of(np.flatnonzero(examination.group.payload))
 
 
-def _arrivals(examination: Examination) -> _Moments:
+def _arrivals(examination: Examination) -> Moments:
     new = new_bytes(examination)
     position = np.flatnonzero(new > 0)
-    return _Moments(examination.group.direction_of(position), position, new[position])
+    return Moments(examination.group.direction_of(position), position, new[position])
 
 
 def new_bytes(examination: Examination) -> Array:
@@ -83,7 +92,7 @@ def new_bytes(examination: Examination) -> Array:
     return new
 
 
-def _acknowledged(examination: Examination) -> _Moments:
+def _acknowledged(examination: Examination) -> Moments:
     """Return the ACKs of payload seen for the first time; SYN and FIN, which are none, are cut off."""
     acks = examination.axis.acks
     begin, end = _payload_range(examination)
@@ -93,7 +102,7 @@ def _acknowledged(examination: Examination) -> _Moments:
     first = np.flatnonzero(np.diff(direction, prepend=-1))
     new[first] = value[first] - begin[direction[first]]
     advancing = np.flatnonzero(new > 0)
-    return _Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
+    return Moments(direction[advancing], acks.position[acks.advancing][advancing], new[advancing])
 
 
 def _payload_range(examination: Examination) -> tuple[Array, Array]:
@@ -108,26 +117,42 @@ def _payload_range(examination: Examination) -> tuple[Array, Array]:
     return np.minimum(begin, end), end
 
 
-def _timed(moments: _Moments, chosen: Array, examination: Examination, capture: Capture) -> _Moments:
+def _timed(moments: Moments, chosen: Array, examination: Examination, capture: Capture) -> Moments:
     """Return the moments of the chosen directions that carry a time."""
     time_ns = capture.segments["time_ns"][examination.group.rows[moments.position]]
     kept = chosen[moments.direction] & (time_ns != NOT_A_TIME)
-    return _Moments(*(column[kept] for column in moments))
+    return Moments(*(column[kept] for column in moments))
 
 
 def _put_rates(
-    moments: _Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
+    moments: Moments, rows: dict[str, Array], by: GoodputBy, examination: Examination, capture: Capture
 ) -> None:
     direction = moments.direction
     first = np.flatnonzero(np.diff(direction, prepend=-1))
     if not len(first):
         return
     last = np.append(first[1:], len(direction)) - 1
-    there, time_ns = direction[first], capture.segments["time_ns"]
+    time_ns = capture.segments["time_ns"]
     begin, end = (time_ns[examination.group.rows[moments.position[each]]] for each in (first, last))
     carried = np.add.reduceat(moments.new_bytes.astype(np.int64), first) - moments.new_bytes[first]
+    put_rates(rows, direction[first], by, Delivered(begin, end, carried))
+
+
+def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: Delivered) -> None:
+    """Write the goodput of directions through which something got, in place.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray, each of shape (n_directions,)
+        Columns of DIRECTIONS.
+    there : ndarray of int64, shape (n,)
+        The directions.
+    by : GoodputBy
+    delivered : Delivered
+    """
+    begin, end, carried = delivered
     rows["goodput_by"][there] = GoodputBy.ONE_MOMENT
     lasting = np.flatnonzero(end > begin)
     rows["goodput_by"][there[lasting]] = by
     rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
-    rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * NS_PER_S / (end - begin)[lasting]
+    rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * float(NS_PER_S) / (end - begin)[lasting]
