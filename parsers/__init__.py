@@ -13,18 +13,22 @@ NA, and what cannot be used is counted with its reason.
 
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._ip_packets import IpPacket, read_ip_packets, read_records
+from parsers._pieces import Block, Pieces
 from parsers._propose import propose_map
-from parsers._read import detect, read, read_capture, read_lines
+from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
 from parsers._registry import bundled_maps, formats, installed, recognise
 from parsers._text.sidecar import is_map
 
 __all__ = [
     "HEAD_BYTES",
+    "Block",
     "Format",
     "IpPacket",
     "Match",
+    "Pieces",
     "bundled_maps",
     "detect",
+    "first_packet_ns",
     "formats",
     "installed",
     "is_map",

@@ -118,7 +118,7 @@ def read_capture(
         with open_stream(path, progress=step) as stream:
             fmt = format_of_capture(stream)
             if fmt.name not in BLOCKS:
-                return _of_plug_in(fmt, stream, alone=len(paths) == 1)
+                return of_plug_in(fmt, stream, alone=len(paths) == 1)
             _read_one(fmt, stream, decoder, left)
             done += stream.stored_bytes
     return decoder.finish()
@@ -136,7 +136,7 @@ def first_packet_ns(path: Path) -> int | None:
     with open_stream(path) as stream:
         fmt = format_of_capture(stream)
         if fmt.name not in BLOCKS:
-            return _of_plug_in(fmt, stream, alone=False).files[0].first_ns
+            return of_plug_in(fmt, stream, alone=False).files[0].first_ns
         _read_one(fmt, stream, decoder, 1)
     return decoder.files[0].first_ns
 
@@ -158,8 +158,16 @@ def format_of_capture(stream: Stream) -> Format:
     return claims[0] if len(claims) == 1 else recognise(head, path=stream.path)
 
 
-def _of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
-    """Return the capture that a format of another package finds."""
+def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
+    """Return the capture that a format of another package finds.
+
+    Raises
+    ------
+    InputError
+        If it is no capture, or one of several files.
+    PluginError
+        If the package is not right.
+    """
     if fmt.layer != "packet":
         raise InputError(f"{stream.path}: this is {fmt.name} ({fmt.description}), not a packet capture")
     if not alone:
@@ -176,6 +184,11 @@ def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | 
     may_wait = max_packets is not None or stream.share_read() is None
     with closing(blocks if may_wait else ahead(blocks)) as each:
         decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
+    note_stream(stream, source)
+
+
+def note_stream(stream: Stream, source: SourceFile) -> None:
+    """Note how much was read of a file, and warn of a suspicious compression."""
     source.bytes = stream.bytes_read
     source.expansion_ratio = stream.expansion_ratio
     if (ratio := stream.expansion_ratio) is not None and ratio > SUSPICIOUS_RATIO:

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from multitracer.errors import FormatError, InputError
 from parsers._expand import Members, Source, compression_of
 from parsers._format import HEAD_BYTES
+from parsers._ranges import Ranges
+from parsers._until import Until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from _typeshed import WriteableBuffer
 
@@ -122,6 +124,11 @@ class Stream(io.RawIOBase):
         return n
 
     @property
+    def stopped(self) -> bool:
+        """Whether the stream was ended before the file did."""
+        return isinstance(self._raw, Until) and self._raw.stopped
+
+    @property
     def stored_bytes(self) -> int:
         """Bytes taken from the file so far."""
         return self._stored.count
@@ -148,7 +155,13 @@ class Stream(io.RawIOBase):
         super().close()
 
 
-def open_stream(path: str | os.PathLike[str], *, progress: Callable[[int], None] | None = None) -> Stream:
+def open_stream(
+    path: str | os.PathLike[str],
+    *,
+    progress: Callable[[int], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+    ranges: Sequence[tuple[int, int]] | None = None,
+) -> Stream:
     """Open a log for one pass over its decompressed bytes.
 
     Parameters
@@ -157,6 +170,10 @@ def open_stream(path: str | os.PathLike[str], *, progress: Callable[[int], None]
         A file, a named pipe, or "-" for standard input.
     progress : callable, optional
         Called with the number of stored bytes read so far.
+    stop : callable, optional
+        When it returns True, the stream is taken to end.
+    ranges : sequence of (int, int), optional
+        Begin and end of those parts of a file that are read, ascending; by default all of it.
 
     Raises
     ------
@@ -167,11 +184,12 @@ def open_stream(path: str | os.PathLike[str], *, progress: Callable[[int], None]
     if name == STDIN and sys.stdin is None:
         raise InputError(f"{name}: standard input is closed; name a file")
     try:
-        raw = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
+        file = io.FileIO(sys.stdin.fileno(), closefd=False) if name == STDIN else io.FileIO(path)
     except OSError as error:
         raise InputError(f"{name}: {error.strerror or error}; check the name and permissions") from error
+    raw: io.RawIOBase = file if ranges is None else Ranges(file, ranges)
     try:
-        return Stream(raw, path=name, progress=progress)
+        return Stream(raw if stop is None else Until(raw, stop), path=name, progress=progress)
     except InputError:
         raw.close()
         raise

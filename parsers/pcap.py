@@ -52,6 +52,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     reading = Reading(window, dialect, Damage(source))
     while not reading.done:
         records = reading.batch()
+        records.offset = reading.offset
         source.no_time(_NO_FRACTION, int(np.count_nonzero(records.time_ns == NOT_A_TIME)))
         yield records
         reading.advance()

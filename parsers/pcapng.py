@@ -66,8 +66,10 @@ class _Reading:
 
     def batch(self) -> Records:
         """Return the packets of the window."""
+        offset = self._window.offset
         self._walked = walk(self._window, self._sections)
         records, damage = packet_records(self._window, self._walked, self._sections, self._packets)
+        records.offset = offset if self._sections.count == 1 else None
         self._packets += len(records)
         self._reason = damage or self._walked.damage
         self._note_odd()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.initiator import assumed
+from multitracer.analysis.initiator import assumed, servers
 from multitracer.analysis.intervals import spans
 from multitracer.capture import Flag
 
@@ -104,19 +104,25 @@ def opens(flags: Array) -> Array:
     return opening
 
 
-def partition(capture: Capture) -> Partition:
-    """Return the connections of a capture, numbered in the order of their first segments."""
+def partition(capture: Capture, *, servers_before: Array | None = None) -> Partition:
+    """Return the connections of a capture, numbered in the order of their first segments.
+
+    Parameters
+    ----------
+    capture : Capture
+    servers_before : ndarray of uint64, shape (n,), optional
+        Names, as of `initiator.servers`, of endpoints that answered a SYN in what came before the capture.
+    """
     flow, flags = capture.segments["flow"], capture.segments["flags"]
     begins, connection = _connections(flow >> 1, capture)
     forward_flow = flow[begins].copy()
     syn_rows = np.flatnonzero(opens(flags))
     _turn_to_initiator(forward_flow, connection[syn_rows], flow[syn_rows], flags[syn_rows])
-    initiator_by = _assume_the_others(forward_flow, connection, syn_rows, capture)
+    initiator_by = _assume_the_others(forward_flow, connection, syn_rows, capture, servers_before)
     direction = connection
     direction *= 2
     direction += flow != forward_flow[connection >> 1]
-    bounds = np.zeros(2 * len(begins) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(direction, minlength=2 * len(begins)), out=bounds[1:])
+    bounds = _bounds(direction, 2 * len(begins))
     return Partition(direction, None, bounds, begins, forward_flow, initiator_by)
 
 
@@ -164,7 +170,9 @@ def _turn_to_initiator(forward_flow: Array, connection: Array, flow: Array, flag
         forward_flow[connection[backwards]] = flow[backwards] ^ turn
 
 
-def _assume_the_others(forward_flow: Array, connection: Array, syn_rows: Array, capture: Capture) -> Array:
+def _assume_the_others(
+    forward_flow: Array, connection: Array, syn_rows: Array, capture: Capture, servers_before: Array | None
+) -> Array:
     """Turn `forward_flow` of connections without SYN and SYN-ACK, in place; return what each one rests on."""
     basis = np.zeros(len(forward_flow), dtype=np.uint8)
     late = np.ones(len(forward_flow), dtype=bool)
@@ -175,13 +183,44 @@ def _assume_the_others(forward_flow: Array, connection: Array, syn_rows: Array, 
         rows = np.flatnonzero(late[connection])
         sender = 2 * (np.cumsum(late) - 1)[connection[rows]] + (flow[rows] & 1)
         sent_bytes = np.bincount(sender, payload[rows], minlength=2 * len(chosen)).reshape(-1, 2)
-        answering = flow[syn_rows][(flags[syn_rows] & Flag.ACK) != 0]
-        forward_flow[chosen], basis[chosen] = assumed(capture, forward_flow[chosen], sent_bytes, answering)
+        answered = servers(capture.flows, answering(flow, flags))
+        if servers_before is not None:
+            answered = np.union1d(answered, servers_before)
+        forward_flow[chosen], basis[chosen] = assumed(capture, forward_flow[chosen], sent_bytes, answered)
     return basis
 
 
+def answering(flow: Array, flags: Array) -> Array:
+    """Return the directed flows of SYN-ACKs: of the dtype of `flow`, one for each of these segments."""
+    rows = np.flatnonzero(opens(flags))
+    answers: Array = flow[rows][(flags[rows] & np.uint16(Flag.ACK)) != 0]
+    return answers
+
+
+def grouped(key: Array, groups: int) -> tuple[Array, Array]:
+    """Return the rows sorted by `key`, equal keys in their order, and the bounds of each key.
+
+    Parameters
+    ----------
+    key : ndarray of integers, shape (n,)
+        From 0 to groups - 1; never NA.
+    groups : int
+
+    Returns
+    -------
+    order : ndarray of int64, shape (n,)
+    bounds : ndarray of int64, shape (groups + 1,)
+    """
+    return _grouped(key, groups), _bounds(key, groups)
+
+
+def _bounds(key: Array, groups: int) -> Array:
+    bounds = np.zeros(groups + 1, dtype=np.int64)
+    np.cumsum(np.bincount(key, minlength=groups), out=bounds[1:])
+    return bounds
+
+
 def _grouped(key: Array, groups: int) -> Array:
-    """Return the rows sorted by `key`, equal keys in their order."""
     if groups <= 2:
         return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)])
     if groups <= 1 << 16:  # NumPy's stable sort of 16-bit numbers is a radix sort

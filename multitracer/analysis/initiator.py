@@ -58,9 +58,7 @@ def _ranks() -> Array:
 _RANK = _ranks()
 
 
-def assumed(
-    capture: Capture, forward_flow: Array, sent_bytes: Array, answering: Array
-) -> tuple[Array, Array]:
+def assumed(capture: Capture, forward_flow: Array, sent_bytes: Array, answered: Array) -> tuple[Array, Array]:
     """Return the directed flow of who is taken for the initiator, and what that rests on.
 
     Parameters
@@ -70,8 +68,8 @@ def assumed(
         Of each connection whose beginning was not captured, the directed flow of its first segment.
     sent_bytes : float64, shape (n, 2)
         Payload that its endpoints a and b sent.
-    answering : integer, shape (m,)
-        Directed flows that carry a SYN-ACK.
+    answered : uint64, shape (k,)
+        Names of the endpoints that sent a SYN-ACK, as of `servers`.
 
     Returns
     -------
@@ -84,7 +82,7 @@ def assumed(
     rules = (
         (Initiator.DATA, _less(sent_bytes[:, 0], sent_bytes[:, 1])),
         (Initiator.PORTS, _by_ports(capture.flows, pair)),
-        (Initiator.OTHER_CONNECTIONS, _by_answers(capture.flows, pair, answering)),
+        (Initiator.OTHER_CONNECTIONS, _by_answers(capture.flows, pair, answered)),
     )
     for rule, side in rules:  # the strongest last
         tells = side != _UNTOLD
@@ -102,10 +100,19 @@ def _by_ports(flows: Table, pair: Array) -> Array:
     return _less(-_RANK[flows["port_a"][pair]], -_RANK[flows["port_b"][pair]])
 
 
-def _by_answers(flows: Table, pair: Array, answering: Array) -> Array:
+def servers(flows: Table, answering: Array) -> Array:
+    """Return the names of the endpoints that sent the directed flows `answering`.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_servers,), ascending
+    """
+    return distinct(np.where(answering & 1, *(_names(flows, answering >> 1, end) for end in "ba")))
+
+
+def _by_answers(flows: Table, pair: Array, names: Array) -> Array:
     """Return who is no server where the other one is."""
-    servers = distinct(np.where(answering & 1, *(_names(flows, answering >> 1, end) for end in "ba")))
-    is_server = [np.isin(_names(flows, pair, end), servers) for end in "ab"]
+    is_server = [np.isin(_names(flows, pair, end), names) for end in "ab"]
     return _less(*is_server)
 
 

@@ -145,9 +145,12 @@ def analyse(capture: Capture) -> Analysis:
     Analysis
     """
     parts = partition(capture)
+    return Analysis(capture, parts, *tables_of(capture, parts))
+
+
+def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
+    """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1."""
     columns = blank(2 * parts.connections)
-    columns["connection"].reshape(-1, 2)[:] = np.arange(1, parts.connections + 1, dtype=np.int32)[:, None]
-    columns["reverse"][1::2] = True
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
     left = compiled.summarise(columns, acknowledged, capture, parts)
@@ -161,9 +164,7 @@ def analyse(capture: Capture) -> Analysis:
         acknowledged[sides] = answered
         for name, values in some.items():
             columns[name][sides] = values
-    directions = Table(DIRECTIONS, columns)
-    connections = _connections(capture, parts, directions, acknowledged)
-    return Analysis(capture, parts, connections, directions)
+    return finished_tables(capture, parts, columns, acknowledged)
 
 
 def _examine(columns: dict[str, Array], acknowledged: Array, capture: Capture, parts: Partition) -> None:
@@ -172,6 +173,26 @@ def _examine(columns: dict[str, Array], acknowledged: Array, capture: Capture, p
         examination = examine(group, capture)
         summarise(examination, columns, capture)
         acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
+
+
+def finished_tables(
+    capture: Capture, parts: Partition, columns: dict[str, Array], acknowledged: Array
+) -> tuple[Table, Table]:
+    """Return CONNECTIONS and DIRECTIONS by what was counted of each direction.
+
+    Parameters
+    ----------
+    capture : Capture
+    parts : Partition
+    columns : dict of str to ndarray, each of shape (2 n_connections,)
+        The columns of DIRECTIONS; `connection` and `reverse` are written here.
+    acknowledged : ndarray of bool, shape (2 n_connections,)
+        Which directions have their first unit acknowledged.
+    """
+    columns["connection"].reshape(-1, 2)[:] = np.arange(1, parts.connections + 1, dtype=np.int32)[:, None]
+    columns["reverse"][1::2] = True
+    directions = Table(DIRECTIONS, columns)
+    return _connections(capture, parts, directions, acknowledged), directions
 
 
 def _connections(capture: Capture, parts: Partition, directions: Table, acknowledged: Array) -> Table:

@@ -40,7 +40,7 @@ class Progress:
 
         done_bytes = self._files_bytes + self._file_bytes
         line = Table.grid(padding=(0, 1))
-        if self.phase == self._counted and self._total_bytes:
+        if self.phase.startswith(self._counted) and self._total_bytes:
             bar = ProgressBar(total=self._total_bytes, completed=done_bytes, width=30)
             line.add_row(self.phase, bar, f"{size(done_bytes)} of {size(self._total_bytes)}")
         else:

@@ -161,8 +161,21 @@ def load(
         Analyse only the packets between --from and --to; otherwise everything is analysed, so that a figure
         can show a part of it with what came before known.
     """
-    from multitracer.recording.inputs import find_inputs
     from multitracer.recording.open import read_recording
+
+    inputs = checked_inputs(reading, inputs, output=output, files=files)
+    window = reading.window if cut else EVERYTHING
+    with shown_progress(inputs) as shown:
+        recording = read_recording(inputs, window=window, max_packets=reading.max_packets, progress=shown)
+    tell_all_warnings(recording)
+    return recording
+
+
+def checked_inputs(
+    reading: Reading, inputs: Inputs | None = None, *, output: str | None, files: str | None = None
+) -> Inputs:
+    """Return what the inputs name, unless there is nothing, or the output is one of them; as `load`."""
+    from multitracer.recording.inputs import find_inputs
 
     inputs = inputs or find_inputs(*reading.inputs)
     if not inputs.points and not inputs.listed:
@@ -171,15 +184,19 @@ def load(
         from multitracer.cli._output import check_output
 
         check_output(output, inputs.paths, files=files)
-    window = reading.window if cut else EVERYTHING
-    with _progress(inputs) if sys.stderr is not None and sys.stderr.isatty() else nullcontext() as shown:
-        recording = read_recording(inputs, window=window, max_packets=reading.max_packets, progress=shown)
+    return inputs
+
+
+def tell_all_warnings(recording: Recording) -> None:
+    """Write the warnings of a recording now, and in the end those that come later."""
     tell_warnings(recording)
     click.get_current_context().call_on_close(partial(tell_warnings, recording))
-    return recording
 
 
-def _progress(inputs: Inputs) -> AbstractContextManager[Progress]:
+def shown_progress(inputs: Inputs) -> AbstractContextManager[Progress | None]:
+    """Return the progress line of reading inputs; None where standard error is no terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return nullcontext()
     from multitracer.cli._progress import progress
 
     return progress(path for point in inputs.points for path in point.paths)

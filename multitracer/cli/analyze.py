@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         "multitracer analyze --csv --from 10 --to 20 -o part.csv capture.pcap",
         "multitracer analyze --parquet -o tables/ sample_traces/cellular_upload",
         "multitracer analyze cdpd-tcp/ cdpd-cc/",
+        "tcpdump -i eth0 -w - tcp | multitracer analyze --stream -",
     ),
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON, to a fixed and documented schema.")
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
     help="Also how evenly the TCP flows share the link in the time in which all run; not as CSV or Parquet.",
 )
 @click.option("-o", "--output", type=target, metavar="PATH", help="Write here instead of to standard output.")
+@click.option(
+    "--stream/--no-stream",
+    "stream",
+    default=None,
+    help="Keep in memory only what is open: for captures of any size and endless pipes, whose summary Ctrl-C "
+    "asks for. Without it, so are captures larger than half of the memory (docs/large_captures.md says what "
+    "differs).",
+)
 @pool_option
 @reads_captures
 def command(  # noqa: PLR0913  # each is an option
@@ -44,6 +53,7 @@ def command(  # noqa: PLR0913  # each is an option
     as_parquet: bool,
     fairness: bool,
     output: str | None,
+    stream: bool | None,
     pool: bool,
 ) -> None:
     """Analyse every TCP connection of INPUT.
@@ -54,6 +64,7 @@ def command(  # noqa: PLR0913  # each is an option
     """
     from multitracer.cli._page import page, text_output
     from multitracer.cli._reading import load, named_connections
+    from multitracer.cli._stream import load_any_size
     from multitracer.cli._summary import show_summary
 
     if as_json + as_csv + as_parquet > 1:
@@ -62,23 +73,26 @@ def command(  # noqa: PLR0913  # each is an option
         raise click.UsageError("--parquet writes several files: name a folder for them with -o")
     if fairness and (as_csv or as_parquet):
         raise click.UsageError("--fairness is of the whole session; leave --csv and --parquet out")
+    if stream and (as_parquet or fairness):
+        raise click.UsageError("--parquet and --fairness need every segment; leave --stream out")
     form = "json" if as_json else "csv" if as_csv else "summary"
     if reading.of_folders and not as_parquet and _wrote_transactions(reading, output, form, pool=pool):
         return
-    recording = load(reading, output=output, files="*.parquet" if as_parquet else None)
     if as_parquet:
+        recording = load(reading, output=output, files="*.parquet")
         _write_parquet(output or "", recording, reading)
         return
-    with text_output(output) as stream:
+    recording = load_any_size(reading, output=output, stream=False if fairness else stream)
+    with text_output(output) as out:
         if form == "summary":
             choice = reading.connection
-            show_summary(page(stream), recording, named_connections(recording, choice) if choice else [])
+            show_summary(page(out), recording, named_connections(recording, choice) if choice else [])
             if fairness:
                 from multitracer.cli._fairness import show_fairness
 
-                show_fairness(page(stream), recording)
+                show_fairness(page(out), recording)
         else:
-            _write(stream, recording, reading, form, fairness=fairness)
+            _write(out, recording, reading, form, fairness=fairness)
 
 
 def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool: bool) -> bool:

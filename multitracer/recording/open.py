@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from multitracer.recording.window import Bounds
 
 
+EMPTY_WINDOW = "no TCP segment lies between --from and --to; all numbers are of an empty capture"
+"""The warning of a window that leaves no segment of a capture."""
+
+
 class Progress(Protocol):
     """Shows how far the reading is."""
 
@@ -109,9 +113,7 @@ def _between(
     parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
     yield from parts
     if _is_emptied(whole, parts):
-        recording.notes.append(
-            "no TCP segment lies between --from and --to; all numbers are of an empty capture"
-        )
+        recording.notes.append(EMPTY_WINDOW)
 
 
 def _is_emptied(whole: Sequence[tuple[Point, Capture]], parts: Sequence[tuple[Point, Capture]]) -> bool:
@@ -174,7 +176,7 @@ def _captures(
         try:
             with recording.watched(path for path in point.paths):
                 is_ring = recording.folder is not None and len(point.paths) > 1
-                paths = _readable(recording, point.paths) if is_ring else point.paths
+                paths = files_that_open(recording, point.paths) if is_ring else point.paths
                 capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress)
         except UNREADABLE as error:
             recording.pass_over(error)
@@ -186,7 +188,7 @@ def _captures(
         raise failure
 
 
-def _readable(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
+def files_that_open(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
     """Return those files of a folder's ring that can be read at least to their first packet."""
     readable = []
     for path in paths:
@@ -206,13 +208,18 @@ def _apart(point: Point, capture: Capture) -> Iterator[tuple[Point, Capture]]:
 
     Files that overlap are not one capture that was cut into files: to merge them would count packets twice.
     """
-    runs = _runs(capture.files)
-    if len(runs) == 1:
+    if is_one_run(capture.files):
         yield point, capture
         return
+    runs = _runs(capture.files)
     for run in runs:
         paths = tuple(capture.files[i].path for i in run)
         yield Point(paths[0], paths), capture.of_files(run)
+
+
+def is_one_run(files: Sequence[SourceFile]) -> bool:
+    """Return whether files follow each other in time, so that they are one capture."""
+    return len(files) < 2 or len(_runs(files)) == 1
 
 
 def _runs(files: Sequence[SourceFile]) -> list[list[int]]:

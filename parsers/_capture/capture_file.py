@@ -11,7 +11,7 @@ from multitracer.tables import NOT_A_TIME
 from parsers._packets.decode import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from multitracer.capture import Capture, SourceFile
     from multitracer.tables import Numbers
@@ -144,33 +144,36 @@ def decode_file(
 
     `share` tells how much of the file has been read, from 0 to 1, if that is known.
     """
-    decoder.files.append(source)
     clock = StampFacts(source)
-    with reading(source.path):
-        _decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share)
+    for _ in decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share):
+        pass
     if (era := clock.era()) is not None:
         decoder.keep_times(*era)
 
 
-def _decode_blocks(
+def decode_blocks(
     blocks: Iterable[Records],
     source: SourceFile,
     decoder: Decoder,
     clock: StampFacts,
     *,
-    max_packets: int | None,
-    share: Callable[[], float | None],
-) -> None:
-    for block in blocks:
-        if not len(block):
-            continue
-        left = len(block) if max_packets is None else max_packets - source.packets
-        kept = block.first(left) if left < len(block) else block
-        clock.note(kept.time_ns)
-        decoder.add(kept, source, share=share())
-        if left <= len(block) and max_packets is not None:
-            source.stopped = True  # at once: a pipe may have no more for a long time
-            return
+    max_packets: int | None = None,
+    share: Callable[[], float | None] = lambda: None,
+) -> Iterator[Records]:
+    """Decode the blocks of one file as `decode_file` does, and yield each of them then."""
+    decoder.files.append(source)
+    with reading(source.path):
+        for block in blocks:
+            if not len(block):
+                continue
+            left = len(block) if max_packets is None else max_packets - source.packets
+            kept = block.first(left) if left < len(block) else block
+            clock.note(kept.time_ns)
+            decoder.add(kept, source, share=share())
+            yield kept
+            if left <= len(block) and max_packets is not None:
+                source.stopped = True  # at once: a pipe may have no more for a long time
+                return
 
 
 def decode_stream(

@@ -68,6 +68,8 @@ class Records:
     time_ns: Numbers
     link_type: Numbers | int
     """One for all, or one each."""
+    offset: int | None = None
+    """Where in the file reading could begin with this block; None if the format does not tell."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -82,6 +84,7 @@ class Records:
             self.original[:count],
             self.time_ns[:count],
             link_type,
+            self.offset,
         )
 
 
@@ -91,13 +94,16 @@ class Decoder:
     def __init__(self) -> None:
         self.files: list[SourceFile] = []
         self._flows = Flows()
-        self._segments = GrowingTable(SEGMENTS)
-        self._sack_blocks = GrowingTable(SACK_BLOCKS)
-        self._syn_options = GrowingTable(SYN_OPTIONS)
+        self._empty_tables()
         self._fragments = Fragments()
         self._records = 0
         self._overwritten: tuple[SourceFile, bool] | None = None
         """A file, and whether the original lengths in it were overwritten."""
+
+    def _empty_tables(self) -> None:
+        self._segments = GrowingTable(SEGMENTS)
+        self._sack_blocks = GrowingTable(SACK_BLOCKS)
+        self._syn_options = GrowingTable(SYN_OPTIONS)
 
     def add(self, records: Records, source: SourceFile, *, share: float | None = None) -> None:
         """Decode one block of `source`, which is `files[-1]`; its facts are brought up to date.
@@ -196,10 +202,6 @@ class Decoder:
 
     def _credit_fragments(self, table: Table) -> None:
         """Add what later fragments carry to the payload of their segments."""
-        self._fragments.finish()
-        for file, count in self._fragments.without_first.items():
-            ledger = Ledger(self.files[file].protocols, self.files[file].not_decoded)
-            ledger.moved("ip fragment", "IP fragment without its first", count)
         if not self._fragments.extra_bytes:
             return
         first_record = np.cumsum([0, *(f.packets for f in self.files)])
@@ -210,6 +212,13 @@ class Decoder:
         there = record[row] == wanted  # what the first fragment began may not be TCP
         extra = [self._fragments.extra_bytes[w] for w in wanted[there].tolist()]
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
+
+    def _finish_fragments(self) -> None:
+        """Stop waiting for fragments, and count those without a first one."""
+        self._fragments.finish()
+        for file, count in self._fragments.without_first.items():
+            ledger = Ledger(self.files[file].protocols, self.files[file].not_decoded)
+            ledger.moved("ip fragment", "IP fragment without its first", count)
 
     def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
         """Join the flows that two VLANs of a trunk show twice, and note it."""
@@ -230,8 +239,32 @@ class Decoder:
         time_ns = self._segments.values("time_ns")[begin:]
         time_ns[(time_ns < first_ns) | (time_ns > last_ns)] = NOT_A_TIME
 
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def take(self, *, last: bool) -> Capture:
+        """Return what was collected since the last call, and go on empty; flows keep their numbers.
+
+        What needs all packets is left out: flows of several VLANs are not joined, and a fragment is credited
+        to no segment that was taken before it came.
+        """
+        if last:
+            self._finish_fragments()
+        segments_table = self._segments.finish()
+        self._credit_fragments(segments_table)
+        self._fragments.extra_bytes.clear()
+        sides = self._sack_blocks.finish(), self._syn_options.finish()
+        self._empty_tables()
+        return Capture(self.files, segments_table, self._flows.table(), *sides)
+
+    def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers]:
+        """Forget all flows but these (int64, ascending); return those left, and the new number of each."""
+        self._flows, number = self._flows.without_others(kept)
+        return self._flows.table(), number.astype(np.int64)
+
     def finish(self) -> Capture:
         """Return the capture; the decoder must not be used afterwards."""
+        self._finish_fragments()
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
         flows, renumbered = self._flows.finish()

@@ -91,6 +91,21 @@ class Flows:
         }
         self._table.append(columns)
 
+    def table(self) -> Table:
+        """Return the flows seen so far, by their present numbers."""
+        return self._table.finish()
+
+    def without_others(self, kept: Numbers) -> tuple[Flows, Flow]:
+        """Return only these flows (int64, ascending), and the new number of each."""
+        fewer, table, number = Flows(), self.table().take(kept), np.empty(len(kept), np.int32)
+        for version in (4, 6):
+            here = np.flatnonzero(table["ip_version"] == version)
+            if len(here):
+                source, destination = (_endpoints(table.take(here), side) for side in "ab")
+                vlan, seen = table["vlan"][here], self._seen.values[kept[here]]
+                number[here] = fewer.directed(source, destination, vlan, seen, ip_version=version) >> 1
+        return fewer, number
+
     def finish(self) -> tuple[Table, Flow | None]:
         """Return the table of flows in order of first sight, and new numbers by old where they differ."""
         table, seen = self._table.finish(), self._seen.values
@@ -100,6 +115,13 @@ class Flows:
         renumbered = np.empty(len(order), np.int32)
         renumbered[order] = np.arange(len(order), dtype=np.int32)
         return table.take(order), renumbered
+
+
+def _endpoints(flows: Table, side: str) -> Endpoints:
+    """Return one end of each flow, all of one IP version, as the packets gave it."""
+    address = np.ascontiguousarray(flows[f"address_{side}"]).view(">u8").reshape(-1, 2).astype(np.uint64)
+    shift = np.where(flows["ip_version"] == 4, np.uint64(32), np.uint64(0))
+    return Endpoints(address[:, 0] >> shift, address[:, 1], flows[f"port_{side}"].astype(np.uint64))
 
 
 def _is_higher(source: Endpoints, destination: Endpoints) -> Mask:

@@ -49,7 +49,8 @@ class Reading:
         self._window = window
         self._dialect = dialect
         self._damage = damage
-        self._before = 0
+        self.offset = 0
+        """Where in the file the last batch begins."""
         self._reason: str | None = None
         """Why reading ended before the stream did."""
         self._near_s: int | None = None
@@ -59,7 +60,7 @@ class Reading:
 
     def batch(self) -> Records:
         """Return the next records, those of the window."""
-        self._before = self._window.offset
+        self.offset = self._window.offset
         if not self._lost:
             return self._next()
         self._seek(*self._lost)
@@ -68,7 +69,7 @@ class Reading:
     def advance(self) -> None:
         """Read the next window."""
         more = self._window.refill()
-        self.done = self.done or not (more or self._window.offset > self._before)
+        self.done = self.done or not (more or self._window.offset > self.offset)
 
     def finish(self) -> None:
         """Note the damage of the file."""

@@ -82,6 +82,8 @@ class Sections:
         self.since: list[int] = []
         """For each of `local`: packets of the window that came before its description."""
         self.base = 0
+        self.count = 0
+        """Section headers so far; one that is read again behind damage counts again."""
         self.resolutions: list[Resolution] = []
         """By position in `source.interfaces`."""
         self._known: dict[tuple[object, ...], int] = {}
@@ -111,6 +113,7 @@ class Sections:
         for known in self.local[self.base :]:
             self._dropped_before[known] = self.source.interfaces[known].dropped_packets or 0
         self.order = order
+        self.count += 1
         self.base = len(self.local)
         source = self.source
         for code, value in options(block[24:-4], order):

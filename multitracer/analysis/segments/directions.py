@@ -259,6 +259,11 @@ def put_vantage(rows: dict[str, Array]) -> None:
 
     First their smallest; where these leave it open (a path that was empty at the start, as in one room), a
     host answers within 1 ms, and its smallest counts against the median of the other's.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray, each of shape (n_directions,)
+        Columns of DIRECTIONS, whole connections: round trips are read, `vantage` is written in place.
     """
     forward, reverse = ([rows[name][side::2] for name in ("rtt_min_ns", "rtt_p50_ns")] for side in (0, 1))
     known = np.flatnonzero((rows["rtt_count"][0::2] > 0) & (rows["rtt_count"][1::2] > 0))

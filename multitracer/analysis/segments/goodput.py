@@ -67,6 +67,11 @@ def put_goodput(examination: Examination, rows: dict[str, Array], capture: Captu
             )
 
 
+def moments_by(examination: Examination, by: GoodputBy) -> Moments:
+    """Return the moments at which data of each direction arrived, or were acknowledged."""
+    return _arrivals(examination) if by is GoodputBy.ARRIVED else _acknowledged(examination)
+
+
 def _senders(examination: Examination) -> Array:
     return examination.group.direction_of(np.flatnonzero(examination.group.payload))
 
@@ -155,4 +160,5 @@ def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: De
     lasting = np.flatnonzero(end > begin)
     rows["goodput_by"][there[lasting]] = by
     rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
+    # as floats: ns times bytes leave 64 bits at 9.2 GB
     rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * float(NS_PER_S) / (end - begin)[lasting]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LARGEST_SHIFT = 14
 """A larger window scale counts as this (RFC 7323, section 2.3)."""
-_FEWEST = 30
+FEWEST_DATA = 30
 """Data segments that tell a scale; fewer have seldom filled a window."""
 _AT_ONCE = 1 << 14
 """Segments looked at together, so that a long transfer needs no more memory for this."""
@@ -92,7 +92,7 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
     unknown = np.flatnonzero(~has_options & ~refused & (rows["packets"] > 0))
     rows["window_shift_by"][unknown] = WindowScaleBy.UNKNOWN
     data = rows["data_segments"].reshape(-1, 2)[:, ::-1].ravel()
-    untold: Array = unknown[data[unknown] >= _FEWEST]
+    untold: Array = unknown[data[unknown] >= FEWEST_DATA]
     return untold
 
 

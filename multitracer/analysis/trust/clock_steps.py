@@ -17,11 +17,11 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.counted import Counted
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 SMALLEST_STEP_NS = NS_PER_S // 2
 """Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
-_LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
+LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
 _LEAST_CALM = 10
 """So many segments have to follow each other without a long pause before the rate of the ticks is known."""
 _LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
@@ -40,11 +40,21 @@ def clock_steps(numbers: Counted) -> Array:
     ndarray of int64, ns, shape (n_steps,)
         Below 0 where the clock was set back; empty where nothing can be seen.
     """
+    busiest, packets = busiest_sender(numbers.directions)
+    return steps_of(numbers, busiest) if packets >= LEAST_SEGMENTS else np.empty(0, dtype=np.int64)
+
+
+def busiest_sender(directions: Table) -> tuple[int, int]:
+    """Return the direction with most segments among those with timestamps, and how many; 0 without any."""
+    packets = np.where(directions["timestamps"], directions["packets"], 0)
+    busiest = int(np.argmax(packets)) if len(packets) else 0
+    return busiest, int(packets[busiest]) if len(packets) else 0
+
+
+def steps_of(numbers: Counted, direction: int) -> Array:
+    """Return the steps that the senders of a direction's connection show: int64, ns, shape (n_steps,)."""
     packets = np.where(numbers.directions["timestamps"], numbers.directions["packets"], 0)
-    if not len(packets) or packets.max() < _LEAST_SEGMENTS:
-        return np.empty(0, dtype=np.int64)
-    busiest = int(np.argmax(packets))
-    senders = [d for d in (busiest, busiest ^ 1) if packets[d] >= _LEAST_SEGMENTS]
+    senders = [d for d in (direction, direction ^ 1) if packets[d] >= LEAST_SEGMENTS]
     by_sender = [steps for d in senders if (steps := _seen_by(numbers, d)) is not None]
     return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
 

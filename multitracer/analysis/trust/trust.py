@@ -100,12 +100,65 @@ def counted(number: int, noun: str) -> str:
 _Weighed = tuple[Severity, Note]
 
 
+@dataclass(slots=True)
+class SegmentFacts:
+    """What the segments themselves say; a stream gathers it while they are there."""
+
+    segments: int = 0
+    marked: dict[Mark, int] = field(default_factory=dict)
+    """How many have each mark that limits trust."""
+    giants: int = 0
+    """Data segments larger than their receiver accepts."""
+    steps: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """By how many ns the clock stepped: int64, shape (n_steps,)."""
+
+    def add(self, marks: Array) -> None:
+        """Count further segments by their marks: uint16, shape (n,)."""
+        self.segments += len(marks)
+        present = int(np.bitwise_or.reduce(marks)) if len(marks) else 0
+        for mark, *_ in _MARKED:
+            if present & mark:
+                count = int(np.count_nonzero(marks & np.uint16(mark)))
+                self.marked[mark] = self.marked.get(mark, 0) + count
+
+
+def facts_of(numbers: Counted) -> SegmentFacts:
+    """Return what the segments of a capture say."""
+    payload = numbers.capture.segments["payload_bytes"]
+    count = giants(payload, numbers.partition.direction, numbers.directions["mss_bytes"])
+    facts = SegmentFacts(giants=count, steps=clock_steps(numbers))
+    facts.add(numbers.capture.segments["marks"])
+    return facts
+
+
+def giants(payload: Array, direction: Array, mss_bytes: Array) -> int:
+    """Return how many segments carry more than their receiver accepts.
+
+    Parameters
+    ----------
+    payload : ndarray of int32, bytes, shape (n_segments,)
+    direction : ndarray of integers, shape (n_segments,)
+        Index into `mss_bytes`.
+    mss_bytes : ndarray of int32, bytes, shape (n_directions,)
+        As announced in each direction; NA if unknown.
+    """
+    large = np.flatnonzero(payload > ETHERNET_PAYLOAD_BYTES)
+    mss = mss_bytes[direction[large] ^ 1].astype(np.int64)
+    limit = np.where(mss == NA, JUMBO_PAYLOAD_BYTES, mss)
+    return int(np.count_nonzero(payload[large] > limit))
+
+
 def trust(numbers: Counted) -> Trust:
     """Return how far a capture can be trusted."""
+    return trust_by(numbers, facts_of(numbers) if len(numbers.capture.segments) else SegmentFacts())
+
+
+def trust_by(numbers: Counted, facts: SegmentFacts) -> Trust:
+    """Return how far a capture can be trusted, given what its segments say."""
     weighed = [each for file in numbers.capture.files for each in _of_file(file)]
     weighed += _of_amount(numbers.capture.files)
-    if len(numbers.capture.segments):
-        weighed += [*_of_segments(numbers), *_of_directions(numbers), *_of_connections(numbers)]
+    if facts.segments:
+        weighed += [*_of_segments(numbers, facts), *_of_directions(numbers, facts), *_of_connections(numbers)]
     weighed.sort(key=lambda each: -each[0])
     verdict = max((severity for severity, _ in weighed), default=Severity.MINOR)
     return Trust(VERDICTS[verdict], [note for _, note in weighed])
@@ -211,36 +264,24 @@ _MARKED = (
 )
 
 
-def _of_segments(numbers: Counted) -> Iterator[_Weighed]:
-    marks = numbers.capture.segments["marks"]
-    present = int(np.bitwise_or.reduce(marks))
+def _of_segments(numbers: Counted, facts: SegmentFacts) -> Iterator[_Weighed]:
     for mark, code, says, poor in _MARKED:
-        if present & mark:
-            count = int(np.count_nonzero(marks & np.uint16(mark)))
-            severity = _weigh(count / len(marks), caution=_RARE, poor=poor)
-            yield severity, Note(code, count, f"{count:,} of {len(marks):,} TCP segments {says}")
-    yield from _giants(numbers)
-    yield from _steps(numbers)
-
-
-def _giants(numbers: Counted) -> Iterator[_Weighed]:
-    payload = numbers.capture.segments["payload_bytes"]
-    large = np.flatnonzero(payload > ETHERNET_PAYLOAD_BYTES)
-    directions = numbers.partition.direction[large]
-    mss = numbers.directions["mss_bytes"][directions ^ 1].astype(np.int64)
-    limit = np.where(mss == NA, JUMBO_PAYLOAD_BYTES, mss)
-    count = int(np.count_nonzero(payload[large] > limit))
-    if count:
-        data = int(numbers.directions["data_segments"].sum())
+        if count := facts.marked.get(mark, 0):
+            severity = _weigh(count / facts.segments, caution=_RARE, poor=poor)
+            yield severity, Note(code, count, f"{count:,} of {facts.segments:,} TCP segments {says}")
+    if facts.giants:
+        data = _total(numbers, "data_segments")
         text = (
-            f"{count:,} of {data:,} data segments are larger than their receiver accepts (MSS): an offload "
-            "(TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and more."
+            f"{facts.giants:,} of {data:,} data segments are larger than their receiver accepts (MSS): an "
+            "offload (TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and "
+            "more."
         )
-        yield _weigh(count / data, caution=_RARE, poor=_NEVER), Note("offload", count, text)
+        severity = _weigh(facts.giants / data, caution=_RARE, poor=_NEVER)
+        yield severity, Note("offload", facts.giants, text)
+    yield from _steps(facts.steps)
 
 
-def _steps(numbers: Counted) -> Iterator[_Weighed]:
-    steps = clock_steps(numbers)
+def _steps(steps: Array) -> Iterator[_Weighed]:
     if len(steps):
         largest = float(steps[np.argmax(np.abs(steps))]) / NS_PER_S
         text = (
@@ -254,8 +295,8 @@ def _total(numbers: Counted, name: str) -> int:
     return int(numbers.directions[name].sum())
 
 
-def _of_directions(numbers: Counted) -> Iterator[_Weighed]:
-    packets = len(numbers.capture.segments)
+def _of_directions(numbers: Counted, facts: SegmentFacts) -> Iterator[_Weighed]:
+    packets = facts.segments
     twice = _total(numbers, "capture_duplicates")
     if twice:
         text = (

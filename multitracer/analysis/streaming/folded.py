@@ -1,0 +1,359 @@
+"""What was counted of connections whose segments are partly gone, and the numbers that follow in the end.
+
+A count is the one of all segments there are (history, context, fresh ones) less the one of those that were
+counted before (history, context): what the fresh ones added, and what they changed in the judgement of the
+context. Extremes need no difference, and round trips and deliveries are gathered where they are fresh.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import groups, has
+from multitracer.analysis.segments.directions import (
+    announce,
+    beginning_acknowledged,
+    blank,
+    put_vantage,
+    resolution_ns_of,
+    summarise,
+)
+from multitracer.analysis.segments.examination import examine
+from multitracer.analysis.segments.goodput import moments_by
+from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
+from multitracer.analysis.streaming.round_trips import RoundTripCounts
+from multitracer.capture import Flag, Mark
+from multitracer.tables import NOT_A_TIME, between_ns
+from multitracer.tcp import GoodputBy, RoundTrips, Vantage, WindowScaleBy
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.analysis.connections import Partition
+    from multitracer.analysis.segments.examination import Examination
+    from multitracer.capture import Capture
+    from multitracer.tables import Array
+
+SUMS = (
+    "packets", "data_segments", "payload_bytes", "unique_bytes", "retransmitted_segments",
+    "retransmitted_bytes", "partial_retransmissions", "out_of_order", "capture_duplicates",
+    "duplicate_acks", "triple_duplicate_acks", "dsack_segments", "sack_segments", "zero_window_segments",
+    "zero_window_probes", "keep_alives", "window_updates", "acks_of_unseen", "acks_before_data",
+    "missing_bytes", "syn", "fin", "rst", "negative_rtts",
+)  # fmt: skip
+_FIRSTS = ("first_ns", "first_payload_ns")
+_LASTS = ("last_ns", "last_payload_ns")
+_LATEST = ("mss_bytes", "window_scale")
+"""Of the first SYN, which a history keeps."""
+_EVER = ("sack_permitted", "mptcp")
+_DELIVERED = (GoodputBy.ACKNOWLEDGED, GoodputBy.ARRIVED)
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """The moments at which data of a direction got through."""
+
+    first_ns: int | None = None
+    last_ns: int = 0
+    carried_bytes: int = 0
+    """At all moments with a time but the first."""
+
+    def add(self, time_ns: Array, new_bytes: Array, more_bytes: int) -> None:
+        """Add fresh moments in capture order, int64, ns (NOT_A_TIME if unknown) and bytes, shape (n,).
+
+        Together with what became of former ones, they add up to `more_bytes`.
+        """
+        timed = np.flatnonzero(time_ns != NOT_A_TIME)
+        self.carried_bytes += more_bytes - int(new_bytes.sum()) + int(new_bytes[timed].sum())
+        if not len(timed):
+            return
+        if self.first_ns is None:
+            self.first_ns = int(time_ns[timed[0]])
+            self.carried_bytes -= int(new_bytes[timed[0]])
+        self.last_ns = int(time_ns[timed[-1]])
+
+
+@dataclass(slots=True)
+class Way:
+    """What is kept of one direction beside its columns."""
+
+    round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
+    deliveries: dict[GoodputBy, Deliveries] = field(
+        default_factory=lambda: {by: Deliveries() for by in _DELIVERED}
+    )
+    stamped: int = 0
+    """Segments with timestamps."""
+    stamped_syn: bool = False
+    answered: bool = False
+    acknowledged: bool = False
+    """Its first unit was."""
+    largest_window: int = 0
+    """As it stands in the header."""
+    largest_of_syn: int = 0
+    vantage: int = Vantage.UNKNOWN.value
+    """By timestamps, as the first piece shows it."""
+
+
+@dataclass(slots=True)
+class Folded:
+    """A connection of which segments are gone; the two directions are those of its flow, not turned yet."""
+
+    columns: dict[str, Array]
+    """Of DIRECTIONS, as of `blank`, that can be written."""
+    ways: tuple[Way, Way] = field(default_factory=lambda: (Way(), Way()))
+    folds: int = 0
+    steps_ns: list[int] = field(default_factory=list)
+    """Steps of the capture's clock, as its timestamps show them."""
+
+    @classmethod
+    def empty(cls) -> Folded:
+        """Return one of which nothing is counted yet."""
+        return cls({name: column.copy() for name, column in blank(2).items()})
+
+
+@dataclass(slots=True)
+class Count:
+    """What is there of some connections; direction 2 c + s is that of `Partition`."""
+
+    columns: dict[str, Array]
+    direction_of_rtt: Array
+    rtt_ns: Array
+    moments: dict[GoodputBy, list[tuple[Array, Array, Array]]]
+    """Direction, time and new bytes of fresh deliveries."""
+    delivered: dict[GoodputBy, Array]
+    """New bytes of each direction at all moments."""
+    answered: Array
+    acknowledged: Array
+    awaited: Array
+    """The row of the first segment that is not acknowledged yet; the number of rows if all are."""
+
+
+def count(capture: Capture, parts: Partition, fresh: Array) -> Count:
+    """Count all segments of a partition; gather what the fresh ones (bool, shape (n_segments,)) measured."""
+    columns = blank(2 * parts.connections)
+    announce(columns, capture, parts)
+    directions = 2 * parts.connections
+    there = Count(
+        columns,
+        np.empty(0, dtype=np.int64),
+        np.empty(0, dtype=np.int64),
+        {by: [] for by in _DELIVERED},
+        {by: np.zeros(directions, dtype=np.int64) for by in _DELIVERED},
+        answered=np.zeros(directions, dtype=bool),
+        acknowledged=np.zeros(directions, dtype=bool),
+        awaited=np.full(directions, len(capture.segments), dtype=np.int64),
+    )
+    for group in groups(capture, parts):
+        examination = examine(group, capture)
+        summarise(examination, columns, capture)
+        own = slice(group.first_direction, group.first_direction + group.directions)
+        there.answered[own] = np.diff(examination.axis.acks.bounds) > 0
+        there.acknowledged[own] = beginning_acknowledged(examination)
+        _without_history(columns, examination, capture)
+        _await(there.awaited[own], examination)
+        _gather(there, examination, capture, fresh)
+    return there
+
+
+def _without_history(columns: dict[str, Array], examination: Examination, capture: Capture) -> None:
+    """Take back, in place, what was said of ACKs that stand for others: one may stand for many."""
+    group, acks, acked = examination.group, examination.axis.acks, examination.ack_progress
+    rows = group.rows[acks.position[acks.advancing]]
+    stands = capture.segments["frame"][rows] == 0
+    for name, what in (("acks_of_unseen", acked.unseen), ("acks_before_data", acked.early)):
+        sender = group.first_direction + (acked.direction[what & stands] ^ 1)
+        np.subtract.at(columns[name], sender, 1)
+
+
+def _await(awaited: Array, examination: Examination) -> None:
+    """Write the first row of each direction of a group that no ACK covers, in place."""
+    pieces, acks = examination.axis.pieces, examination.axis.acks
+    highest = np.full(len(awaited), np.iinfo(np.int64).min)
+    answered = np.flatnonzero(np.diff(acks.bounds))
+    highest[answered] = acks.highest[acks.bounds[1:][answered] - 1]
+    direction = examination.group.direction_of(pieces.position)
+    out = np.flatnonzero(pieces.end > highest[direction])
+    np.minimum.at(awaited, direction[out], examination.group.rows[pieces.position[out]])
+
+
+def _gather(there: Count, examination: Examination, capture: Capture, fresh: Array) -> None:
+    """Add the round trips and deliveries of a group that fresh segments tell."""
+    group, axis, samples = examination.group, examination.axis, examination.samples
+    time_ns = capture.segments["time_ns"]
+    answer = group.rows[axis.acks.position[samples.ack]]
+    rtt = between_ns(time_ns[group.rows[axis.pieces.position[samples.piece]]], time_ns[answer])
+    known = fresh[answer] & (rtt >= 0)
+    first = group.first_direction
+    there.direction_of_rtt = np.concatenate([there.direction_of_rtt, first + samples.direction[known]])
+    there.rtt_ns = np.concatenate([there.rtt_ns, rtt[known]])
+    for by in _DELIVERED:
+        moments = moments_by(examination, by)
+        np.add.at(there.delivered[by], first + moments.direction, moments.new_bytes.astype(np.int64))
+        rows = group.rows[moments.position]
+        new = np.flatnonzero(fresh[rows])
+        there.moments[by].append(
+            (first + moments.direction[new], time_ns[rows[new]], moments.new_bytes[new].astype(np.int64))
+        )
+
+
+def fold(
+    folded: list[Folded], now: Count, before: Count, capture: Capture, parts: Partition, fresh: Array
+) -> None:
+    """Add to each connection of a partition what its fresh segments brought.
+
+    Parameters
+    ----------
+    folded : list of Folded
+        Of each connection of `parts`.
+    now : Count
+        Of all segments there are.
+    before : Count
+        Of those that are not fresh.
+    capture, parts : Capture, Partition
+    fresh : ndarray of bool, shape (n_segments,)
+    """
+    order = np.argsort(now.direction_of_rtt, kind="stable")
+    rtt = now.rtt_ns[order]
+    bounds = np.searchsorted(now.direction_of_rtt[order], np.arange(2 * parts.connections + 1))
+    moments = {by: _in_order(each, 2 * parts.connections) for by, each in now.moments.items()}
+    for c, each in enumerate(folded):
+        turn = int(parts.forward_flow[c]) & 1
+        for side in (0, 1):
+            direction = 2 * c + (side ^ turn)
+            _add_columns(each, side, direction, now.columns, before.columns)
+            way = each.ways[side]
+            way.round_trips.add(rtt[bounds[direction] : bounds[direction + 1]])
+            for by, (ends, time_ns, new_bytes) in moments.items():
+                own = slice(ends[direction], ends[direction + 1])
+                more = int(now.delivered[by][direction] - before.delivered[by][direction])
+                way.deliveries[by].add(time_ns[own], new_bytes[own], more)
+            way.answered |= bool(now.answered[direction])
+            way.acknowledged |= bool(now.acknowledged[direction])
+            rows = parts.order[parts.bounds[direction] : parts.bounds[direction + 1]]
+            _add_rows(way, rows[fresh[rows]], capture)
+        each.folds += 1
+
+
+def _in_order(moments: list[tuple[Array, Array, Array]], directions: int) -> tuple[Array, Array, Array]:
+    direction, time_ns, new_bytes = (np.concatenate(column) for column in zip(*moments, strict=True))
+    order = np.argsort(direction, kind="stable")
+    return np.searchsorted(direction[order], np.arange(directions + 1)), time_ns[order], new_bytes[order]
+
+
+def _add_columns(
+    folded: Folded, side: int, direction: int, there: dict[str, Array], before: dict[str, Array]
+) -> None:
+    total = folded.columns
+    for name in SUMS:
+        total[name][side] += there[name][direction] - before[name][direction]
+    for name in _FIRSTS:
+        known = [t for t in (int(total[name][side]), int(there[name][direction])) if t != NOT_A_TIME]
+        total[name][side] = min(known, default=NOT_A_TIME)
+    for name in (*_LASTS, "max_flight_bytes"):  # a missing time is the lowest number
+        total[name][side] = max(total[name][side], there[name][direction])
+    for name in _LATEST:
+        total[name][side] = there[name][direction]
+    for name in _EVER:
+        total[name][side] |= there[name][direction]
+    _scale(folded, side, direction, there)
+    if not folded.folds:
+        folded.ways[side].vantage = int(there["vantage"][direction])
+
+
+def _scale(folded: Folded, side: int, direction: int, there: dict[str, Array]) -> None:
+    """Keep by how many bits windows are scaled: as announced, else the most that any fold shows."""
+    total, shift = folded.columns, int(there["window_shift"][direction])
+    announced = there["window_shift_by"][direction] == WindowScaleBy.SYN
+    total["window_shift"][side] = shift if announced else max(shift, int(total["window_shift"][side]))
+    total["window_shift_by"][side] = WindowScaleBy.SYN if announced else WindowScaleBy.UNKNOWN
+
+
+def _add_rows(way: Way, rows: Array, capture: Capture) -> None:
+    """Add what the fresh segments of a direction say by themselves."""
+    flags, marks, window = (capture.segments[name][rows] for name in ("flags", "marks", "window"))
+    stamped, syn = has(marks, Mark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
+    way.stamped += int(np.count_nonzero(stamped))
+    way.stamped_syn |= bool((stamped & syn).any())
+    way.largest_window = max(way.largest_window, int(window[~syn].max(initial=0)))
+    way.largest_of_syn = max(way.largest_of_syn, int(window[syn].max(initial=0)))
+
+
+def finish(folded: Folded, turn: int, capture: Capture) -> tuple[dict[str, Array], Array]:
+    """Return the columns of DIRECTIONS of a connection, and whether each first unit was acknowledged.
+
+    Parameters
+    ----------
+    folded : Folded
+    turn : int
+        1 if the initiator sends the odd directed flow.
+    capture : Capture
+        For the resolution of its clock.
+    """
+    sides = [turn, turn ^ 1]
+    columns = {name: column[sides].copy() for name, column in folded.columns.items()}
+    ways = [folded.ways[side] for side in sides]
+    _finish_round_trips(columns, ways, resolution_ns_of(capture))
+    _finish_windows(columns, ways)
+    syn_seen = columns["syn"] > 0
+    most = 2 * np.array([way.stamped for way in ways]) > columns["packets"]
+    columns["timestamps"] = np.array([way.stamped_syn for way in ways]) | (~syn_seen & most)
+    columns["vantage"] = np.array([way.vantage for way in ways], dtype=np.uint8)
+    put_vantage(columns)
+    columns["rtt_absent"] = np.array([_absent(columns, i, way) for i, way in enumerate(ways)], dtype=np.uint8)
+    for i, way in enumerate(ways):
+        _finish_goodput(columns, i, way)
+    return columns, np.array([way.acknowledged for way in ways])
+
+
+def _finish_round_trips(columns: dict[str, Array], ways: list[Way], resolution_ns: float) -> None:
+    for i, trips in enumerate(way.round_trips for way in ways):
+        columns["rtt_count"][i] = samples = len(trips)
+        if not samples:
+            continue
+        columns["rtt_min_ns"][i], columns["rtt_max_ns"][i] = trips.least_ns, trips.most_ns
+        numbers = {
+            "mean": float(trips.sum_ns) / samples,
+            "p50": trips.quantile(0.50),
+            "p95": trips.quantile(0.95),
+        }
+        for name, value in numbers.items():
+            columns[f"rtt_{name}_ns"][i] = np.round(value / resolution_ns) * resolution_ns
+
+
+def _finish_windows(columns: dict[str, Array], ways: list[Way]) -> None:
+    """Scale the largest windows; what the SYNs announce may have become known later."""
+    announced = columns["window_shift_by"] == WindowScaleBy.SYN
+    shift = np.where(announced, announced_shift(columns), columns["window_shift"])
+    columns["window_shift"] = shift.astype(np.int8)
+    sent = ~announced & (columns["data_segments"][::-1] >= FEWEST_DATA)
+    columns["window_shift_by"][sent] = WindowScaleBy.SENT
+    for i, way in enumerate(ways):
+        columns["max_window_bytes"][i] = max(way.largest_window << int(shift[i]), way.largest_of_syn)
+
+
+def _absent(columns: dict[str, Array], i: int, way: Way) -> RoundTrips:
+    if columns["vantage"][i] == Vantage.NEAR_RECEIVER:
+        return RoundTrips.NEAR_RECEIVER
+    if columns["rtt_count"][i]:
+        return RoundTrips.MEASURED
+    if not way.answered:
+        return RoundTrips.NO_ACK
+    return RoundTrips.NO_TIME if columns["first_ns"][i] == NOT_A_TIME else RoundTrips.NO_EXACT_ACK
+
+
+def _finish_goodput(columns: dict[str, Array], i: int, way: Way) -> None:
+    if not columns["data_segments"][i]:
+        return
+    arrived = columns["vantage"][i] == Vantage.NEAR_RECEIVER
+    by = GoodputBy.ARRIVED if arrived else GoodputBy.ACKNOWLEDGED
+    known = way.deliveries[by]
+    columns["goodput_by"][i] = GoodputBy.NOTHING_CAME_THROUGH
+    if known.first_ns is None:
+        return
+    took_ns = known.last_ns - known.first_ns
+    columns["goodput_by"][i] = by if took_ns > 0 else GoodputBy.ONE_MOMENT
+    if took_ns > 0:
+        columns["goodput_ns"][i] = took_ns
+        columns["goodput_bytes_per_s"][i] = float(known.carried_bytes * NS_PER_S) / took_ns

@@ -1,0 +1,309 @@
+"""The connections that are open: their segments wait here until they leave, or until they are too many.
+
+Rules of the file
+-----------------
+- A connection leaves when it is closed (FIN both ways, or RST) or was never answered, and nothing came for
+  `closed_ns`; when nothing came for `idle_ns`; and when another one begins between the same endpoints. Now is
+  the median time of the latest segments.
+- It is folded when all that wait together are more than `rows`, and it alone has more than `own_rows`; one
+  that is closed with more than `closed_rows`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.connections import Partition, answering, grouped, partition
+from multitracer.analysis.counted import Counted
+from multitracer.analysis.initiator import assumed, servers
+from multitracer.analysis.streaming.folded import Folded, finish, fold
+from multitracer.analysis.streaming.folding import Folding
+from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.tcp import finished_tables, tables_of
+from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
+from multitracer.analysis.trust.trust import SegmentFacts, giants
+from multitracer.capture import Capture, Flag
+from multitracer.tables import FLOWS, NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, Initiator
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+_LATEST = 101
+"""Segments whose median time is now: fifty wrong stamps in a row do not move it. Not measured."""
+_MOST_SERVERS = 1 << 20
+"""Endpoints that are remembered as servers, 8 MB; what a scan of a network answers. Not measured."""
+
+
+class Ended(NamedTuple):
+    """Connections that left, by their numbers in the capture; row i of each table, 2 i of DIRECTIONS."""
+
+    connections: Table
+    directions: Table
+    flows: Table
+    """One flow each; `forward_flow` of the connections still says which end is the initiator."""
+
+
+@dataclass
+class OpenConnections:
+    """Takes in a capture piece by piece, and gives out the connections that ended."""
+
+    limits: Limits = field(default_factory=Limits)
+    facts: SegmentFacts = field(default_factory=SegmentFacts)
+    count: int = 0
+    """Connections so far."""
+    rounded: int = 0
+    """Connections that left with round-trip quantiles that are rounded."""
+    _capture: Capture | None = None
+    _number: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    _fresh: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
+    """Which segments are not counted yet."""
+    _folded: dict[int, Folded] = field(default_factory=dict)
+    _servers: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    _now_ns: int = NOT_A_TIME
+    _busiest: int = 0
+    """Segments of the sender whose timestamps told the steps of the clock."""
+
+    def __len__(self) -> int:
+        return 0 if self._capture is None else len(self._capture.segments)
+
+    def flows(self) -> Array:
+        """Return the pairs of flows that still have segments: int64, ascending."""
+        return np.unique(self._capture.segments["flow"] >> 1) if self._capture is not None else self._number
+
+    def renumber(self, flows: Table, kept: Array, number: Array) -> None:
+        """Take other numbers for flows: pair kept[i] (ascending) is now pair number[i] of `flows`."""
+        if self._capture is not None:
+            flow = self._capture.segments["flow"]
+            pair = number[np.searchsorted(kept, flow >> 1)]
+            self._capture.segments.columns["flow"] = (pair << 1 | flow & 1).astype(np.int32)
+            self._capture.flows = flows
+
+    def take_in(self, piece: Capture) -> Ended:
+        """Add the next piece; return the connections that leave now."""
+        self.facts.add(piece.segments["marks"])
+        known = piece.segments["time_ns"][-_LATEST:]
+        known = known[known != NOT_A_TIME]
+        if len(known):
+            self._now_ns = max(self._now_ns, int(np.median(known)))
+        new = len(piece.segments)
+        if self._capture is not None:
+            piece = joined([self._capture, piece])
+        self._number = np.append(self._number, np.zeros(new, dtype=np.int64))
+        self._fresh = np.append(self._fresh, np.ones(new, dtype=bool))
+        self._capture = piece
+        return self._sweep(new, last=False)
+
+    def end(self) -> Ended:
+        """Return all connections that are left."""
+        return self._sweep(0, last=True)
+
+    def _sweep(self, new: int, *, last: bool) -> Ended:
+        capture = self._capture
+        if capture is None or not len(capture.segments):
+            return _nothing()
+        self._note_servers(capture, new)
+        parts = partition(capture, servers_before=self._servers)
+        connection = parts.direction >> 1
+        numbers = self._numbers(parts)
+        self._number = numbers[connection]
+        goes, closed = self._leaving(capture, parts, numbers, new, last=last)
+        folded = np.array([n in self._folded for n in numbers.tolist()], dtype=bool)
+        rows = np.bincount(connection, minlength=parts.connections)
+        fold_now = goes & folded
+        if rows[~goes].sum() > self.limits.rows:
+            many = (rows > self.limits.own_rows) | (closed & (rows > self.limits.closed_rows))
+            fold_now |= ~goes & many
+        ended = [self._ended(capture, parts, numbers, np.flatnonzero(goes & ~folded))]
+        stays = ~goes & ~fold_now
+        held, kept = [], stays[connection]
+        if fold_now.any():
+            folding = self._fold(capture, parts, numbers, np.flatnonzero(fold_now), closed)
+            ended.append(self._finish(folding, goes))
+            held.append(folding.pasts(np.flatnonzero(goes[folding.chosen])))
+            kept |= folding.context
+            self._fresh &= ~folding.context
+        self._hold(capture, kept, held)
+        return _together(ended)
+
+    def _hold(self, capture: Capture, kept: Array, histories: list[tuple[Capture, Array]]) -> None:
+        """Keep these segments, behind those that stand for what is gone."""
+        before = [len(history.segments) for history, _ in histories]
+        self._capture = joined([*(history for history, _ in histories), capture.where(kept)])
+        self._number = np.concatenate([*(number for _, number in histories), self._number[kept]])
+        self._fresh = np.append(np.zeros(sum(before), dtype=bool), self._fresh[kept])
+
+    def _numbers(self, parts: Partition) -> Array:
+        """Return the number of each connection, from 1, in the order of their first segments."""
+        numbers = self._number[parts.first_row]
+        new = np.flatnonzero(numbers == 0)
+        numbers[new] = self.count + 1 + np.arange(len(new))
+        self.count += len(new)
+        return numbers
+
+    def _note_servers(self, capture: Capture, new: int) -> None:
+        flow, flags = (capture.segments[name][len(capture.segments) - new :] for name in ("flow", "flags"))
+        if len(self._servers) < _MOST_SERVERS:
+            self._servers = np.union1d(self._servers, servers(capture.flows, answering(flow, flags)))
+
+    def _leaving(
+        self, capture: Capture, parts: Partition, numbers: Array, new: int, *, last: bool
+    ) -> tuple[Array, Array]:
+        """Return which connections leave, and which are closed, or were never answered."""
+        time_ns, flags = capture.segments["time_ns"], capture.segments["flags"]
+        connection = parts.direction >> 1
+        latest = np.full(parts.connections, NOT_A_TIME)
+        np.maximum.at(latest, connection, time_ns)
+        ends = np.zeros((2 * parts.connections, 2), dtype=bool)
+        for i, flag in enumerate((Flag.FIN, Flag.RST)):
+            ends[parts.direction[np.flatnonzero(flags & np.uint16(flag))], i] = True
+        for c, number in enumerate(numbers.tolist()):
+            if folded := self._folded.get(number):
+                turn = int(parts.forward_flow[c]) & 1
+                for i, name in enumerate(("fin", "rst")):
+                    ends[2 * c : 2 * c + 2, i] |= (folded.columns[name] > 0)[[turn, turn ^ 1]]
+        fin, rst = (ends[:, i].reshape(-1, 2) for i in (0, 1))
+        closed = fin.all(axis=1) | rst.any(axis=1) | _attempts(flags, parts)
+        if last:
+            return np.ones(parts.connections, dtype=bool), closed
+        timed = latest != NOT_A_TIME
+        quiet_ns = np.where(timed, self._now_ns - np.where(timed, latest, 0), 0)
+        seen_now = np.zeros(parts.connections, dtype=bool)
+        seen_now[connection[len(time_ns) - new :]] = True
+        over = (quiet_ns > self.limits.idle_ns) | (closed & (quiet_ns > self.limits.closed_ns))
+        return _followed(parts) | (~seen_now & (over | ~timed)), closed
+
+    def _ended(self, capture: Capture, parts: Partition, numbers: Array, chosen: Array) -> Ended:
+        """Return connections of which every segment is there."""
+        if not len(chosen):
+            return _nothing()
+        part, own, _ = part_of(capture, parts, chosen)
+        connections, directions = tables_of(part, own)
+        self.facts.giants += giants(part.segments["payload_bytes"], own.direction, directions["mss_bytes"])
+        busiest, packets = busiest_sender(directions)
+        if packets > self._busiest:
+            self._busiest = packets
+            self.facts.steps = steps_of(Counted(part, own, connections, directions), busiest)
+        return _of(connections, directions, part, numbers[chosen])
+
+    def _fold(
+        self, capture: Capture, parts: Partition, numbers: Array, chosen: Array, closed: Array
+    ) -> Folding:
+        """Count what is fresh of some connections, which need not be kept from now on."""
+        part, own, mask = part_of(capture, parts, chosen)
+        folding = Folding(
+            part, own, mask, self._fresh[mask], chosen, numbers[chosen], closed[chosen], self.limits
+        )
+        now = folding.now
+        folded = [self._folded.setdefault(n, Folded.empty()) for n in folding.numbers.tolist()]
+        fold(folded, now, folding.before, folding.capture, own, folding.fresh)
+        fresh = np.flatnonzero(folding.fresh)
+        payload = part.segments["payload_bytes"][fresh]
+        self.facts.giants += giants(payload, own.direction[fresh], now.columns["mss_bytes"])
+        for each, steps in zip(folded, folding.steps(self.limits.own_rows), strict=True):
+            each.steps_ns += steps
+        return folding
+
+    def _finish(self, folding: Folding, goes: Array) -> Ended:
+        """Return the folded connections that leave."""
+        chosen = np.flatnonzero(goes[folding.chosen])
+        if not len(chosen):
+            return _nothing()
+        part, own, _ = part_of(folding.capture, folding.parts, chosen)
+        folded = [self._folded.pop(n) for n in folding.numbers[chosen].tolist()]
+        self._assume(part, own, folded)
+        each = [finish(f, int(own.forward_flow[c]) & 1, part) for c, f in enumerate(folded)]
+        columns = {name: np.concatenate([c[name] for c, _ in each]) for name in DIRECTIONS.names}
+        acknowledged = np.concatenate([a for _, a in each])
+        connections, directions = finished_tables(part, own, columns, acknowledged)
+        self.rounded += sum(any(way.round_trips.is_rounded for way in f.ways) for f in folded)
+        for c, f in enumerate(folded):
+            packets = busiest_sender(directions.take(slice(2 * c, 2 * c + 2)))[1]
+            if packets > self._busiest:
+                self._busiest, self.facts.steps = packets, np.array(f.steps_ns, dtype=np.int64)
+        return _of(connections, directions, part, folding.numbers[chosen])
+
+    def _assume(self, capture: Capture, own: Partition, folded: list[Folded]) -> None:
+        """Assume anew who began connections without SYN: what stands for their past is not what they sent."""
+        late = np.flatnonzero(own.initiator_by != Initiator.HANDSHAKE)
+        if len(late):
+            first = capture.segments["flow"][own.first_row[late]]
+            sent = np.array([folded[c].columns["payload_bytes"] for c in late.tolist()], dtype=np.float64)
+            own.forward_flow[late], own.initiator_by[late] = assumed(capture, first, sent, self._servers)
+
+
+def _followed(parts: Partition) -> Array:
+    """Return which connections have a later one between their endpoints, to which all that comes belongs."""
+    pair = parts.forward_flow >> 1
+    last = np.zeros(int(pair.max()) + 1, dtype=np.int64)
+    last[pair] = np.arange(len(pair))  # of several the last one is written last
+    followed: Array = last[pair] > np.arange(len(pair))
+    return followed
+
+
+def _attempts(flags: Array, parts: Partition) -> Array:
+    """Return which connections are only SYNs of one side."""
+    syn = np.bincount(
+        parts.direction[np.flatnonzero(flags & np.uint16(Flag.SYN))], minlength=2 * parts.connections
+    )
+    packets = np.diff(parts.bounds)
+    one_sided = packets.reshape(-1, 2).min(axis=1) == 0
+    attempts: Array = one_sided & (syn == packets).reshape(-1, 2).all(axis=1)
+    return attempts
+
+
+def part_of(capture: Capture, parts: Partition, chosen: Array) -> tuple[Capture, Partition, Array]:
+    """Return the segments of some connections alone, their partition, and which rows these were.
+
+    Parameters
+    ----------
+    capture, parts : Capture, Partition
+    chosen : ndarray of int64, shape (n_chosen,), ascending
+        Numbers of connections, from 0.
+    """
+    place = np.full(parts.connections, -1, dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    connection = place[parts.direction >> 1]
+    mask = connection >= 0
+    direction = (2 * connection[mask] + (parts.direction[mask] & 1)).astype(np.int32)
+    row = np.cumsum(mask) - 1
+    columns = (parts.forward_flow[chosen], parts.initiator_by[chosen])
+    own = Partition(direction, *grouped(direction, 2 * len(chosen)), row[parts.first_row[chosen]], *columns)
+    return capture.where(mask), own, mask
+
+
+def joined(captures: list[Capture]) -> Capture:
+    """Return captures of the same files as one, in this order, with the flows of the last."""
+    rows = np.cumsum([0, *(len(capture.segments) for capture in captures)]).tolist()
+    sides = {}
+    for name, schema in (("sack_blocks", SACK_BLOCKS), ("syn_options", SYN_OPTIONS)):
+        tables = [getattr(capture, name) for capture in captures]
+        sides[name] = Table.concatenate(schema, tables)
+        shifted = [table["row"] + before for table, before in zip(tables, rows, strict=False)]
+        sides[name].columns["row"] = np.concatenate(shifted)
+    segments = Table.concatenate(SEGMENTS, [capture.segments for capture in captures])
+    return Capture(captures[-1].files, segments, captures[-1].flows, **sides)
+
+
+def _nothing() -> Ended:
+    return Ended(Table.empty(CONNECTIONS), Table.empty(DIRECTIONS), Table.empty(FLOWS))
+
+
+def _of(connections: Table, directions: Table, capture: Capture, numbers: Array) -> Ended:
+    connections.columns["connection"] = numbers.astype(np.int32)
+    directions.columns["connection"] = np.repeat(numbers, 2).astype(np.int32)
+    return Ended(connections, directions, capture.flows.take(connections["forward_flow"] >> 1))
+
+
+def _together(ended: list[Ended]) -> Ended:
+    """Return all, in the order of their numbers."""
+    tables = [
+        Table.concatenate(schema, list(each))
+        for schema, each in zip((CONNECTIONS, DIRECTIONS, FLOWS), zip(*ended, strict=True), strict=True)
+    ]
+    order = np.argsort(tables[0]["connection"], kind="stable")
+    ways = np.stack([2 * order, 2 * order + 1], axis=1).ravel()
+    return Ended(tables[0].take(order), tables[1].take(ways), tables[2].take(order))

@@ -1,0 +1,261 @@
+"""Where in a large capture each stretch of time lies: an index, built in passing and checked before use.
+
+One file for each capture, in `multitracer/index` of the user's cache directory ($XDG_CACHE_HOME, ~/.cache), a
+folder that only the user can enter. It holds the facts of the file and, for each block of some MB, where it
+begins, how many packets it holds, and their smallest and largest time. It is used only if the capture still
+has the size, the time of change and the digest that it had, and if all that is read by it is as it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from multitracer import __version__
+from multitracer.capture import Interface, SourceFile
+from multitracer.tables import NOT_A_TIME
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Array, Document
+    from parsers import Block
+
+LEAST_BYTES = 64 << 20
+"""Smaller captures are read whole within a second (docs/benchmarks.md)."""
+_MOST_INDEX_BYTES = 16 << 20
+"""Some 300,000 blocks: a capture of 1 TB."""
+_LONGEST_NS = 30 * 86_400 * 10**9
+"""A leap in time from block to block that is longer looks like damage to the readers."""
+_SAMPLE_BYTES, _SAMPLES = 1 << 16, 16
+"""What the digest is of: so many places, the first and last bytes among them. A file of which other places
+change keeps its size and its time only if somebody wants that."""
+_FACTS = (
+    "format", "variant", "packets", "bytes", "link_types", "protocols", "not_decoded", "first_ns", "last_ns",
+    "time_steps_back", "largest_step_back_ns", "interfaces", "hardware", "operating_system", "application",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Where the blocks of a capture are, and the facts of the file."""
+
+    blocks: Array
+    """Int64, shape (n_blocks, 4): the columns of `Block`."""
+    facts: SourceFile
+
+    def fits(self, source: SourceFile, packets: int) -> bool:
+        """Return whether what was read is whole and so many packets; then write the file's facts to it."""
+        if source.stopped:  # by the user: then it is what it is
+            return True
+        if source.damaged or source.packets != packets:
+            return False
+        for name in _FACTS:
+            setattr(source, name, getattr(self.facts, name))
+        return True
+
+    def within(self, bounds: Bounds) -> tuple[list[tuple[int, int]], int]:
+        """Return the ranges of the file to read for a window, and how many packets they hold.
+
+        The first block is always among them, since it shows how to read the file, and so is one more block at
+        either end, for what belongs together.
+        """
+        begin_ns, end_ns = bounds
+        wanted = np.ones(len(self.blocks), dtype=bool)
+        if begin_ns is not None:
+            wanted &= self.blocks[:, 3] >= begin_ns
+        if end_ns is not None:
+            wanted &= self.blocks[:, 2] < end_ns
+        wanted[1:] |= wanted[:-1].copy()
+        wanted[:-1] |= wanted[1:].copy()
+        wanted[0] = True
+        edges = np.append(self.blocks[:, 0], self.facts.bytes)
+        edges[0] = 0
+        first = np.flatnonzero(wanted & ~np.append(False, wanted[:-1]))
+        last = np.flatnonzero(wanted & ~np.append(wanted[1:], False))
+        ranges = list(zip(edges[first].tolist(), edges[last + 1].tolist(), strict=True))
+        return ranges, int(self.blocks[wanted, 1].sum())
+
+
+def index_of(path: str) -> Index | None:
+    """Return the index of a capture; None without one, or without one that can be trusted."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        folder = _folder(make=False)
+        document = None if folder is None else json.loads(_own_content(folder / _name(path)))
+        if isinstance(document, dict) and document["state"] == _state(path):
+            return _checked(document, path)
+    return None
+
+
+def keep_index(
+    path: str, state: Document | None, blocks: Sequence[Block], files: Sequence[SourceFile]
+) -> None:
+    """Keep an index of a capture that was read whole, if it is one that can be read in parts.
+
+    Parameters
+    ----------
+    path : str
+    state : dict, optional
+        That of `state_of` before it was read; nothing is kept without.
+    blocks : sequence of Block
+        All of the file.
+    files : sequence of SourceFile
+        Its facts, if it is one file. What cannot be written is left out.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        fit = state is not None and len(files) == 1 and _is_fit(blocks, files[0])
+        if not fit or _state(path) != state or (folder := _folder(make=True)) is None:
+            return
+        facts = {name: value for name, value in asdict(files[0]).items() if name in _FACTS}
+        text = json.dumps({"state": state, "facts": facts, "blocks": [list(block) for block in blocks]})
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            file.write(text)
+        Path(file.name).replace(folder / _name(path))
+
+
+def forget_index(path: str) -> None:
+    """Remove an index that was wrong."""
+    with contextlib.suppress(OSError):
+        if (folder := _folder(make=False)) is not None:
+            (folder / _name(path)).unlink()
+
+
+def state_of(path: str) -> Document | None:
+    """Return by what a change of a capture shows; None of what gets no index."""
+    try:
+        return _state(path) if Path(path).stat().st_size >= LEAST_BYTES else None
+    except (OSError, ValueError):
+        return None
+
+
+def _state(path: str) -> Document:
+    with Path(path).open("rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(path)
+        return {
+            "version": __version__,
+            "size": status.st_size,
+            "changed_ns": status.st_mtime_ns,
+            "digest": _digest(file, status.st_size),
+        }
+
+
+def _digest(file: BinaryIO, size: int) -> str:
+    digest = hashlib.sha256()
+    for i in range(_SAMPLES + 1):
+        file.seek(max(size - _SAMPLE_BYTES, 0) * i // _SAMPLES)
+        digest.update(file.read(_SAMPLE_BYTES))
+    return digest.hexdigest()
+
+
+def _is_fit(blocks: Sequence[Block], source: SourceFile) -> bool:
+    """Return whether a capture may be read in parts: nothing in one part says how to read another."""
+    plain = SourceFile(source.path, source.format)
+    same = all(
+        getattr(source, f.name) == getattr(plain, f.name) for f in fields(plain) if f.name not in _FACTS
+    )
+    times = [t for block in blocks for t in block[2:]]
+    return bool(
+        same and times and NOT_A_TIME not in times and max(times) - min(times) <= _LONGEST_NS
+        and sum(block.packets for block in blocks) == source.packets
+    )  # fmt: skip
+
+
+# --- the folder ---
+
+
+def _folder(*, make: bool) -> Path | None:
+    """Return the folder of indexes if nobody but the user can write there."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    folder = Path(cache, "multitracer", "index")
+    if make:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    is_own = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == 0o700
+    return folder if stat.S_ISDIR(status.st_mode) and is_own else None
+
+
+def _name(path: str) -> str:
+    return hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest() + ".json"
+
+
+def _own_content(path: Path) -> bytes:
+    """Return the content of a file of the user that nobody else can write, and that is no link."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        mine = status.st_uid == os.geteuid() and not status.st_mode & 0o022
+        if not (stat.S_ISREG(status.st_mode) and mine and status.st_size <= _MOST_INDEX_BYTES):
+            raise ValueError(path)
+        return file.read(_MOST_INDEX_BYTES)
+
+
+# --- what is in it ---
+
+
+def _checked(document: Document, path: str) -> Index:
+    """Return what a document says.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If it is not what `keep_index` writes.
+    """
+    rows = document["blocks"]
+    if not isinstance(rows, list) or not all(_are(int, row) and len(row) == 4 for row in rows) or not rows:
+        raise ValueError(path)
+    facts = _facts(document["facts"], path)
+    blocks = np.array(rows, dtype=np.int64)
+    offset, packets, first_ns, last_ns = blocks.T
+    good = (np.diff(offset) > 0).all() and offset[0] >= 0 and offset[-1] < facts.bytes
+    good &= (packets > 0).all() and (first_ns <= last_ns).all() and int(packets.sum()) == facts.packets
+    if not good or facts.bytes != document["state"]["size"]:
+        raise ValueError(path)
+    return Index(blocks, facts)
+
+
+def _facts(stored: Document, path: str) -> SourceFile:
+    for name in ("packets", "bytes", "first_ns", "last_ns", "time_steps_back", "largest_step_back_ns"):
+        _must(_are(int, [stored[name]]) and (name.endswith("_ns") or stored[name] >= 0), path)
+    for name in ("format", "variant", "hardware", "operating_system", "application"):
+        _must(isinstance(stored[name], str | None), path)
+    for name in ("link_types", "protocols", "not_decoded"):
+        _must(isinstance(stored[name], dict) and _are(int, stored[name].values()), path)
+    _must(set(stored) == set(_FACTS) and isinstance(stored["format"], str), path)
+    links = {int(kind): count for kind, count in stored["link_types"].items()}
+    interfaces = [_interface(each, path) for each in stored["interfaces"]]
+    return SourceFile(path, **{**stored, "link_types": links, "interfaces": interfaces})
+
+
+def _interface(stored: Document, path: str) -> Interface:
+    interface = Interface(**stored)
+    for name in ("snap_length", "dropped_packets"):
+        value = getattr(interface, name)
+        _must(value is None or _are(int, [value]), path)
+    for name in ("name", "description", "filter"):
+        _must(isinstance(getattr(interface, name), str | None), path)
+    _must(_are(int, [interface.link_type]) and isinstance(interface.resolution_ns, float), path)
+    return interface
+
+
+def _are(kind: type, values: object) -> bool:
+    return all(type(value) is kind for value in cast("list[object]", values))
+
+
+def _must(holds: bool, path: str) -> None:  # a condition
+    if not holds:
+        raise ValueError(path)

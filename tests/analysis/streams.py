@@ -1,0 +1,66 @@
+"""Captures as streams: cut into pieces, and their connections beside those of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis import analyse
+from multitracer.analysis.counted import Counted
+from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.streaming.open_connections import OpenConnections
+from multitracer.analysis.trust.trust import trust_by
+from multitracer.tables import Table
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
+
+if TYPE_CHECKING:
+    from multitracer.analysis.trust.trust import Trust
+    from multitracer.capture import Capture
+
+SEAMS = Limits(rows=0, own_rows=24, closed_rows=24, context_rows=16)
+"""Folds whatever has more than 24 segments, after each piece."""
+FOREVER_NS = 1 << 60
+_LAST_DIGIT = {"rtt_p50_ns", "rtt_p95_ns"}
+"""Of a whole they are computed at some place among all samples: the last binary digit may be another."""
+_BY_SENT = {"window_shift", "window_shift_by", "max_window_bytes"}
+"""Without a SYN they follow from what each fold shows alone."""
+
+
+def streamed(capture: Capture, rows: int, limits: Limits) -> tuple[Table, Table, Trust]:
+    """Return connections, directions and trust of a capture that comes in pieces of so many rows."""
+    stream, ended = OpenConnections(limits), []
+    for begin in range(0, len(capture.segments), rows):
+        chosen = np.zeros(len(capture.segments), dtype=bool)
+        chosen[begin : begin + rows] = True
+        ended.append(stream.take_in(capture.where(chosen)))
+    ended.append(stream.end())
+    connections = Table.concatenate(CONNECTIONS, [each.connections for each in ended])
+    directions = Table.concatenate(DIRECTIONS, [each.directions for each in ended])
+    order = np.argsort(connections["connection"], kind="stable")
+    connections = connections.take(order)
+    directions = directions.take(np.stack([2 * order, 2 * order + 1], axis=1).ravel())
+    facts = Counted(capture, analyse(capture).partition, connections, directions)
+    return connections, directions, trust_by(facts, stream.facts)
+
+
+def differences(capture: Capture, rows: int, limits: Limits) -> list[str]:
+    """Return in words where the stream of a capture differs from the whole; connections never leave early."""
+    whole = analyse(capture)
+    limits = replace(limits, closed_ns=FOREVER_NS, idle_ns=FOREVER_NS)
+    connections, directions, trust = streamed(capture, rows, limits)
+    if len(connections) != len(whole.connections):
+        return [f"{len(connections)} connections, not {len(whole.connections)}"]
+    differing = [] if trust == whole.trust else [f"{trust}, not {whole.trust}"]
+    tick_ns = max((i.resolution_ns for f in capture.files for i in f.interfaces), default=1.0)
+    for one, other in ((connections, whole.connections), (directions, whole.directions)):
+        for name in one.schema.names:
+            a, b = one[name], other[name]
+            same = (a == b) | (one.missing(name) & other.missing(name))
+            if name in _LAST_DIGIT:
+                same |= np.abs(a - b) <= tick_ns
+            if name in _BY_SENT:
+                same |= whole.directions["window_shift_by"] != WindowScaleBy.SYN
+            differing += [f"{name}[{i}]: {a[i]}, not {b[i]}" for i in np.flatnonzero(~same)[:3]]
+    return differing
