@@ -6,6 +6,7 @@ from functools import lru_cache
 
 _LINE = b"%07d the quick brown fox jumps over the lazy dog and runs away\n"
 _BLOCK_LINES = 1024  # not measured: 64 KB at once, a window
+_BLOCK = _LINE * _BLOCK_LINES
 _BLOCK_BYTES = _BLOCK_LINES * len(_LINE % 0)
 
 
@@ -21,4 +22,4 @@ def payload(begin: int, end: int) -> bytes:
 
 @lru_cache(maxsize=32)  # the bytes from where reading is to where writing is: a send buffer of 1 MB is 16
 def _block(number: int) -> bytes:
-    return b"".join(_LINE % line for line in range(number * _BLOCK_LINES, (number + 1) * _BLOCK_LINES))
+    return _BLOCK % tuple(range(number * _BLOCK_LINES, (number + 1) * _BLOCK_LINES))

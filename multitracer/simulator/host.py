@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from multitracer.simulator.application import Application
 
 
+_DONE = State.CLOSED, State.TIME_WAIT
 _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
@@ -69,7 +70,7 @@ class Socket:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do for the socket."""
-        return self.connection.state in (State.CLOSED, State.TIME_WAIT)  # asked before every event: no set
+        return self.connection.state in _DONE
 
 
 class Host:

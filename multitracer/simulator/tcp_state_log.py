@@ -113,6 +113,7 @@ class TcpStateLog:
         self._clock_due_ns = 0
         self._last: dict[int, tuple[dict[str, int], int | None]] = {}
         self._reads = 0
+        self._template = ""
 
     def header(self) -> bytes:
         """Return the first line."""
@@ -158,7 +159,8 @@ class TcpStateLog:
         read_ns = self._clock.monotonic_ns(now_ns)
         _, *tcp_info = fields.values()
         raw = binascii.b2a_base64(pack_tcp_info(fields), newline=False).decode()
-        line = _reading_template(tuple(fields)) % (self._reads, read_ns, read_ns, *about, *tcp_info, raw)
+        self._template = self._template or _reading_template(*fields)
+        line = self._template % (self._reads, read_ns, read_ns, *about, *tcp_info, raw)
         return self._clock_lines(now_ns), line.encode()
 
     def _clock_lines(self, now_ns: int) -> bytes:
@@ -176,10 +178,8 @@ class TcpStateLog:
         return self._clock_line(now_ns) + _line(ended)
 
 
-@lru_cache(maxsize=1)
-def _reading_template(fields: tuple[str, ...]) -> str:
+def _reading_template(_: str, *tcp_info: str) -> str:
     """Return the line of a reading with its values open: a quarter of the time of a JSON encoder."""
-    _, *tcp_info = fields
     named = ",".join(f'"{name}":%d' for name in tcp_info)
     return (
         '{"kind":"reading","read":%d,"read_before_ns":%d,"read_after_ns":%d,"local":"%s","local_port":%d,'
@@ -196,12 +196,10 @@ def _dotted(address: bytes) -> str:
 
 def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     sender = connection.sender
-    for number, due_ns in (
-        (SocketTimer.RETRANSMISSION, sender.retransmit_ns),
-        (SocketTimer.ZERO_WINDOW_PROBE, sender.persist_ns),
-    ):
-        if due_ns is not None:
-            return number, max(0, due_ns - now_ns) // NS_PER_MS
+    if sender.retransmit_ns is not None:
+        return SocketTimer.RETRANSMISSION, max(0, sender.retransmit_ns - now_ns) // NS_PER_MS
+    if sender.persist_ns is not None:
+        return SocketTimer.ZERO_WINDOW_PROBE, max(0, sender.persist_ns - now_ns) // NS_PER_MS
     return 0, 0
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from multitracer import __version__
 from multitracer.scenario import load_scenario
+from multitracer.simulator import world
 from multitracer.simulator.record import record_virtual
 from tests.rig.virtual import plan, run
 
@@ -66,3 +67,14 @@ def test_a_run_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_p
 def test_a_measurement_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_path: Path) -> None:
     run(plan("tcp", (128, 2048), 10), tmp_path, load_scenario(name), capture=True)
     assert digest(tmp_path, "scenario.toml") == MEASURED[name]
+
+
+def test_packets_that_are_known_and_packets_that_are_parsed_make_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A world gives its hosts what was built, if the link did not change it: here, the second time, never."""
+    scenario = load_scenario("sack-modern")
+    record_virtual(scenario, tmp_path / "known")
+    monkeypatch.setattr(world, "_MOST_UNDER_WAY", 0)
+    record_virtual(scenario, tmp_path / "parsed")
+    assert digest(tmp_path / "known") == digest(tmp_path / "parsed")

@@ -6,7 +6,7 @@ each octet is sent first; register preset to ones, result complemented, least si
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 _REFLECTED = 0xAD85DD  # TS 24.022, 4.4: the generator polynomial of degree 24, bits reversed
 _ONES = 0xFFFFFF  # 24 bits: the register's start
@@ -43,6 +43,7 @@ _LENGTHS = frozenset((27, 69, 39, 141, 285))
 """Octets before the FCS of frames of 240 and 576 bits, and of those of studies; others have no tables."""
 
 
+@lru_cache(maxsize=256)  # of frames on the air: each is sealed, and checked when it arrives
 def fcs24(data: bytes) -> int:
     """Return the FCS of `data` (header and information), 24 bits.
 

@@ -27,6 +27,8 @@ class State(StrEnum):
     LAST_ACK = "LAST-ACK"
     TIME_WAIT = "TIME-WAIT"
 
+    __hash__ = str.__hash__  # asked for every packet: that of an Enum is a call in Python
+
 
 class CaState(StrEnum):
     """State of the congestion machinery, with Linux' names (`tcpi_ca_state`)."""
@@ -40,6 +42,8 @@ class CaState(StrEnum):
     """Fast recovery, or SACK-based."""
     LOSS = "loss"
     """Going back after a timeout."""
+
+    __hash__ = str.__hash__
 
 
 @dataclass(slots=True)
