@@ -91,7 +91,9 @@ def opens(flags: Array) -> Array:
     return opening
 
 
-def partition(capture: Capture, *, servers_before: Array | None = None) -> Partition:
+def partition(
+    capture: Capture, *, servers_before: Array | None = None, begun: Array | None = None
+) -> Partition:
     """Return the connections of a capture, numbered in the order of their first segments.
 
     Parameters
@@ -99,9 +101,11 @@ def partition(capture: Capture, *, servers_before: Array | None = None) -> Parti
     capture : Capture
     servers_before : ndarray of uint64, shape (n,), optional
         Names, as of `initiator.servers`, of endpoints that answered a SYN in what came before the capture.
+    begun : ndarray of bool, shape (n_segments,), optional
+        Which segments are known to belong to the first connection of their flow, and begin no other.
     """
     flow, flags = capture.segments["flow"], capture.segments["flags"]
-    begins, connection = _connections(flow >> 1, capture)
+    begins, connection = _connections(flow >> 1, capture, begun)
     forward_flow = flow[begins].copy()
     syn_rows = np.flatnonzero(opens(flags))
     _turn_to_initiator(forward_flow, connection[syn_rows], flow[syn_rows], flags[syn_rows])
@@ -113,10 +117,12 @@ def partition(capture: Capture, *, servers_before: Array | None = None) -> Parti
     return Partition(direction, order, bounds, begins, forward_flow, initiator_by)
 
 
-def _connections(pair: Array, capture: Capture) -> tuple[Array, Array]:
+def _connections(pair: Array, capture: Capture, begun: Array | None) -> tuple[Array, Array]:
     """Return the first row of each connection, ascending, and each row's connection as int32."""
     first_of_pair = _first_rows(pair, len(capture.flows))
     again = _later_beginnings(pair, first_of_pair, capture)
+    if begun is not None:
+        again = again[~begun[again]]
     seen = np.flatnonzero(first_of_pair < len(pair))
     begins = np.sort(np.concatenate([first_of_pair[seen], again]))
     number_of_pair = np.zeros(len(capture.flows), dtype=np.int32)

@@ -106,7 +106,7 @@ class OpenConnections:
         if capture is None or not len(capture.segments):
             return _nothing()
         self._note_servers(capture, new)
-        parts = partition(capture, servers_before=self._servers)
+        parts = partition(capture, servers_before=self._servers, begun=self._number > 0)
         connection = parts.direction >> 1
         numbers = self._numbers(parts)
         self._number = numbers[connection]
