@@ -20,10 +20,11 @@ export PIP_ROOT_USER_ACTION := ignore
 
 IN_VENV := $(VENV)/bin/python -m
 PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
+CHECKS := --manifest-path native/checks/Cargo.toml
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
+.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native wheel sanitize pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -62,11 +63,21 @@ drives: debian $(VENV)/.developer  ## rehearse drives with planted faults and ju
 soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast forward: nothing may grow
 	$(IN_VENV) tests.soak --minutes $(SOAK_MINUTES)
 
-fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS
+fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS, and where cargo is the crate, as long
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
+	! command -v cargo || MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) MULTITRACER_FUZZ_SEED=$$(date +%s) cargo test --release $(CHECKS) --test damage -- --nocapture
+
+sanitize:  ## run the crate's tests in Miri and with AddressSanitizer (nightly Rust with Miri; some minutes)
+	cargo +nightly miri test $(CHECKS)
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --release $(CHECKS) --target $$(rustc -vV | sed -n 's/host: //p')
 
 native: $(VENV)/.developer  ## build the native kernel and install it, where Rust's cargo is (a minute or two)
 	@$(PIP_INSTALL) --force-reinstall --no-deps ./native
+
+wheel: $(VENV)/.maturin/.made  ## build the native kernel for any Linux (zig, from PyPI, links it), and try it where no compiler is
+	@rm -rf dist/native
+	@PYTHONPATH=$(abspath $(<D)) $(<D)/bin/maturin build --zig --release -i $(VENV)/bin/python -m native/Cargo.toml -o dist/native >&2
+	MULTITRACER_WHEEL=$$(echo $(CURDIR)/dist/native/*.whl) $(IN_VENV) pytest tests/native/test_wheel.py $(PYTEST_ARGS)
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.programs.pictures
@@ -124,6 +135,10 @@ $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling,campaign]' >&2
 	@# dcor compiles itself when it is first used: two test workers that do so at once spoil numba's cache for good
 	@$(VENV)/bin/python -c 'import dcor, numpy as np; dcor.distance_correlation(np.arange(9.0), np.arange(9.0))'
+	@touch $@
+
+$(VENV)/.maturin/.made: $(VENV)/.developer
+	@$(PIP_INSTALL) --target $(@D) 'maturin>=1.9,<2' ziglang >&2
 	@touch $@
 
 $(VENV)/.duckdb-1.5/.made: $(VENV)/.developer

@@ -45,6 +45,21 @@ class IpProtocol(IntEnum):
     SCTP = 132
 
 
+class OptionKind(IntEnum):
+    """Kinds of TCP options (RFC 9293, section 3.1; RFC 7323, 2018, 8684, 7413 and 4727)."""
+
+    END = 0
+    NOP = 1
+    MSS = 2
+    WINDOW_SCALE = 3
+    SACK_PERMITTED = 4
+    SACK = 5
+    TIMESTAMPS = 8
+    MPTCP = 30
+    FAST_OPEN = 34
+    EXPERIMENTAL = 254
+
+
 class Mark(IntFlag):
     """How a segment was captured, where that limits what can be said of it."""
 

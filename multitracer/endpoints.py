@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,6 +40,8 @@ def host_text(version: int, address: bytes) -> str:
     """Return an address of a table as text."""
     if version == 4:
         return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}"
+    import socket
+
     return socket.inet_ntop(socket.AF_INET6, address)
 
 
@@ -85,6 +86,8 @@ def flows_with(flows: Table, host: str, port: int) -> Array:
 
 
 def _packed(host: str) -> tuple[int, bytes]:
+    import socket
+
     version, family = (6, socket.AF_INET6) if ":" in host else (4, socket.AF_INET)
     try:
         return version, socket.inet_pton(family, host)

@@ -140,7 +140,7 @@ SESSIONS_NMI = Schema(
     "nmi",
     (
         *(column for column in NMI if column.name != "reason"),
-        Column("lag_low_s", "float64", "least lag it may be: half a bin and the clocks' error below", "s"),
+        Column("lag_low_s", "float64", "least lag it may be: by bins, clocks and, at a peak, the data", "s"),
         Column("lag_high_s", "float64", "largest lag it may be", "s"),
         Column("step_s", "float64", "width of the bins of time", "s"),
         Column("sessions", "int64", "sessions that were pooled"),

@@ -11,7 +11,6 @@ not used, which a warning says; it is kept in `more`, as a key that no field has
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -361,6 +360,8 @@ def _plain(value: object) -> object:
 
 def checksum(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    import hashlib
+
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -66,6 +66,9 @@ class Kernel(Protocol):
     ) -> list[DecodedPart]:
         """Return the segments of packet records, in parts."""
 
+    def summarise(self, begin: int, first: int, packets: Numbers, /, **columns: Array) -> dict[str, Array]:
+        """Return what is known of each direction of consecutive connections, as columns."""
+
     def fail(self) -> None:
         """Fail as a bug would; for tests."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
 from parsers import erf, pcap, pcapng, snoop
+from parsers._capture.ahead import ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
@@ -51,7 +53,7 @@ def detect(path: Path) -> Format:
 def _format(path: Path, stream: Stream) -> Format:
     if has_map(path):
         return next(fmt for fmt in formats() if fmt.name == "mapped-csv")  # loads what a capture needs not
-    return recognise(stream.peek_head(), path=stream.path)
+    return format_of_capture(stream)
 
 
 def read(path: Path) -> tuple[Format, Parsed]:
@@ -179,7 +181,9 @@ def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
 def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> None:
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
     blocks = BLOCKS[fmt.name](stream, source)
-    decode_file(blocks, source, decoder, max_packets=max_packets, share=stream.share_read)
+    may_wait = max_packets is not None or stream.share_read() is None
+    with closing(blocks if may_wait else ahead(blocks)) as each:
+        decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
     note_stream(stream, source)
 
 

@@ -21,7 +21,7 @@ from parsers._packets.decode import Records
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from multitracer.tables import Numbers
     from parsers._capture.window import Readable
@@ -69,7 +69,7 @@ def _chained(data: bytes) -> tuple[int, bool]:
     return count, False
 
 
-def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     """Yield the records of a file, one batch per window; note its facts in `source`.
 
     Raises

@@ -20,7 +20,7 @@ from parsers._pcap.dialect_choice import dialect_of
 from parsers._pcap.walk import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from parsers._capture.window import Readable
     from parsers._packets.decode import Records
@@ -34,7 +34,7 @@ def sniff(head: bytes) -> Match:
     return "yes" if is_magic(head) else "no"
 
 
-def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     """Yield the records of a file, one batch per window; note its facts in `source`.
 
     Raises

@@ -18,7 +18,7 @@ from parsers._pcapng.packets import packet_records
 from parsers._pcapng.walk import Walked, next_block, skip_giant, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from parsers._capture.window import Readable
     from parsers._packets.decode import Records
@@ -32,7 +32,7 @@ def sniff(head: bytes) -> Match:
     return "maybe" if head[:4] == SECTION_HEADER else "no"
 
 
-def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     """Yield the packet records of a file, one batch per window; note its facts in `source`.
 
     Raises
@@ -65,7 +65,7 @@ class _Reading:
         self._walked = Walked(sections)
 
     def batch(self) -> Records:
-        """Return the packets of the window; their bytes stay valid until `advance`."""
+        """Return the packets of the window."""
         offset = self._window.offset
         self._walked = walk(self._window, self._sections)
         records, damage = packet_records(self._window, self._walked, self._sections, self._packets)

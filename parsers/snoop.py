@@ -21,7 +21,7 @@ from parsers._packets.decode import Records
 from parsers._packets.layers import rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from multitracer.tables import Numbers
     from parsers._capture.window import Readable
@@ -42,7 +42,7 @@ def sniff(head: bytes) -> Match:
     return "yes" if head.startswith(_MAGIC) else "no"
 
 
-def blocks(stream: Readable, source: SourceFile) -> Iterator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     """Yield the records of a file, one batch per window; note its facts in `source`.
 
     Raises

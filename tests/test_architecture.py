@@ -40,12 +40,21 @@ def test_analysis_needs_no_data_frames(sample_session: Path) -> None:
     assert not _loaded(statement) & (HEAVY - {"numpy", "rich"})
 
 
+def test_a_capture_loads_no_other_format_and_no_room_that_makes_traffic(sample_sender: Path) -> None:
+    modules = _modules(f"from multitracer.cli._program import run; run(['analyze', {str(sample_sender)!r}])")
+    assert "parsers.pcap" in modules
+    others = ("scenario", "channel", "simulator", "protocols.tcp", "protocols.wtcp", "protocols.modem")
+    unused = {f"multitracer.{room}" for room in others} | {"parsers.tcp_info", "importlib.metadata"}
+    assert not modules & (unused | {"numpy.ma", "hashlib", "socket"})
+
+
 def _loaded(statement: str) -> set[str]:
     """Return the top-level modules that a fresh interpreter has after a statement."""
-    program = (
-        f"import json, sys\n{statement}\n"
-        "print()\nprint(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-    )
+    return {name.partition(".")[0] for name in _modules(statement)}
+
+
+def _modules(statement: str) -> set[str]:
+    program = f"import json, sys\n{statement}\nprint()\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import multitracer as mt
 from docs.programs import correlate_drives as program
 
 if TYPE_CHECKING:
@@ -39,6 +40,15 @@ def test_rows_of_a_drive_of_others_are_those_of_today(fixture_folder: Path) -> N
 
 
 @pytest.mark.fixtures
+def test_what_the_logger_counted_is_compared_only_where_it_is_named(fixture_folder: Path) -> None:
+    drive = fixture_folder / next(name for name in program.DRIVES if "2019.12.16" in name)
+    usual = mt.correlate(drive, lags=(0, 0), permutations=19).peaks
+    assert not {"Radio_rate_down", "Radio_rate_up"} & set(usual["x"])
+    named = mt.correlate(drive, with_="Radio_rate_up", lags=(0, 0), permutations=19).peaks
+    assert named["sessions"].tolist() == [1]
+
+
+@pytest.mark.fixtures
 def test_quality_of_a_phone_at_rest_follows_its_own_load(fixture_folder: Path) -> None:
     drive = next(name for name in program.DRIVES if "Static" in name)
     assert (fixture_folder / drive).is_file()
@@ -46,6 +56,15 @@ def test_quality_of_a_phone_at_rest_follows_its_own_load(fixture_folder: Path) -
     assert float(line["lag_high_s"]) < 0, "the throughput leads"
     assert float(line["spearman"]) < -0.3
     assert float(line["q_value"]) <= 0.01
+
+
+@pytest.mark.fixtures
+def test_which_is_first_in_a_car_stays_open(fixture_folder: Path) -> None:
+    drive = next(name for name in program.DRIVES if "2019.12.14" in name)
+    assert (fixture_folder / drive).is_file()
+    (line,) = [line for line in of(drive, "0") if line["x"] == "rsrq_db"]
+    assert float(line["q_value"]) <= 0.05
+    assert float(line["lag_low_s"]) < -5 < 5 < float(line["lag_high_s"])
 
 
 def of(drive: str, differenced: str) -> list[program.Line]:

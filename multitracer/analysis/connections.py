@@ -41,8 +41,8 @@ class Partition:
 
     direction: Array
     """int32, shape (n_segments,): the direction of each segment."""
-    order: Array
-    """int64, shape (n_segments,): the segments direction after direction, each in capture order."""
+    _order: Array | None
+    """`order` once it was asked for; a summary by the native kernel needs none."""
     bounds: Array
     """int64, shape (2 n_connections + 1,): direction d is order[bounds[d]:bounds[d + 1]]."""
     first_row: Array
@@ -56,6 +56,19 @@ class Partition:
     def connections(self) -> int:
         """How many connections there are."""
         return len(self.first_row)
+
+    @property
+    def order(self) -> Array:
+        """The segments direction after direction, each in capture order: int64, shape (n_segments,)."""
+        if self._order is None:
+            self._order = _grouped(self.direction, 2 * self.connections)
+        return self._order
+
+    def rows_sent(self, direction: int) -> Array:
+        """Return the rows of one direction in capture order: int64, shape (n_segments_of_it,)."""
+        if self._order is None:
+            return np.flatnonzero(self.direction == direction)
+        return self._order[self.bounds[direction] : self.bounds[direction + 1]]
 
     def rows_of(self, connection: int) -> Array:
         """Return the rows of a connection (from 0) in capture order."""
@@ -113,8 +126,15 @@ def partition(
     direction = connection
     direction *= 2
     direction += flow != forward_flow[connection >> 1]
-    order, bounds = grouped(direction, 2 * len(begins))
-    return Partition(direction, order, bounds, begins, forward_flow, initiator_by)
+    bounds = bounds_of(direction, 2 * len(begins))
+    return Partition(direction, None, bounds, begins, forward_flow, initiator_by)
+
+
+def bounds_of(direction: Array, directions: int) -> Array:
+    """Return the bounds of each direction in the order of `Partition`: int64, shape (directions + 1,)."""
+    bounds = np.zeros(directions + 1, dtype=np.int64)
+    np.cumsum(np.bincount(direction, minlength=directions), out=bounds[1:])
+    return bounds
 
 
 def _connections(pair: Array, capture: Capture, begun: Array | None) -> tuple[Array, Array]:
@@ -190,28 +210,14 @@ def answering(flow: Array, flags: Array) -> Array:
     return answers
 
 
-def grouped(key: Array, groups: int) -> tuple[Array, Array]:
-    """Return the rows sorted by `key`, equal keys in their order, and the bounds of each key.
-
-    Parameters
-    ----------
-    key : ndarray of integers, shape (n,)
-        From 0 to groups - 1; never NA.
-    groups : int
-
-    Returns
-    -------
-    order : ndarray of int64, shape (n,)
-    bounds : ndarray of int64, shape (groups + 1,)
-    """
-    bounds = np.zeros(groups + 1, dtype=np.int64)
-    np.cumsum(np.bincount(key, minlength=groups), out=bounds[1:])
+def _grouped(key: Array, groups: int) -> Array:
+    """Return the rows sorted by `key`, equal keys in their order."""
     if groups <= 2:
-        return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)]), bounds
+        return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)])
     if groups <= 1 << 16:  # NumPy's stable sort of 16-bit numbers is a radix sort
-        return np.argsort(key.astype(np.uint16), kind="stable"), bounds
+        return np.argsort(key.astype(np.uint16), kind="stable")
     low = np.argsort(key.astype(np.uint16), kind="stable")
-    return low[np.argsort((key >> 16).astype(np.uint16)[low], kind="stable")], bounds
+    return low[np.argsort((key >> 16).astype(np.uint16)[low], kind="stable")]
 
 
 def _later_beginnings(pair: Array, first_of_pair: Array, capture: Capture) -> Array:

@@ -2,7 +2,7 @@
 
 The statistics are those of `multitracer.analysis.mutual_information`; here is what comes before and after:
 one width of bins for a pair, the common time of each session, sessions one behind the other, and what the
-bins and the clocks leave open of a lag.
+data, the bins and the clocks leave open of a lag.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _compared(pair: Pair, settings: Settings) -> _Compared:
 
 
 def _of_sessions(plain: Table, compared: Sequence[_Compared], of_pair: Numbers) -> Table:
-    """Return SESSIONS_NMI of NMI: with what bins and clocks leave open of a lag, and whole reasons."""
+    """Return SESSIONS_NMI of NMI: with what is left open of a lag, and whole reasons."""
     step_s = np.array([each.step_s for each in compared])
     bound_s = np.array([max((each.bound_s for each in c.pair.sessions), default=0.0) for c in compared])
     sessions = np.array([each.sessions for each in compared], dtype=np.int64)
@@ -225,6 +225,10 @@ def _of_sessions(plain: Table, compared: Sequence[_Compared], of_pair: Numbers) 
     without = np.array([each.result.peak is None for each in compared], dtype=bool)
     lag_s = np.where(without[of_pair], np.nan, plain["lag_s"])
     open_s = step_s[of_pair] / 2 + bound_s[of_pair]
+    low_s, high_s = (
+        np.where(plain["is_peak"], np.array([getattr(c.result, name) for c in compared])[of_pair], lag_s)
+        for name in ("peak_low_s", "peak_high_s")
+    )
     reason = np.where(without[of_pair], reasons[of_pair], plain["reason"].astype(object)).astype("U400")
     table = Table(
         SESSIONS_NMI,
@@ -232,8 +236,8 @@ def _of_sessions(plain: Table, compared: Sequence[_Compared], of_pair: Numbers) 
         | {
             "lag_s": lag_s,
             "reason": reason,
-            "lag_low_s": lag_s - open_s,
-            "lag_high_s": lag_s + open_s,
+            "lag_low_s": low_s - open_s,
+            "lag_high_s": high_s + open_s,
             "step_s": step_s[of_pair],
             "sessions": sessions[of_pair],
         },

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.tcp import Initiator
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def servers(flows: Table, answering: Array) -> Array:
     -------
     ndarray of uint64, shape (n_servers,), ascending
     """
-    return np.unique(np.where(answering & 1, *(_names(flows, answering >> 1, end) for end in "ba")))
+    return distinct(np.where(answering & 1, *(_names(flows, answering >> 1, end) for end in "ba")))
 
 
 def _by_answers(flows: Table, pair: Array, names: Array) -> Array:

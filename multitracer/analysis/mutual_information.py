@@ -8,6 +8,7 @@ plain permutation destroys it, and takes chance for dependence. docs/statistics.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ try:
     from multitracer.analysis.statistics.curve import by_neighbours, curve
     from multitracer.analysis.statistics.grid import Grid
     from multitracer.analysis.statistics.pairs import moved
+    from multitracer.analysis.statistics.resampled import lags_of_peak
     from multitracer.analysis.statistics.stationarity import is_random_walk
     from multitracer.analysis.statistics.surrogates import (
         Baseline,
@@ -50,6 +52,8 @@ LEAST_POINTS = 30
 """With fewer common points nothing is said; a bin would hold fewer than ten (not measured)."""
 _ONE = 1 - 1e-9
 """From here on a correlation is 1 but for rounding."""
+_LEVEL = 0.05
+"""Up to it a peak is beyond chance, and has a lag of its own; a convention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,9 @@ class Dependence:
         Why a lag has no value; empty where it has one.
     peak : int or None
         Which lag stands out most from its surrogates; None if no lag has a value.
+    peak_low_s, peak_high_s : float, s
+        Between which lags it is in 95 % of resampled pairs; all lags where the peak is not beyond chance
+        (p_corrected above 5 %). NaN without a peak.
     estimator, normaliser, baseline : str
     permutations : int
         Surrogates that were counted; fewer than wanted if the series has not so many different shifts.
@@ -101,6 +108,8 @@ class Dependence:
     permutations: int
     is_differenced: bool = False
     reason: str = ""
+    peak_low_s: float = math.nan
+    peak_high_s: float = math.nan
 
     @property
     def peak_lag_s(self) -> float:
@@ -218,10 +227,10 @@ def _measured(blank: Dependence, grid: Grid, lags: Numbers, usable: Mask, choice
     reason = _unfit(blank, grid, bins, choices)
     if reason:
         return _without(blank, reason)
-    at = np.flatnonzero(np.isfinite(grid.y))
+    at, block = np.flatnonzero(np.isfinite(grid.y)), block_length(grid.x, grid.y, grid.session)
     orders = partial(
-        surrogate_orders, grid.session[at], choices.baseline, count=choices.permutations,
-        block=block_length(grid.x, grid.y, grid.session), seed=choices.seed,
+        surrogate_orders, grid.session[at], choices.baseline,
+        count=choices.permutations, block=block, seed=choices.seed,
     )  # fmt: skip
     if grid.given is not None:
         parts = stratified(grid, grid.given, used, choices, least=LEAST_POINTS)
@@ -234,7 +243,24 @@ def _measured(blank: Dependence, grid: Grid, lags: Numbers, usable: Mask, choice
         of = curve(by_neighbours, partners, grid.y[at], orders())
     else:
         of = curve(bins.measure, bins.partners, bins.y, orders())
-    return _filled(blank, usable, of, bins, choices)
+    result = _filled(blank, usable, of, bins, choices)
+    return _with_lags(result, of, bins, grid.session[at], block=block, seed=choices.seed)
+
+
+def _with_lags(
+    result: Dependence, of: Curve, bins: Binned, session: Numbers, *, block: int, seed: int
+) -> Dependence:
+    """Return the result with the lags at which its peak may be; KSG's by the bins, too."""
+    lag_s = result.lag_s[np.isfinite(result.nmi)]
+    if of.p_corrected[of.peak] > _LEVEL:
+        return replace(result, peak_low_s=float(lag_s[0]), peak_high_s=float(lag_s[-1]))
+    usual = 0.0 if result.estimator == "ksg" else of.usual
+    low, high = lags_of_peak(bins, usual, session, block=block, seed=seed)
+    return replace(
+        result,
+        peak_low_s=float(lag_s[min(low, of.peak)]),
+        peak_high_s=float(lag_s[max(high, of.peak)]),
+    )
 
 
 def _with_correlations(blank: Dependence, grid: Grid, used: list[int], usable: Mask) -> Dependence:

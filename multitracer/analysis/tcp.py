@@ -11,7 +11,8 @@ import numpy as np
 from multitracer.analysis.connections import opens, partition
 from multitracer.analysis.counted import Counted
 from multitracer.analysis.group import Group, groups, has
-from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, summarise
+from multitracer.analysis.segments import compiled
+from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, own, summarise
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples
@@ -152,11 +153,26 @@ def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
     columns = blank(2 * parts.connections)
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
+    left = compiled.summarise(columns, acknowledged, capture, parts)
+    if left is None or len(left) == parts.connections:
+        _examine(columns, acknowledged, capture, parts)
+    elif len(left):
+        sides = np.stack([2 * left, 2 * left + 1], axis=1).ravel()
+        own(columns, *columns)
+        some, answered = {name: values[sides] for name, values in columns.items()}, acknowledged[sides]
+        _examine(some, answered, capture, parts.chosen(left))
+        acknowledged[sides] = answered
+        for name, values in some.items():
+            columns[name][sides] = values
+    return finished_tables(capture, parts, columns, acknowledged)
+
+
+def _examine(columns: dict[str, Array], acknowledged: Array, capture: Capture, parts: Partition) -> None:
+    """Write the numbers of each direction, and whether its beginning was acknowledged, in place."""
     for group in groups(capture, parts):
         examination = examine(group, capture)
         summarise(examination, columns, capture)
         acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
-    return finished_tables(capture, parts, columns, acknowledged)
 
 
 def finished_tables(

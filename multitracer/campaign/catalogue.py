@@ -51,12 +51,20 @@ class Catalogue:
         """Return a table as a dataset: columns and row groups are read when they are needed.
 
         A column that an older part lacks is null there.
+
+        Raises
+        ------
+        InputError
+            If a part is gone.
         """
         parts = list(self.snapshot.parts(table))
         if not parts:
             return ds.dataset(ARROW[table].empty_table())
         paths, files = self.store.arrow(parts)
-        return ds.dataset(paths, schema=ARROW[table], format="parquet", filesystem=files)
+        try:
+            return ds.dataset(paths, schema=ARROW[table], format="parquet", filesystem=files)
+        except FileNotFoundError as error:
+            raise InputError(f"{error}: is gone; `campaign run` analyses its sessions again") from error
 
     def read(self, part: Part) -> pa.Table:
         """Return a part whole.

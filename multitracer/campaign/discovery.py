@@ -19,7 +19,7 @@ import parsers
 from multitracer.campaign.store import SNAPSHOTS
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.manifest import MANIFEST
-from multitracer.recording.inputs import MAX_FILES, UNREADABLE, find_inputs, separate_inputs
+from multitracer.recording.inputs import CAPTURE_NAME, MAX_FILES, UNREADABLE, find_inputs, separate_inputs
 from multitracer.words import portable
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ def candidates(
     known : container of str
         Keys of candidates that are sessions as far as is known: their files are not looked at.
     passed_over : list of str, optional
-        Gets a sentence for each folder that could not be searched.
+        Gets a sentence for each folder that could not be searched, and for each file that is a capture by its
+        name alone.
 
     Raises
     ------
@@ -193,6 +194,8 @@ class _Search:
             return
         if any(entry.name == SNAPSHOTS and entry.is_dir() for entry in entries):
             return
+        files = (entry.name for entry in entries if entry.is_file())
+        self._passed_over += no_captures(portable(folder), files)
         folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         if depth >= DEEPEST and folders:
             self._passed_over.append(f"{portable(folder)}: lies over {DEEPEST} folders deep; name it itself")
@@ -204,6 +207,15 @@ class _Search:
         if candidate.key in self._known or any(entry.name == MANIFEST for entry in entries):
             return True
         return any(_is_log(entry) for entry in entries if entry.is_file())
+
+
+def no_captures(folder: str, names: Iterable[str]) -> list[str]:
+    """Return a sentence for each file of a folder without a log that is a capture by its name alone."""
+    return [
+        f"{folder}/{portable(name)}: is named as a capture, and holds none"
+        for name in names
+        if CAPTURE_NAME.search(name)
+    ]
 
 
 def _is_log(entry: os.DirEntry[str]) -> bool:

@@ -84,6 +84,8 @@ def query(catalogue: Catalogue, sql: str) -> pa.Table:
     """
     with connection(catalogue) as engine:
         try:
+            if not duckdb.extract_statements(sql):
+                raise InputError("query: holds no statement; write one such as SELECT * FROM sessions")
             relation = engine.sql(sql)
             return pa.table({}) if relation is None else relation.to_arrow_table()
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:

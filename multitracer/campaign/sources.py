@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.campaign.discovery import DEEPEST, MODELLED, MOST_ENTRIES, Candidate, candidates
+from multitracer.campaign.discovery import (
+    DEEPEST,
+    MODELLED,
+    MOST_ENTRIES,
+    Candidate,
+    candidates,
+    no_captures,
+)
 from multitracer.campaign.remote import LISTING_S, Item, RefusedError, Remote, StoreError, is_url, local_path
 from multitracer.campaign.store import SNAPSHOTS
 from multitracer.errors import InputError, MultiTracerError
@@ -221,6 +228,7 @@ class _Listing:
         folders = self._folders.get(folder, set())
         if SNAPSHOTS in folders:
             return
+        self._passed_over += no_captures(portable(url), sorted(self._files.get(folder, {})))
         if depth >= DEEPEST and folders:
             self._passed_over.append(f"{portable(url)}: lies over {DEEPEST} folders deep; name it itself")
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import click
@@ -32,6 +33,9 @@ SCHEMA = "multitracer.correlate/1"
 _HEADER = ("with", "of", "lag", "may be", "NMI", "by chance", "p", "q", "rank corr.", "points")
 _LEVEL = 0.05
 """False discovery rate up to which a pair is said to belong together; a convention."""
+
+_TOGETHER = 3
+"""Bins; a lag that is known to so many, 0 among them, is none to speak of. A convention."""
 
 
 class Output(NamedTuple):
@@ -87,10 +91,12 @@ def show(sheet: Page, result: Correlated) -> None:
     table = result.table
     peaks = np.flatnonzero(table["is_peak"])
     order = peaks[np.lexsort([-table["nmi"][peaks], table["p_corrected"][peaks]])]
-    rows = [_line(table, row) for row in order.tolist()]
+    given = str(table["given"][0]) if len(table) else ""
+    rows = [(*_line(table, row), *_known(table, row)[: 2 * bool(given)]) for row in order.tolist()]
     if rows:
+        header = (*_HEADER, f"given {given}", "by chance") if given else _HEADER
         sheet.line()
-        sheet.table(_HEADER, rows, right=range(2, len(_HEADER)), dispensable=(8, 3, 6))
+        sheet.table(header, rows, right=range(2, len(header)), dispensable=(8, 3, 6))
     for sentence in sentences(table, order.tolist()):
         sheet.line(sentence)
     for row in np.flatnonzero(np.isnan(table["lag_s"])).tolist():
@@ -109,6 +115,12 @@ def _line(table: Table, row: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def _known(table: Table, row: int) -> tuple[str, str]:
+    """Return what is left when the third quantity is known, and what chance alone stays below."""
+    value, chance = (float(table[name][row]) for name in ("conditional_nmi", "conditional_p95"))
+    return ("–", "–") if math.isnan(value) else (f"{value:.3f}", f"{chance:.3f}")
+
+
 def sentences(table: Table, peaks: list[int]) -> list[str]:
     """Return in words what the surest peak says, and whether any pair stands out."""
     sure = [row for row in peaks if float(table["q_value"][row]) <= _LEVEL]
@@ -122,8 +134,10 @@ def sentences(table: Table, peaks: list[int]) -> list[str]:
 def _sentence(table: Table, row: int) -> str:
     x, y = str(table["x"][row]), str(table["y"][row])
     lag, low, high = (float(table[name][row]) for name in ("lag_s", "lag_low_s", "lag_high_s"))
-    if low <= 0 <= high:
-        order = f"{x} and {y} change together, as far as bins and clocks can tell"
+    if low <= 0 <= high and high - low > _TOGETHER * float(table["step_s"][row]):
+        order = f"which of the two is first the data cannot tell ({low:+.3g} to {high:+.3g} s)"
+    elif low <= 0 <= high:
+        order = f"{x} and {y} change together, as far as data, bins and clocks can tell"
     else:
         first, second = (x, y) if lag > 0 else (y, x)
         least, most = sorted((abs(low), abs(high)))

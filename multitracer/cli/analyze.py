@@ -62,7 +62,6 @@ def command(  # noqa: PLR0913  # each is an option
     --connection names. With --from or --to, only the packets in between are analysed, as if nothing else had
     been captured.
     """
-    from multitracer.cli._fairness import show_fairness
     from multitracer.cli._page import page, text_output
     from multitracer.cli._reading import load, named_connections
     from multitracer.cli._stream import load_any_size
@@ -89,6 +88,8 @@ def command(  # noqa: PLR0913  # each is an option
             choice = reading.connection
             show_summary(page(out), recording, named_connections(recording, choice) if choice else [])
             if fairness:
+                from multitracer.cli._fairness import show_fairness
+
                 show_fairness(page(out), recording)
         else:
             _write(out, recording, reading, form, fairness=fairness)
@@ -128,12 +129,15 @@ def _write_parquet(output: str, recording: Recording, reading: Reading) -> None:
 
 def _write(stream: TextIO, recording: Recording, reading: Reading, form: str, *, fairness: bool) -> None:
     from multitracer.cli import _documents
-    from multitracer.cli._fairness import fairness_document
     from multitracer.cli._reading import chosen
 
     connections = chosen(recording, reading.connection)
     if form == "csv":
         _documents.write_csv(stream, recording, connections)
-    else:
-        further = {"fairness": fairness_document(recording)} if fairness else {}
-        _documents.write_json(stream, recording, connections, further)
+        return
+    further = {}
+    if fairness:
+        from multitracer.cli._fairness import fairness_document
+
+        further["fairness"] = fairness_document(recording)
+    _documents.write_json(stream, recording, connections, further)

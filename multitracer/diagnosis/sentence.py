@@ -10,7 +10,7 @@ from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.units import NS_PER_S
-from multitracer.words import count, ends
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import Group
@@ -22,11 +22,13 @@ WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
 _MOSTLY = 0.5  # more than half
 _BITS = 8  # in a byte
+_AS_ONE = 1.02
+"""Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
-    Limit.OUTAGE: "the part of the path that failed; of a radio link record the radio, too",
-    Limit.LINK: "a faster link, or less other traffic on it; of a long queue: a shorter one",
+    Limit.OUTAGE: "finding the part of the path that failed: the log of its router or modem shows why",
+    Limit.LINK: "a faster link, or less other traffic on it",
     Limit.RECOVERY: "less loss: see the finding that names its cause",
     Limit.RECEIVER_WINDOW: "a receiving program that reads sooner, or a larger receive buffer (SO_RCVBUF)",
     Limit.SENDER_BUFFER: "a larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it",
@@ -36,12 +38,13 @@ HELP = {
     Limit.UNKNOWN: "a capture at the other end too, and the sender's TCP state (collectors.tcp_info)",
 }
 _RADIO_HELP = {
-    Limit.OUTAGE: "coverage, or the network's handover parameters",
-    Limit.LINK: "a faster link, a better cell or fewer users; of a long queue: a shorter one",
+    Limit.OUTAGE: "better coverage, or other handover parameters of the network",
+    Limit.LINK: "a faster link, a better cell or fewer users",
 }
 """Where a log of the radio or of its link shows that there is one."""
 _PART_HELP = {
     Part.THINK: "a program that begins its answers sooner",
+    Part.ZERO: "a receiving program that reads what has arrived",
     Part.PEER: "a peer that sends its requests sooner, or several at once",
     Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
 }
@@ -118,9 +121,7 @@ def headline_of_group(group: Group) -> Headline:
 
 def _help(limited: Limited, limit: Limit) -> str:
     """Return what would help against a limit; words of a radio only where a log shows one."""
-    transfer = limited.transfer
-    has_radio = bool(transfer.radio) or transfer.near is not None or transfer.far is not None
-    return _RADIO_HELP.get(limit, HELP[limit]) if has_radio else HELP[limit]
+    return _RADIO_HELP.get(limit, HELP[limit]) if limited.transfer.has_radio else HELP[limit]
 
 
 def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confidence) -> str:
@@ -165,8 +166,11 @@ def _at_rate(limited: Limited) -> str:
     rate = limited.shown.link.rate if limited.shown is not None else None
     if rate is None:
         return ""
-    middle, around = _rate(rate.median), ends(_rate(rate.low), _rate(rate.high))
-    return f", at {middle}" if around == middle else f", at {middle} ({around})"
+    low, middle, high = (_rate(each) for each in (rate.low, rate.median, rate.high))
+    if rate.high <= _AS_ONE * rate.low or low == high:
+        return f", at {middle}"
+    number, _, unit = low.partition(" ")
+    return f", at {middle} ({number if high.endswith(f' {unit}') else low} to {high})"
 
 
 def _rate(bytes_per_s: float) -> str:

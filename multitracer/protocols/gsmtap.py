@@ -20,6 +20,10 @@ _VERSION = 2  # gsmtap.h of libosmocore: GSMTAP_VERSION
 _HEADER = struct.Struct("!BBBBHbbLBBBB")
 _IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
 _LOG = struct.Struct("!LL16sLB3x16s32sL")
+FRAME_NUMBER_AT = _IP_UDP.size + 8  # gsmtap.h of libosmocore
+"""Octet of an encoded packet at which the frame number is; the header ends 8 octets later."""
+LOG_TEXT_AT = _IP_UDP.size + _HEADER.size + _LOG.size
+"""Octet of an encoded log line at which its text begins; its first 8 are the time."""
 _UPLINK, _ARFCN = 0x4000, 0x3FFF  # gsmtap.h: GSMTAP_ARFCN_F_UPLINK and GSMTAP_ARFCN_MASK
 _LEVEL_NOTICE = 5  # libosmocore, logging.h: LOGL_NOTICE
 _MOBILE, _FIXED = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))

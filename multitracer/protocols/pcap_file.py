@@ -37,6 +37,8 @@ class BlockType(IntEnum):
 
 
 _ENHANCED_PACKET = BlockType.ENHANCED_PACKET.value  # plain: packed for every packet
+BLOCK_TIME_AT, BLOCK_PACKET_AT = 12, 28
+"""Octets of an Enhanced Packet Block at which its time and its packet begin (the same, section 4.3)."""
 _PACKET_BLOCK, _LENGTH, _PCAP_RECORD = struct.Struct("<7I"), struct.Struct("<I"), struct.Struct("<4I")
 
 

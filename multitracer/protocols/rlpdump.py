@@ -16,13 +16,22 @@ idle frames are counted, not logged.
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.gsmtap import GsmtapType, encode, log_line
+from multitracer.protocols.gsmtap import FRAME_NUMBER_AT, LOG_TEXT_AT, GsmtapType, encode, log_line
 from multitracer.protocols.link_events import EVENT_NAMES, FrameLost, FrameReceived, FrameSent
-from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
+from multitracer.protocols.pcap_file import (
+    BLOCK_PACKET_AT,
+    BLOCK_TIME_AT,
+    interface_block,
+    packet_block,
+    section_header,
+)
 from multitracer.protocols.rlp.frame import is_information
+from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +43,14 @@ MARK = "rlpdump 1"
 APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
 """Header and status octet of an information frame; in the longer ones a count may follow."""
-_FACTS = {kind: kind._fields[2:] for kind in EVENT_NAMES}
+_FACTS = {name: kind._fields[2:] for kind, name in EVENT_NAMES.items()}
 """Names of what follows time and slot in every event."""
+_NOTHING = frozenset({None, "", b""})
+"""Facts that are left out."""
+_STAMP, _TICK = struct.Struct("<II"), struct.Struct("!I4xII")
+"""Time of a pcapng block; frame number of GSMTAP, with seconds and microseconds of its log line."""
+_TICK_AT, _TEXT_AT = BLOCK_PACKET_AT + FRAME_NUMBER_AT, BLOCK_PACKET_AT + LOG_TEXT_AT
+_MASK = 0xFFFFFFFF  # of those 32 bits
 _DELIVERED = "delivered"
 """The fate that is not written down, because it is that of nearly every frame."""
 
@@ -50,13 +65,13 @@ def words(facts: Mapping[str, Fact | None]) -> str:
     LocalProtocolError
         If a value holds a space or a control character.
     """
-    return _joined([f"{key}={value}" for key, value in facts.items() if value is not None and value != ""])
+    parts = [f"{key}={value}" for key, value in facts.items() if value is not None and value != ""]
+    return _checked(" ".join(parts), words=len(parts))
 
 
-def _joined(parts: list[str]) -> str:
-    text = " ".join(parts)
-    if not text.isprintable() or text.count(" ") != max(0, len(parts) - 1):
-        raise LocalProtocolError(f"rlpdump: {parts} hold spaces or control characters; leave them out")
+def _checked(text: str, *, words: int) -> str:
+    if not text.isprintable() or text.count(" ") != max(0, words - 1):
+        raise LocalProtocolError(f"rlpdump: {text!r} holds spaces or control characters; leave them out")
     return text
 
 
@@ -119,12 +134,35 @@ class RlpdumpWriter:
         return packet_block(packet[:-cut], time_ns=time_ns, comment=comment, original_bytes=len(packet))
 
     def _line(self, event: LinkEvent, time_ns: int) -> bytes:
-        kind = type(event)
-        parts = [EVENT_NAMES[kind]]
-        for name, value in zip(_FACTS[kind], event[2:], strict=True):
-            if value is not None and value != "" and not isinstance(value, bytes):
-                parts.append(f"{name}={value}")
-        text = _joined(parts)
-        line = log_line(text, time_ns=time_ns, process="rlpdump", subsystem=self._side)
-        packet = encode(GsmtapType.LOG, line, uplink=self._sends_up, frame_number=event.tick)
-        return packet_block(packet, time_ns=time_ns)
+        """Return the record of an event: a blank one of its length with its times and its text."""
+        text = _text(event).encode("ascii", "backslashreplace")
+        record = bytearray(_blank_line(len(text), self._side))
+        seconds, rest = divmod(time_ns, NS_PER_S)
+        _STAMP.pack_into(record, BLOCK_TIME_AT, time_ns >> 32 & _MASK, time_ns & _MASK)
+        _TICK.pack_into(record, _TICK_AT, event.tick & _MASK, seconds & _MASK, rest // NS_PER_US)
+        record[_TEXT_AT : _TEXT_AT + len(text)] = text
+        return bytes(record)
+
+
+def _text(event: LinkEvent) -> str:
+    """Return an event's name and its facts as words; None and empty ones are left out."""
+    name = EVENT_NAMES[type(event)]
+    facts: tuple[Fact | None, ...] = event[2:]  # type: ignore[assignment]  # octets only if they are empty
+    while facts and facts[-1] in _NOTHING:  # most events have no cause
+        facts = facts[:-1]
+    if not _NOTHING.isdisjoint(facts):
+        return f"{name} {words(dict(zip(_FACTS[name], facts, strict=False)))}"
+    return _checked(_template(name, len(facts)) % facts, words=1 + len(facts))
+
+
+@lru_cache
+def _template(name: str, count: int) -> str:
+    """Return the words of an event with so many facts, their values open."""
+    return " ".join([name, *(f"{fact}=%s" for fact in _FACTS[name][:count])])
+
+
+@lru_cache(maxsize=1024)
+def _blank_line(length: int, side: Literal["mobile", "fixed"]) -> bytes:
+    """Return the record of a text of `length` spaces at the time 0."""
+    line = log_line(" " * length, time_ns=0, process="rlpdump", subsystem=side)
+    return packet_block(encode(GsmtapType.LOG, line, uplink=side == "mobile", frame_number=0), time_ns=0)

@@ -34,7 +34,7 @@ MAX_FILES = 10_000
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
 """What is wrong with one file, not with the installation."""
 
-_CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
+CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
 _DUMPCAP_RING = re.compile(r"(?P<stem>.+)_(?P<number>\d{5,})_\d{14}(?P<rest>(\.\w+)*)")
 _TCPDUMP_RING = re.compile(r"(?P<stem>.+\.(pcap|pcapng|cap|dmp|dump))(?P<number>\d*)(\.(gz|zst|xz|bz2))?")
 _COMPRESSED = re.compile(r"\.(gz|zst|xz|bz2)$")
@@ -301,7 +301,7 @@ class _Search:
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
         """Return whether the file is expected to be a log, by its name, the manifest, or its writer."""
-        named = _CAPTURE_NAME.search(entry.name) or _COMPRESSED.sub("", entry.name) in self._logs
+        named = CAPTURE_NAME.search(entry.name) or _COMPRESSED.sub("", entry.name) in self._logs
         return bool(named) or entry.is_symlink() or relative in self._listed
 
     def warnings(self) -> Iterator[str]:

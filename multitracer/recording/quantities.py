@@ -24,6 +24,7 @@ from multitracer.analysis.series.labelled import (
 from multitracer.analysis.series.surroundings import (
     GPS_POSITION,
     RADIO_SERIES,
+    RATES,
     known_values,
     longest_joined_ns,
     most_of_one_source,
@@ -138,8 +139,11 @@ class Quantities:
 
     @property
     def surrounding(self) -> list[str]:
-        """The labels of the series of the radio and the road that there are, without the distance."""
-        return [label for label in self._radio if label != GPS_POSITION]
+        """The labels of the series of the radio and the road, without the distance and the logger's rates.
+
+        Those are of the traffic: what goes up are acknowledgments of what comes down.
+        """
+        return [label for label in self._radio if label not in (GPS_POSITION, *RATES)]
 
     # --- clocks ---
 
@@ -312,7 +316,7 @@ class Quantities:
     def _of_column(self, name: str, table: str, column: Column) -> Quantity | Missing:
         kind = kind_of(table, column)
         if kind is None:
-            return Missing(name, "its cells are times, texts or names, which are no quantity")
+            return Missing(name, "its values are times, texts or names, which are no quantity")
         held = [each for each in self._rows(table, column.name) if (~each.table.missing(column.name)).any()]
         if not held:
             return Missing(name, f"{self.recording.name} holds no value of {table}.{column.name}")

@@ -57,8 +57,15 @@ def figure_section(
     )
 
 
-def drive_figure_section(figures: int = 1) -> Markup:
-    """Return the section for the figure of a recording without packets, over time and distance."""
+def drive_figure_section(figures: int = 1, *, picture: Markup | None = None) -> Markup:
+    """Return the section for the figure of a recording without packets, over time and distance.
+
+    Parameters
+    ----------
+    figures : int
+    picture : Markup, optional
+        The figure over time for paper, and for a browser that cannot draw.
+    """
     axes = ["Over time", "Over the distance along the route"][:figures]
     return element(
         "section",
@@ -68,6 +75,7 @@ def drive_figure_section(figures: int = 1) -> Markup:
         _legend(),
         element("div", class_="plot", tabindex="0", role="group", aria_label=_DRIVE_HINT),
         element("p", class_="status", role="status"),
+        picture,
         element(
             "details",
             element("summary", "How to read this"),
@@ -75,7 +83,6 @@ def drive_figure_section(figures: int = 1) -> Markup:
             element("dl", class_="docs"),
             class_="how",
         ),
-        element("noscript", element("p", "The figure needs JavaScript; the tables do not.")),
         class_="figure drive",
     )
 

@@ -26,6 +26,7 @@ from multitracer.report.drawn import Drawn, choose, origin_ns
 from multitracer.report.drive.cells_section import cells_section, changes_section
 from multitracer.report.drive.drive_section import (
     drive_figure_documents,
+    drive_picture,
     drive_summary,
     route_map,
     tcp_on_the_road,
@@ -198,7 +199,7 @@ def _of_logs(surroundings: Surroundings, request: Request) -> _Page:
         trust_line(recording) if recording.parts else None,
         drive_summary(surroundings),
         None if route is None else map_section(route),
-        drive_figure_section(len(figures)) if figures else None,
+        drive_figure_section(len(figures), picture=drive_picture(surroundings, view)) if figures else None,
         *_of_phone(road, first_ns),
     ]
     return _Page(sections, figures, route)

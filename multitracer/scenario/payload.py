@@ -19,6 +19,6 @@ def payload(begin: int, end: int) -> bytes:
     return blocks[begin - first * _BLOCK_BYTES : end - first * _BLOCK_BYTES]
 
 
-@lru_cache(maxsize=8)  # the bytes around where writing and reading are
+@lru_cache(maxsize=32)  # the bytes from where reading is to where writing is: a send buffer of 1 MB is 16
 def _block(number: int) -> bytes:
     return b"".join(_LINE % line for line in range(number * _BLOCK_LINES, (number + 1) * _BLOCK_LINES))

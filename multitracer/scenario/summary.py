@@ -182,6 +182,7 @@ class TransferMeter:
     longest_hole_ns: int | None = None
     arrived_packets: int = 0
     """Packets that brought the receiver payload which it did not have."""
+    _directions: dict[tuple[bytes, int, bytes, int], bool] = field(init=False, repr=False)
     _first_syn_ns: int | None = None
     _first_seq: int | None = None
     _highest_sent: int = 0
@@ -191,13 +192,14 @@ class TransferMeter:
     _arrived: RangeSet = field(default_factory=RangeSet)
     _last_new_ns: int | None = None
 
+    def __post_init__(self) -> None:
+        self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
+
     def _is_data(self, packet: Packet) -> bool | None:
         """Return True for the data's direction, False for the other, None for another connection."""
         segment = packet.segment
-        ends = (packet.source, segment.source_port), (packet.destination, segment.destination_port)
-        if ends == (self.sender, self.receiver):
-            return True
-        return False if ends == (self.receiver, self.sender) else None
+        ends = packet.source, segment.source_port, packet.destination, segment.destination_port
+        return self._directions.get(ends)
 
     def at_sender(self, packet: Packet, *, now_ns: int) -> None:
         """Take a packet that left or reached the data sender's interface."""

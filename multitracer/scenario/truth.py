@@ -45,9 +45,15 @@ class _Pending:
     ip_id: int
     seq: int | None
     """Its TCP sequence number; None for a datagram."""
-    key: bytes
+    packet: Packet | None
+    data: bytes
     about: str
     """The first fields of its line."""
+
+    @property
+    def key(self) -> bytes:
+        """What it keeps on its way."""
+        return _key(self.packet, self.data)
 
 
 class SegmentTruth:
@@ -77,7 +83,7 @@ class SegmentTruth:
         """Take a packet that reached a host; return the lines of those whose fate is now known."""
         path = self._path(host, data[12:16], outgoing=False)
         pending = deque[_Pending]() if path is None else self._pending[path]
-        place = _place(pending, int.from_bytes(data[4:6], "big"), _key(packet, data))
+        place = _place(pending, packet, data)
         if place is None:
             return []
         lost = [f"{pending.popleft().about},lost,\n" for _ in range(place)]
@@ -113,14 +119,13 @@ class SegmentTruth:
 
 def _pending(begin: str, packet: Packet | None, data: bytes) -> _Pending:
     """Return the entry of a packet; of a datagram it has neither sequence number nor flags."""
-    key = _key(packet, data)
     ip_id = int.from_bytes(data[4:6], "big")
     if packet is None:
         port = int.from_bytes(data[20:22], "big")
-        return _Pending(ip_id, None, key, f"{begin},{ip_id},{port},,{len(data) - _UDP_DATA_AT},")
+        return _Pending(ip_id, None, None, data, f"{begin},{ip_id},{port},,{len(data) - _UDP_DATA_AT},")
     segment = packet.segment
     about = f"{segment.source_port},{segment.seq},{len(segment.payload)},{segment.flags:#x}"
-    return _Pending(ip_id, segment.seq, key, f"{begin},{ip_id},{about}")
+    return _Pending(ip_id, segment.seq, packet, data, f"{begin},{ip_id},{about}")
 
 
 def _key(packet: Packet | None, data: bytes) -> bytes:
@@ -131,10 +136,11 @@ def _key(packet: Packet | None, data: bytes) -> bytes:
     return data[header + 16 : header + 18] + packet.segment.payload
 
 
-def _place(pending: deque[_Pending], ip_id: int, key: bytes) -> int | None:
+def _place(pending: deque[_Pending], packet: Packet | None, data: bytes) -> int | None:
     """Return which pending packet has arrived: the one with that id, or after damage the first alike."""
-    if pending and pending[0].ip_id == ip_id and pending[0].key == key:
+    if pending and pending[0].data == data:
         return 0
+    ip_id, key = int.from_bytes(data[4:6], "big"), _key(packet, data)
     alike = [place for place, entry in enumerate(pending) if entry.key == key]
     same = [place for place in alike if pending[place].ip_id == ip_id]
     return next(iter(same or alike), None)

@@ -126,7 +126,7 @@ class BulkSender(StreamApplication):
     def use(self, stream: Stream, now_ns: int) -> None:
         """Fill the send buffer, as far as the application has data."""
         stream.read()
-        if stream.is_established and now_ns >= (self._due_ns or 0):
+        if self._bytes_per_s and stream.is_established and now_ns >= (self._due_ns or 0):
             self._allow_more(now_ns)
         while self.written_bytes < self._allowed_bytes and (free_bytes := stream.free_bytes):
             end = min(self._allowed_bytes, self.written_bytes + free_bytes)

@@ -18,6 +18,7 @@ from multitracer.protocols.tcp import (
     parse_packet,
 )
 from multitracer.protocols.tcp.packet import sequence_length
+from multitracer.protocols.tcp.state import earlier
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
 from multitracer.simulator.datagram import Datagram, build_datagram, is_udp, parse_datagram
 
@@ -68,7 +69,7 @@ class Socket:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do for the socket."""
-        return self.connection.state in {State.CLOSED, State.TIME_WAIT}
+        return self.connection.state in (State.CLOSED, State.TIME_WAIT)  # asked before every event: no set
 
 
 class Host:
@@ -145,13 +146,13 @@ class Host:
 
     # --- packets ---
 
-    def deliver(self, data: bytes) -> None:
-        """Take a packet from the link."""
-        if is_udp(data):
+    def deliver(self, data: bytes, packet: Packet | None = None) -> None:
+        """Take a packet from the link; `packet` is what it holds, if that is known."""
+        if packet is None and is_udp(data):
             self._take_datagram(data)
             return
         try:
-            packet = parse_packet(data)
+            packet = packet or parse_packet(data)
         except RemoteProtocolError:
             self.malformed_packets += 1
             return
@@ -245,16 +246,13 @@ class Host:
         while (packet := connection.next_packet(now_ns)) is not None:
             if not self._emit(packet):
                 connection.sender.on_local_drop(now_ns)
-            if connection.state is not State.CLOSED:
-                socket.application.advance(connection, now_ns)
         self._world.saw_state(self, socket)
         if connection.state is State.CLOSED and not self.keeps_closed:
             self.forget(socket)
         self._set_alarm(socket)
 
     def _set_alarm(self, socket: Socket) -> None:
-        timers = socket.connection.next_timer_ns(), socket.application.next_timer_ns()
-        due_ns = min((t for t in timers if t is not None), default=None)
+        due_ns = earlier(socket.connection.next_timer_ns(), socket.application.next_timer_ns())
         if due_ns is None or socket.connection.state is State.CLOSED:
             socket.timer_ns = None
         elif due_ns != socket.timer_ns:

@@ -81,7 +81,7 @@ class VirtualRun:
 
     def _follow_link(self) -> None:
         """Start the traffic once the link is up; note when it is over."""
-        if self.world.link.is_up and not self._has_started:
+        if not self._has_started and self.world.link.is_up:
             self._has_started = True
             for flow, traffic in zip(self._flows, self.scenario.traffic, strict=True):
                 start_ns = self.world.now_ns + int(traffic.start_s * NS_PER_S)

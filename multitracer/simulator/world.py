@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BOOTED_NS, _FIXED_BOOTED_NS = 1_000 * NS_PER_S, 86_400 * NS_PER_S
 """What CLOCK_MONOTONIC of a mobile and of the fixed host reads at the start: any two numbers, not alike."""
+_MOST_UNDER_WAY = 4096  # not measured: more than queues hold, 6 MB; those that were lost are in it, too
 
 
 def host_clock(scenario: Scenario, host: HostName) -> HostClock:
@@ -66,6 +67,8 @@ class VirtualWorld:
         self._loop = EventLoop()
         self._luck = Random(f"{seed} hosts")  # a run is to be repeated
         self._due_ns: int | None = None
+        self._under_way: dict[bytes, Packet] = {}
+        """What hosts sent, by its octets: what arrives unchanged is not parsed."""
         on_air = self._on_air if observers else None
         self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
@@ -139,13 +142,17 @@ class VirtualWorld:
 
     def transmit(self, host: Host, data: bytes) -> bool:
         """Offer a host's packet to the link; False if the interface refused it."""
-        taken = self.link.send(host.name, data, now_ns=self.now_ns)
+        taken = self.link.send(host.name, data, now_ns=self._loop.now_ns)
         self._wake()
         return taken
 
     def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
         """Report a packet at a host's interface to the observers."""
         now_ns = self._loop.now_ns
+        if outgoing and packet is not None:
+            self._under_way[data] = packet
+            if len(self._under_way) > _MOST_UNDER_WAY:
+                self._under_way.clear()
         for observer in self._observers:
             observer.packet(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
 
@@ -165,14 +172,14 @@ class VirtualWorld:
             self._loop.at(next_ns, self._ring, first=self._link_first)
 
     def _ring(self) -> None:
-        if self._due_ns == self.now_ns:  # else another time was set meanwhile
+        if self._due_ns == self._loop.now_ns:  # else another time was set meanwhile
             self.advance()
 
     def advance(self) -> None:
         """Let the link do what is due, deliver what came out of it, and report its events."""
         self._due_ns = None
-        for host, packet in self.link.advance(self.now_ns):
-            self.hosts[host].deliver(packet)
+        for host, packet in self.link.advance(self._loop.now_ns):
+            self.hosts[host].deliver(packet, self._under_way.pop(packet, None))
         self.drain()
         self.moved()
         self._wake()

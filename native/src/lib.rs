@@ -2,7 +2,9 @@
 //!
 //! Python hands over a piece of a capture in memory and gets columns of the tables back. What is rare stays
 //! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
-//! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and `flows.rs` numbers connections.
+//! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
+//! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
+//! `summarise.rs` hands that to Python.
 //!
 //! What must hold: no unsafe code; nothing outlives a call; memory is reserved before it is used, and where
 //! there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
@@ -13,9 +15,12 @@ mod flows;
 mod ip;
 mod link;
 mod mark;
+mod pass;
 mod pcapng;
 mod segments;
+mod summarise;
 mod tcp;
+mod threads;
 mod walk;
 
 use std::collections::TryReserveError;
@@ -238,6 +243,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
+    module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_function(wrap_pyfunction!(fail, module)?)?;
     Ok(())
 }

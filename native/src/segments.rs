@@ -1,15 +1,11 @@
 //! The segments of a block as columns of the tables, and the records that are left to Python.
 
-use std::sync::LazyLock;
-
 use crate::OutOfMemory;
 use crate::flows::{End, Flow, Flows};
 use crate::ip::{Datagram, datagram};
 use crate::link::ip_header;
 use crate::tcp::{Segment, segment};
-
-/// Fewer records a thread cost more than they save; not measured.
-const RECORDS_PER_THREAD: usize = 4096;
+use crate::threads;
 
 /// Packet records of one block, as `parsers/_packets/decode.py` has them: all slices of one length.
 #[derive(Clone, Copy)]
@@ -178,31 +174,10 @@ impl Records<'_> {
     }
 }
 
-/// How many threads may run at a time; to ask costs as much as a small block.
-static THREADS: LazyLock<usize> =
-    LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
-
 /// Decode the records in as many parts as there are threads, in the order of the file.
 pub fn decode(records: Records) -> Result<Vec<Part>, OutOfMemory> {
     let count = records.start.len();
-    let threads = THREADS.min(count / RECORDS_PER_THREAD).max(1);
-    let bound = |thread: usize| count * thread / threads;
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads)
-            .map(|n| {
-                let (begin, end) = (bound(n), bound(n + 1));
-                let job = move || records.part(begin, end);
-                (n, std::thread::Builder::new().spawn_scoped(scope, job).ok())
-            })
-            .collect();
-        let mut parts = vec![records.part(0, bound(1))?];
-        for (n, thread) in others {
-            parts.push(match thread.map(|t| t.join()) {
-                Some(Ok(part)) => part?,
-                Some(Err(panic)) => std::panic::resume_unwind(panic),
-                None => records.part(bound(n), bound(n + 1))?, // no more threads are to be had
-            });
-        }
-        Ok(parts)
-    })
+    let parts = threads::count(count);
+    let bound = |part: usize| count * part / parts;
+    threads::run((0..parts).map(|part| move || records.part(bound(part), bound(part + 1))).collect())
 }

@@ -5,7 +5,10 @@ use crate::ip::Datagram;
 use crate::mark;
 
 const HEADER_BYTES: usize = 20;
-const SYN: u16 = 0x02;
+pub const FIN: u16 = 0x01;
+pub const SYN: u16 = 0x02;
+pub const RST: u16 = 0x04;
+pub const ACK: u16 = 0x10;
 const URG: u16 = 0x20;
 const PADDED_TIMESTAMPS: u32 = 0x0101_080A;
 const FAST_OPEN_MAGIC: u16 = 0xF989;

@@ -10,7 +10,7 @@ from parsers._capture.capture_file import LARGEST_PACKET
 
 if TYPE_CHECKING:
     import struct
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator
 
     from multitracer.capture import SourceFile
     from multitracer.tables import Numbers
@@ -29,7 +29,7 @@ class Layout(NamedTuple):
 
 def batches(
     window: Window, source: SourceFile, layout: Layout, records: Callable[[Bytes, Numbers], Records]
-) -> Iterator[Records]:
+) -> Generator[Records]:
     """Yield the records of a file from the window's begin on, one batch per window; note damage in `source`.
 
     Parameters

@@ -1,4 +1,4 @@
-"""A piece of a stream in one reused buffer: bounded memory for any file, and for pipes."""
+"""A piece of a stream in memory: bounded for any file, and for pipes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ class Window:
     """The bytes `data[begin:end]` of a stream; bytes before `begin` are discarded."""
 
     def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:
-        self.data: Bytes = np.zeros(size + PAD_BYTES, np.uint8)
+        self.data: Bytes = np.empty(size + PAD_BYTES, np.uint8)
         self.view = memoryview(self.data)  # type: ignore[arg-type]
+        """The same bytes; of each `refill` its own, so that a block stays as it is while the next is read."""
         self.begin = 0
         self.end = 0
         self.damage: str | None = None
@@ -69,13 +70,16 @@ class Window:
     def refill(self) -> bool:
         """Read on until the buffer is full or the stream ends; return whether there is more than before."""
         kept = len(self)
-        self.data[:kept] = self.data[self.begin : self.end]
+        before, self.data = self.data, np.empty_like(self.data)
+        self.view = memoryview(self.data)  # type: ignore[arg-type]
+        self.data[:kept] = before[self.begin : self.end]
         self._first_offset += self.begin
         self.begin, self.end = 0, kept
         while self.end < self._size and not self.ended:
             n = self._read()
             self.end += n
             self.ended = n == 0
+        self.data[self.end : self.end + PAD_BYTES] = 0
         return self.end > kept
 
     def _read(self) -> int:

@@ -59,7 +59,7 @@ class Reading:
         """Where in the file the bytes begin behind which no record was found yet, and what is wrong there."""
 
     def batch(self) -> Records:
-        """Return the next records; their bytes stay valid until `advance`."""
+        """Return the next records, those of the window."""
         self.offset = self._window.offset
         if not self._lost:
             return self._next()

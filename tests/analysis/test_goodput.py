@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
+from multitracer.analysis.segments.goodput import COLUMNS, Delivered, put_rates
 from multitracer.tcp import GoodputBy, RoundTrips
 from tests.analysis.traffic import ACK, FIN, MS, START_NS, SYN, Segment, capture
 
@@ -98,3 +100,10 @@ def test_why_there_is_no_round_trip_elsewhere() -> None:
     alone = row(data(100, 0), data(200, 1))
     assert RoundTrips(alone["rtt_absent"]) is RoundTrips.NO_ACK
     assert RoundTrips(row(*AT_SENDER, data(100, 0), acked(150, 1))["rtt_absent"]) is RoundTrips.MEASURED
+
+
+def test_a_hundred_gigabytes_have_a_goodput() -> None:
+    rows = {name: np.zeros(1, dtype=np.float64) for name in ("goodput_by", *COLUMNS)}
+    begin, end, carried = (np.array([each], dtype=np.int64) for each in (0, 10**9, 10**11))
+    put_rates(rows, np.array([0]), GoodputBy.ACKNOWLEDGED, Delivered(begin, end, carried))
+    assert rows["goodput_bytes_per_s"].tolist() == [1e11]

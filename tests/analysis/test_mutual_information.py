@@ -11,7 +11,7 @@ import pytest
 from multitracer.analysis.mutual_information import Dependence, dependence, not_known, table_of
 from multitracer.errors import InputError
 from multitracer.tables import NA
-from tests.statistics.judge import PLANTED, level, power
+from tests.statistics.judge import PLANTED, lags, level, power
 from tests.statistics.planted import autoregressive, planted
 
 LAGS = np.arange(-5, 6)
@@ -56,6 +56,20 @@ def test_lag_is_above_0_where_y_follows() -> None:
     assert of.nmi[of.peak] > of.p95_permuted[of.peak]
     turned = _dependence(y, x)
     np.testing.assert_allclose(turned.nmi, of.nmi[::-1])
+
+
+def test_the_lag_of_a_slow_series_stays_open_and_the_interval_holds_it() -> None:
+    quick, slow = (lags(*of, range(12), permutations=99) for of in ((0.5, 0.3), (0.95, 0.1)))
+    assert (quick.at_peak, quick.covered, quick.width_s) == (12, 12, 0)
+    assert slow.at_peak < slow.found, "a peak alone would mislead"
+    assert slow.covered == slow.found >= 10
+    assert slow.width_s > 5
+
+
+def test_a_peak_within_chance_may_be_at_any_lag() -> None:
+    of = _dependence(*(autoregressive(np.random.default_rng(seed), 600, 0.5) for seed in (1, 2)))
+    assert of.peak_p_value > 0.05
+    assert (of.peak_low_s, of.peak_high_s) == (of.lag_s[0], of.lag_s[-1])
 
 
 def test_the_same_seed_gives_the_same_result() -> None:

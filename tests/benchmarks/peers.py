@@ -1,10 +1,11 @@
-"""The programs that are compared, as command lines, and the two that need a few lines of Python.
+"""The programs that are compared, as command lines, and the three that need a few lines of Python.
 
-`python -m tests.benchmarks.peers scapy|pandas CAPTURE` runs those two.
+`python -m tests.benchmarks.peers scapy|pandas|netflower CAPTURE` runs those three.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,16 @@ def tcptrace(capture: Path) -> list[str]:
 def tshark_conversations(capture: Path) -> list[str]:
     """Return tshark's table of TCP conversations."""
     return ["tshark", "-n", "-q", "-z", "conv,tcp", "-r", str(capture)]
+
+
+def pcap_toolkit(capture: Path) -> list[str]:
+    """Return the packets and bytes of every flow by pcap-toolkit, a program in Rust."""
+    return ["pcap-toolkit", "stats", str(capture)]
+
+
+def netflower(capture: Path) -> list[str]:
+    """Return what writes the features of every flow by netflower, a package in Python."""
+    return [sys.executable, "-m", "tests.benchmarks.peers", "netflower", str(capture)]
 
 
 def tshark_to_pandas(capture: Path) -> list[str]:
@@ -65,5 +76,12 @@ def _read_with_scapy(capture: str) -> None:
     print(len(rows))
 
 
+def _convert_with_netflower(capture: str) -> None:
+    from netflower import convert_pcap_to_csv
+
+    convert_pcap_to_csv(capture, os.devnull)
+
+
 if __name__ == "__main__":
-    {"pandas": _read_with_pandas, "scapy": _read_with_scapy}[sys.argv[1]](sys.argv[2])
+    readers = {"pandas": _read_with_pandas, "scapy": _read_with_scapy, "netflower": _convert_with_netflower}
+    readers[sys.argv[1]](sys.argv[2])

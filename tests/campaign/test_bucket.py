@@ -80,6 +80,13 @@ def test_a_campaign_among_the_objects_is_passed_over(drives: Path) -> None:
     assert len(list(sessions_in([DRIVES]))) == SESSIONS
 
 
+def test_an_object_that_is_a_capture_by_its_name_alone_is_said(files: fsspec.AbstractFileSystem) -> None:
+    files.pipe("/bucket/broken/day/wlan0.pcap", bytes(range(256)))
+    sentences: list[str] = []
+    assert list(sessions_in(["memory://bucket/broken"], passed_over=sentences)) == []
+    assert sentences == ["memory:///bucket/broken/day/wlan0.pcap: is named as a capture, and holds none"]
+
+
 def test_names_in_a_bucket_lead_nowhere(
     files: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,12 @@ def test_a_file_has_the_form_of_its_ending(form: str, place: Path, tmp_path: Pat
 # --- the other commands ---
 
 
+@pytest.mark.parametrize("sql", ["", " ; ", "-- nothing"])
+def test_a_question_without_a_statement_is_said(place: Path, sql: str) -> None:
+    with pytest.raises(InputError, match="holds no statement"):
+        query(Catalogue(place), sql)
+
+
 def test_status_counts_the_rows(place: Path) -> None:
     lines = call("campaign", "status", place).stdout.splitlines()
     assert ["sessions", "3"] in [line.split() for line in lines]
@@ -146,6 +152,8 @@ def test_verify_names_what_is_damaged(tmp_path: Path) -> None:
     assert name in call("campaign", "verify", place, status=1).stdout
     with pytest.raises(InputError, match="query: "):
         query(Catalogue(place), "SELECT sum(unique_bytes) FROM transfers")
+    (place / name).unlink()
+    assert f"{name}: is gone; " in call("campaign", "query", place, "SELECT 1", status=1).stderr
 
 
 def test_forget_takes_a_session_out_and_a_run_reads_it_again(tmp_path: Path) -> None:

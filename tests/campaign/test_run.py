@@ -175,6 +175,20 @@ def test_a_loose_capture_is_a_session(place: Path, drives: Path) -> None:
     assert count(place) == 4
 
 
+def test_a_capture_by_its_name_alone_is_passed_over_and_said(tmp_path: Path) -> None:
+    broken = tmp_path / "drives" / "day"
+    broken.mkdir(parents=True)
+    (broken / "wlan0.pcap").write_bytes(bytes(range(256)))
+    (broken / "empty.pcapng.gz").touch()
+    (broken / "README.txt").write_text("rain", "utf-8")
+    progress = run([str(tmp_path / "drives")], tmp_path / "campaign")
+    assert (progress.sessions, progress.done) == (0, 0)
+    assert progress.passed_over == [
+        f"{broken}/empty.pcapng.gz: is named as a capture, and holds none",
+        f"{broken}/wlan0.pcap: is named as a capture, and holds none",
+    ]
+
+
 def test_a_campaign_among_its_inputs_is_passed_over(drives: Path) -> None:
     place = drives / "campaign"
     run([str(drives)], place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,6 +32,16 @@ def test_text_says_what_was_compared_and_what_leads(tmp_path: Path) -> None:
     assert "cqi and TcpSnd_goodput: no number: cqi is constant" in text
     assert lines[-1] == str(page)
     assert page.stat().st_size > 1_000_000, "the page holds plotly"
+
+
+def test_what_is_left_when_a_third_quantity_is_known_stands_beside_it() -> None:
+    text = call("correlate", "--with", "rsrp_dbm", "--given", "rssi_dbm", *FAST, DRIVE).stdout
+    header, line = next(
+        (one.split("  "), two.split()) for one, two in pairwise(text.splitlines()) if "given rssi_dbm" in one
+    )
+    assert header[-2:] == ["given rssi_dbm", "by chance"]
+    assert all(0 < float(each) < 1 for each in line[-2:])
+    assert "given" not in call("correlate", "--with", "rsrp_dbm", *FAST, DRIVE).stdout
 
 
 def test_rows_for_programs_are_those_of_python() -> None:

@@ -13,7 +13,7 @@ from multitracer.diagnosis.limits import Limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from tests.analysis.pcap_file import write_pcap
-from tests.analysis.traffic import MS
+from tests.analysis.traffic import MS, Segment
 from tests.diagnosis.path import diagnosed
 from tests.diagnosis.talk import FULL, Talk, kinds, of
 
@@ -108,6 +108,32 @@ def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
     (tmp_path / "talk.pcap").unlink()
     found = diagnose(Transfer.of(open_recording(tmp_path), reverse=True))
     assert of(found, "client-think-time").numbers["median_s"] == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("pause_ms", [0, 400])
+def test_an_answer_that_a_slow_link_delivers_late_is_no_pause_of_the_client(
+    tmp_path: Path, pause_ms: int
+) -> None:
+    talk, at_ms = at_the_server(), 50.1
+    way_ms: dict[Segment, int] = {}
+    for turn in range(10):
+        talk.data(at_ms, turn, side=0)
+        talk.data(at_ms + 1, 2 * turn, count=2, side=1)
+        way_ms |= {talk.segments[-2]: 25, talk.segments[-1]: 150}
+        at_ms += 176
+        talk.note(at_ms, 0, seq=_CLIENT + (turn + 1) * FULL, ack=_SERVER + 2 * (turn + 1) * FULL)
+        at_ms += 0.1 + pause_ms
+    for host in ("fixed", "mobile"):
+        (tmp_path / host).mkdir()
+        seen = [
+            replace(each, time_ns=(each.time_ns or 0) + MS * (way_ms.get(each, 25) if each.side else -25))
+            for each in talk.segments
+        ]
+        mine = talk.segments if host == "fixed" else seen
+        write_pcap(tmp_path / host / "tcp-0.pcap", sorted(mine, key=lambda each: each.time_ns or 0))
+    found = diagnose(Transfer.of(open_recording(tmp_path), reverse=True))
+    assert share(found, Limit.APPLICATION) > 0.5
+    assert ("client-think-time" in kinds(found)) == bool(pause_ms)
 
 
 def test_a_flight_that_never_grows_is_a_buffers_or_a_windows(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_a_try_that_failed_makes_an_outage_until_the_answered_one(tmp_path: Path
     dead = of(found, "outage")
     assert dead.cost_s == pytest.approx(2.1)
     assert dead.numbers["outage_certain_s"] == pytest.approx(0.9)
+    assert dead.numbers["last_wait_s"] == pytest.approx(1.2), "from the last try in vain to the answered one"
     assert "ack-loss" not in kinds(found)
 
 
@@ -111,6 +112,7 @@ def test_from_ten_seconds_on_it_is_a_blackout(tmp_path: Path) -> None:
 def test_a_path_that_stays_dead_is_told_until_the_end(tmp_path: Path) -> None:
     dead = of(_silence(300, 900, 2100, answered=None).diagnosed(tmp_path), "outage")
     assert "never came back" in dead.sentence
+    assert "last_wait_s" not in dead.numbers
 
 
 def test_acks_were_lost_if_the_answer_covers_more_than_was_sent_again(tmp_path: Path) -> None:
@@ -184,3 +186,37 @@ def test_a_handshake_has_no_outage(tmp_path: Path) -> None:
     for at_ms in (0, 1000, 3000):
         talk.syn(at_ms)
     assert "outage" not in kinds(talk.diagnosed(tmp_path))
+
+
+@pytest.mark.parametrize("is_hole", [True, False])
+def test_two_larger_ones_lost_later_tell_a_hole_from_an_outage_after_one_failed_try(
+    tmp_path: Path, is_hole: bool
+) -> None:
+    """A sender that looks for the size which passes halves it after its second timer (RFC 4821)."""
+    talk = Talk().opened()
+    now = talk.round_trips(51, 0, count=5)
+    vanish = len(talk.segments)
+    talk.data(now, 20, count=4)
+    talk.data(now + 300, 20)
+    lost = talk.segments[vanish:]
+    now, seq = now + 900, 1001 + 20_000
+    for turn in range(30):
+        probe = 800 if turn in (10, 20) else 0
+        if probe:
+            talk.note(now, 0, seq=seq, ack=5001, payload=probe)
+            lost += talk.segments[-1:] if is_hole else []
+            now += 0 if not is_hole else 200
+        if not (probe and not is_hole):
+            probe = 500
+            talk.note(now, 0, seq=seq, ack=5001, payload=probe)
+        seq += probe
+        now += 50
+        talk.note(now, 1, seq=5001, ack=seq)
+    for host, way_ns in (("mobile", 0), ("fixed", 25 * MS)):
+        (tmp_path / host).mkdir()
+        mine = [each for each in talk.segments if not way_ns or each not in lost]
+        moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (1 - 2 * each.side)) for each in mine]
+        write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
+    found = kinds(diagnose(Transfer.of(open_recording(tmp_path))))
+    assert ("path-mtu-black-hole" in found) == is_hole
+    assert ("outage" in found) != is_hole

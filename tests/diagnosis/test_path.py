@@ -12,6 +12,7 @@ import pytest
 from multitracer.diagnosis.bottleneck.service_times import Gaps
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
+from multitracer.diagnosis.rules.link.rate_change import _was_busy
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
@@ -297,3 +298,19 @@ def test_nothing_waited_for_an_ack_at_once_or_for_the_program(
 ) -> None:
     found = _writes(delayed_ms=delayed_ms, gap_ms=gap_ms).diagnosed(tmp_path)
     assert "nagle-delayed-ack" not in kinds(found)
+
+
+def test_few_waits_on_a_link_with_room_show_no_rate() -> None:
+    time_ns = np.arange(1000)
+    assert _was_busy(time_ns, time_ns % 5 == 0, 500)
+    assert not _was_busy(time_ns, (time_ns % 100 == 0) | (time_ns < 500), 500)
+
+
+def test_one_piece_of_gaps_of_two_rates_is_a_step_at_the_end() -> None:
+    gaps = 1_500_000 * np.array([*[1.0] * 408, *[2.0] * 8])
+    here = np.arange(len(gaps))
+    joined = np.full(len(gaps), 4.0)
+    watched = _watched(Gaps(here, gaps, here, joined, np.ones(len(gaps), dtype=bool)))
+    assert watched is not None
+    assert (watched.mean_ns > 1.4 * watched.service_ns).sum() == 1
+    assert _shared(watched) is None

@@ -190,7 +190,7 @@ def test_back_off_doubles(found: Callable[[str], Diagnosis]) -> None:
 
 def test_flow_control_tells_effective_and_nominal_rate(found: Callable[[str], Diagnosis]) -> None:
     (only,) = _of(found("clean-bulk"), "link-flow-control")
-    assert "1,200 bytes/s" in only.sentence
+    assert "7.71 kbit/s of the 9.6 kbit/s" in only.sentence
     assert only.cost_s == pytest.approx(found("clean-bulk").account.seconds[Use.XOFF])
 
 

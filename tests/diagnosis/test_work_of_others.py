@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.bottleneck.work_of_others import beside_ours
+from multitracer.diagnosis.bottleneck.bunches import Arrivals, joined, own_ns, queued_means
+from multitracer.diagnosis.bottleneck.work_of_others import Joined, beside_ours, not_kept_back
 from multitracer.diagnosis.packets.packet_delays import Delays
 from multitracer.units import NS_PER_MS
 
@@ -82,3 +83,70 @@ def test_a_link_of_our_own_is_never_shared(path: Callable[[np.random.Generator],
     sent_ns = paced(np.random.default_rng(seed), 0.6 if path is not _alone else 0.9)
     wait_ns = path(np.random.default_rng(seed))
     assert beside_ours(delays(sent_ns, wait_ns), OWN_NS) is None
+
+
+def kept_back(sent_ns: Array, wait_ns: Array) -> Array:
+    """Return the waits where a host keeps a packet back that another follows at once, to join both."""
+    came = sent_ns + wait_ns
+    is_first = (np.arange(MANY) % 2 == 0) & (np.diff(came, append=came[-1] + 9 * OWN_NS) <= OWN_NS)
+    return wait_ns + np.where(is_first, 7 * OWN_NS // 10, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_others_are_found_though_a_host_keeps_packets_back(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sent_ns, served = paced(random, 1.5), np.arange(MANY)
+    others = np.where(random.random(MANY) < 0.3, random.integers(1, 4, MANY), 0)
+    others[MANY // 3 :] = 0
+    for theirs in (others, NONE):
+        seen = delays(sent_ns, kept_back(sent_ns, queued(sent_ns, theirs)))
+        assert beside_ours(seen, OWN_NS) is None
+        found = beside_ours(not_kept_back(seen, OWN_NS, served), OWN_NS)
+        assert (found is not None) == theirs.any()
+        if found is not None:
+            assert found.others_ns.sum() == pytest.approx(others.sum() * OWN_NS, rel=0.15)
+
+
+def test_others_before_each_packet_are_found_by_their_unlike_number() -> None:
+    random = np.random.default_rng(4)
+    sent_ns = paced(random, 0.9)
+    others = random.integers(2, 5, MANY)
+    others[: 3 * MANY // 4] = 0
+    found = beside_ours(delays(sent_ns, queued(sent_ns, others)), OWN_NS)
+    assert found is not None
+    assert found.others_ns.sum() == pytest.approx(others.sum() * OWN_NS, rel=0.15)
+    others[others > 0] = 2
+    assert beside_ours(delays(sent_ns, queued(sent_ns, others)), OWN_NS) is None, "a link three times slower"
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_others_are_found_between_segments_that_a_device_joined(is_shared: bool) -> None:
+    """Only the last segment of each four is seen to arrive."""
+    random = np.random.default_rng(5)
+    sent_ns = np.repeat(np.cumsum(random.exponential(5 * OWN_NS, MANY)).astype(np.int64), 4)
+    others = np.where(random.random(len(sent_ns)) < 0.2, 1, 0) * is_shared
+    others[MANY:] = 0
+    wait_ns = queued(sent_ns, others)
+    of_all = delays(sent_ns, wait_ns)
+    last = np.arange(3, len(sent_ns), 4)
+    seen = of_all._replace(**{name: getattr(of_all, name)[last] for name in of_all._fields[:4]})
+    groups = Joined(np.diff(last), sent_ns[last[:-1] + 1])
+    assert beside_ours(seen, OWN_NS) is None
+    assert (beside_ours(seen, OWN_NS, groups) is not None) == is_shared
+
+
+def test_what_a_host_kept_back_counts_as_one_arrival_and_pairs_of_a_slow_sender_do_not() -> None:
+    came_ns = OWN_NS * np.arange(1, MANY + 1)
+    came_ns[100:111] = came_ns[110] - 1000 * np.arange(10, -1, -1)  # the host was busy
+    place = np.arange(MANY)
+    came = Arrivals(place, place, place, 0 * came_ns, came_ns, np.ones(MANY))
+    means = queued_means(came, np.full(MANY, 50 * OWN_NS))
+    assert own_ns(means) == pytest.approx(OWN_NS)
+    found = joined(came, means)
+    assert found.many.max() == 11
+    assert len(found.row) == MANY - 10
+    np.testing.assert_array_equal(np.diff(found.came_ns), OWN_NS * found.many[1:])
+    pairs_ns = np.repeat(20 * OWN_NS * np.arange(MANY // 2), 2) + OWN_NS * (place % 2)
+    pairs = came._replace(came_ns=pairs_ns)
+    waited_ns = OWN_NS * (place % 2)
+    assert joined(pairs, queued_means(pairs, waited_ns)) is pairs

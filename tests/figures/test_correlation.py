@@ -7,7 +7,7 @@ import pytest
 
 from multitracer.analysis.correlation import Pair, Settings, Together, correlated
 from multitracer.figures.sessions.correlation import correlation_figure
-from tests.analysis.test_correlation import pair, planted, quantity
+from tests.analysis.test_correlation import noise, pair, planted, quantity
 
 SETTINGS = Settings((-5.0, 5.0), permutations=99)
 
@@ -26,6 +26,14 @@ def test_matrix_has_each_pair_and_its_lag(theme: str) -> None:
     assert any("at +3 s</b>" in text for text in texts), "bold: it stands out"
     assert "–" in texts
     assert texts[-2].endswith("cqi and throughput: cqi is constant"), "paper has nothing to point at"
+
+
+def test_a_pair_within_chance_has_no_lag_in_the_matrix() -> None:
+    apart = Together(quantity("rsrp_dbm", noise(1)), quantity("throughput", noise(2)))
+    table = correlated([pair(apart)], SETTINGS)
+    assert table["q_value"][table["is_peak"]] > 0.05
+    (text,) = (note.text for note in correlation_figure(table).layout.annotations if note.x == "throughput")
+    assert text == f"{table['nmi'][table['is_peak']][0]:.2f}"
 
 
 def test_lag_stands_below_the_number_where_fields_are_narrow() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NUMBERS = (0, 1, 2, 3, 4, 7, 8, 11, 12, 16, 28, 32, 127, 128, 255, 256, 1500, 65_535, 65_536, 262_144,
             262_145, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 4, (1 << 32) - 1)  # fmt: skip
-_LINKS = sorted({link_type for link_type, _ in FRAMES.values()})
+LINKS = sorted({link_type for link_type, _ in FRAMES.values()})
 
 
 def options(rng: random.Random) -> bytes:
@@ -105,7 +105,7 @@ def link_frame(rng: random.Random, link_type: int) -> bytes:
 
 def pcap_by_grammar(rng: random.Random) -> bytes:
     """Return a pcap file of any dialect."""
-    link_type = rng.choice((1, 1, 1, *_LINKS))
+    link_type = rng.choice((1, 1, 1, *LINKS))
     packets = []
     for _ in range(rng.choice((0, 1, 5, 40, 3000 if rng.random() < 0.05 else 10))):
         data = link_frame(rng, link_type)
@@ -156,7 +156,7 @@ def any_block(rng: random.Random, order: str) -> bytes:
             resolution = build.option(9, bytes([rng.choice((6, 9, 0, 3, 12, 0x8A, 0xBF, 0xFF, 127))]), order)
             offset = build.option(14, struct.pack(order + "q", rng.choice((0, 5, -(2**62)))), order)
             described = rng.choice((b"", resolution, resolution + offset, words))
-            return build.interface(rng.choice(_LINKS), rng.choice((0, 96, 2**32 - 1)), described, order)
+            return build.interface(rng.choice(LINKS), rng.choice((0, 96, 2**32 - 1)), described, order)
         case 1:
             return build.simple(data, order=order)
         case 2:

@@ -13,10 +13,11 @@ import time
 import traceback
 from pathlib import Path
 
+from multitracer.capture import Capture
 from multitracer.native import kernel
 from tests.conftest import FIXTURES, SAMPLES
 from tests.fuzz.captures import any_capture, check, parser_of, read_or_refuse
-from tests.native.both import read_by_both
+from tests.native.both import analyse_by_both, read_by_both
 
 _LARGEST_SAMPLE = 60_000
 _SLOWEST_S = 10.0
@@ -36,7 +37,7 @@ def fuzz_one(seed: int, known: list[bytes]) -> None:
     ------
     AssertionError
         If something that must hold does not, if reading takes too long, or if the native kernel, where it is
-        installed, reads anything else than Python.
+        installed, reads or counts anything else than Python.
     """
     data = any_capture(random.Random(seed), known)
     start = time.monotonic()
@@ -45,7 +46,9 @@ def fuzz_one(seed: int, known: list[bytes]) -> None:
     if capture is not None:
         check(capture)
     if kernel() is not None:
-        read_by_both(lambda: parser_of(data)(io.BytesIO(data), path="fuzz"))
+        both = read_by_both(lambda: parser_of(data)(io.BytesIO(data), path="fuzz"))
+        if isinstance(both, Capture):
+            analyse_by_both(both)
 
 
 def fuzz(seconds: float, *, first_seed: int, known: list[bytes]) -> tuple[int, list[int]]:

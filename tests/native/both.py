@@ -1,4 +1,4 @@
-"""Reads captures by both paths, the native kernel and Python, and says where the answers differ."""
+"""Reads and analyses captures by both paths, the native kernel and Python; says where answers differ."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis import analyse
 from multitracer.errors import MultiTracerError
 from multitracer.native import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from multitracer.analysis import Analysis
     from multitracer.capture import Capture
 
 Read = "Callable[[], Capture]"
@@ -70,3 +72,23 @@ def assert_equal(native: Capture | str, python: Capture | str) -> None:
             assert values.dtype == expected.dtype, f"{name}.{column}"
             different = np.flatnonzero(values != expected) if len(values) == len(expected) else "length"
             assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {different}"
+
+
+def analyse_by_both(capture: Capture) -> Analysis:
+    """Return what the native path counts of a capture, after comparing it with Python's, bit for bit.
+
+    Raises
+    ------
+    AssertionError
+        If the two differ in a value of a connection or a direction, or in what is said of the capture.
+    """
+    native = analyse(capture)
+    with python_only():
+        python = analyse(capture)
+    for name in ("connections", "directions"):
+        for column, values in getattr(native, name).columns.items():
+            expected = getattr(python, name)[column]
+            assert values.dtype == expected.dtype, f"{name}.{column}"
+            assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
+    assert native.trust == python.trust
+    return native

@@ -1,4 +1,4 @@
-"""Reads every capture below some folders by both paths: `python -m tests.native.every_capture FOLDER…`.
+"""Reads and analyses all captures in folders by both paths: `python -m tests.native.every_capture FOLDER…`.
 
 Prints each file whose answers differ, and a last line of counts; exit status 1 if any differ. Without folders
 it takes the bundled sessions, and the captures of other projects where `MULTITRACER_FIXTURES` names them.
@@ -13,7 +13,7 @@ from pathlib import Path
 from multitracer.native import state
 from parsers._read import read_capture
 from tests.conftest import FIXTURES, SAMPLES
-from tests.native.both import read_by_both
+from tests.native.both import analyse_by_both, read_by_both
 
 
 def main(folders: list[str]) -> int:
@@ -23,6 +23,8 @@ def main(folders: list[str]) -> int:
     for path in sorted(path for folder in folders for path in Path(folder).rglob("*") if path.is_file()):
         try:
             capture = read_by_both(partial(read_capture, [path]))
+            if not isinstance(capture, str):
+                analyse_by_both(capture)
         except AssertionError as error:
             differ.append(path)
             sys.stdout.write(f"{path}: {error}\n")

@@ -52,6 +52,15 @@ def test_planted_stretches_come_first_with_their_causes(tmp_path: Path) -> None:
     assert "The radio was bad for" in html
 
 
+def test_a_drive_without_packets_says_what_it_does_not_tell_and_has_a_picture(tmp_path: Path) -> None:
+    """On paper, and without JavaScript, its figure was a white box."""
+    write_report(open_recording(drive(tmp_path / "drive.csv")), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "What limited a transfer, and what was lost, they do not tell: capture its packets, too." in html
+    assert html.count('<figure class="still">') == 1
+    assert html.index("<b>Received power</b>") < html.index("<b>Signal quality</b>")
+
+
 def test_a_hole_says_when_its_cause_ended_and_when_data_came_again(tmp_path: Path) -> None:
     write_report(open_recording(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()

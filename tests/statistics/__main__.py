@@ -9,10 +9,12 @@ import argparse
 import sys
 
 from tests.statistics import sides
-from tests.statistics.judge import CORRELATIONS, PLANTED, Judged, level, power
+from tests.statistics.judge import CORRELATIONS, PLANTED, SLOW, Judged, lags, level, power
 
 _LEAST_POWER, _MOST_LEVEL = 0.95, 0.07
 """Of 200 seeds each, and of 1,000 pairs in all."""
+_LEAST_COVERED = 0.95
+"""Of the intervals of a planted lag."""
 _LEAST_SHOWN = 0.90
 """Of comparisons with a planted difference of 10 %."""
 
@@ -60,11 +62,24 @@ def _dependence(options: argparse.Namespace) -> bool:
     ]
     pairs, wrong = (sum(getattr(each, name) for each in ours) for name in ("pairs", "significant"))
     print(f"\nindependent, shift: {wrong / pairs:.1%} of {pairs} pairs are significant at 5 %")
-    return (
+    return _lags(seeds, permutations) and (
         min(each.share for each in planted) >= _LEAST_POWER
         and wrong <= pairs * _MOST_LEVEL
         and not walks.significant
     )
+
+
+def _lags(seeds: range, permutations: int) -> bool:
+    met = True
+    for correlation, bits in SLOW:
+        of = lags(correlation, bits, seeds, permutations=permutations)
+        met &= of.covered >= _LEAST_COVERED * of.found
+        print(
+            f"lag 3 s in {bits:g} bit, r = {correlation:g}: found in {of.found}, the peak in {of.at_peak}, "
+            f"in the interval in {of.covered}, {of.width_s:.1f} s wide",
+            flush=True,
+        )
+    return met
 
 
 def _level(correlation: float, seeds: range, permutations: int, baseline: str) -> Judged:

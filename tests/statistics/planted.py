@@ -27,10 +27,16 @@ def autoregressive(chance: np.random.Generator, points: int, correlation: float)
 
 
 def planted(
-    shape: str, chance: np.random.Generator, *, points: int, lag: int, bits: float
+    shape: str,
+    chance: np.random.Generator,
+    *,
+    points: int,
+    lag: int,
+    bits: float,
+    correlation: float = 0.5,
 ) -> tuple[Array, Array]:
-    """Return x, with a correlation of 0.5 between neighbours, and y that follows it by `lag` points."""
-    driver = autoregressive(chance, points + 2 * abs(lag), 0.5)
+    """Return x, with a correlation between neighbours, and y that follows it by `lag` points."""
+    driver = autoregressive(chance, points + 2 * abs(lag), correlation)
     begin = abs(lag)
     x, cause = driver[begin : begin + points], driver[begin - lag : begin - lag + points]
     return x, SHAPES[shape](cause, chance, bits)

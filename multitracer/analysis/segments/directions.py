@@ -2,7 +2,7 @@
 
 A capture may hold a million connections of one segment (a SYN flood, a scan). Therefore nothing is written
 where nothing was found: memory of zeros that no one has touched costs nothing, and a column without a known
-value is one number, repeated, until `_own` makes room for the first.
+value is one number, repeated, until `own` makes room for the first.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ VANTAGE_SHARE = 0.1
 _FROM_THE_OTHER_SIDE = np.array([each.opposite for each in Vantage], dtype=np.uint8)
 
 
-_OF_PAYLOAD = ("first_payload_ns", "last_payload_ns")
-_OF_ROUND_TRIPS = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns", "rtt_max_ns")
+OF_PAYLOAD = ("first_payload_ns", "last_payload_ns")
+OF_ROUND_TRIPS = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns", "rtt_max_ns")
 _OF_SYN = ("mss_bytes", "window_scale")
 
 
@@ -64,14 +64,14 @@ def blank(directions: int) -> dict[str, Array]:
     return columns
 
 
-def _own(columns: dict[str, Array], *names: str) -> None:
+def own(columns: dict[str, Array], *names: str) -> None:
     """Make columns that can be written of those that are still one repeated number."""
     for name in names:
         if not columns[name].flags.writeable:
             columns[name] = columns[name].copy()
 
 
-def _put(column: Array, values: Array) -> None:
+def put(column: Array, values: Array) -> None:
     """Write into a column of zeros what is not 0."""
     there = np.flatnonzero(values)
     column[there] = values[there]
@@ -88,11 +88,11 @@ def summarise(examination: Examination, columns: dict[str, Array], capture: Capt
     capture : Capture
     """
     first = examination.group.first_direction
-    _own(columns, "first_ns", "last_ns")
+    own(columns, "first_ns", "last_ns")
     if examination.group.payload.any():
-        _own(columns, *_OF_PAYLOAD, *goodput.COLUMNS)
+        own(columns, *OF_PAYLOAD, *goodput.COLUMNS)
     if len(examination.samples.direction):
-        _own(columns, *_OF_ROUND_TRIPS)
+        own(columns, *OF_ROUND_TRIPS)
     rows = {name: values[first : first + examination.group.directions] for name, values in columns.items()}
     _sent(examination, rows, capture)
     _retransmissions(examination, rows)
@@ -101,22 +101,22 @@ def summarise(examination: Examination, columns: dict[str, Array], capture: Capt
     _round_trips(examination, rows, capture)
     put_vantage(rows)
     _vantage_by_stamps(examination, rows, capture)
-    _absent_round_trips(examination, rows)
+    put_absent_round_trips(np.diff(examination.axis.acks.bounds) > 0, rows)
     goodput.put_goodput(examination, rows, capture)
 
 
 def _sent(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     group = examination.group
-    _put(rows["packets"], np.diff(group.bounds))
-    _put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
+    put(rows["packets"], np.diff(group.bounds))
+    put(rows["payload_bytes"], reduce_groups(np.add, group.payload, group.bounds, empty=0))
     with_payload = np.flatnonzero(group.payload)
     bounds = np.searchsorted(with_payload, group.bounds)
-    _put(rows["data_segments"], np.diff(bounds))
+    put(rows["data_segments"], np.diff(bounds))
     if len(with_payload):
         _first_and_last(rows, "payload_ns", capture, group.rows[with_payload], bounds)
     _first_and_last(rows, "ns", capture, group.rows, group.bounds)
     for name, flag in (("syn", Flag.SYN), ("fin", Flag.FIN), ("rst", Flag.RST)):
-        _put(rows[name], group.count(group.special[has(group.flags[group.special], flag)]))
+        put(rows[name], group.count(group.special[has(group.flags[group.special], flag)]))
 
 
 def _first_and_last(
@@ -138,8 +138,8 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
     """Count what was seen before, and the bytes left as unique."""
     group, coverage, pieces = examination.group, examination.coverage, examination.axis.pieces
     refused = np.setdiff1d(examination.probes, pieces.position, assume_unique=True)
-    _put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
-    _put(rows["zero_window_probes"], group.count(examination.probes))
+    put(rows["unique_bytes"], rows["payload_bytes"] - group.count(refused))
+    put(rows["zero_window_probes"], group.count(examination.probes))
     position = pieces.position[coverage.late]
     owner = group.direction_of(position)
     repeats, old = examination.repeats_late, coverage.old_payload
@@ -153,7 +153,7 @@ def _retransmissions(examination: Examination, rows: dict[str, Array]) -> None:
         ("capture_duplicates", examination.twice_late),
         ("keep_alives", examination.alive_late),
     ):
-        _put(rows[name], np.bincount(owner[chosen], minlength=group.directions))
+        put(rows[name], np.bincount(owner[chosen], minlength=group.directions))
     _empty_probes(examination, rows)
 
 
@@ -164,7 +164,7 @@ def _empty_probes(examination: Examination, rows: dict[str, Array]) -> None:
     )
     probing = np.broadcast_to(closed, examination.empty_alive.shape)
     for name, chosen in (("zero_window_probes", probing), ("keep_alives", ~probing)):
-        _put(rows[name], rows[name] + examination.group.count(examination.empty_alive[chosen]))
+        put(rows[name], rows[name] + examination.group.count(examination.empty_alive[chosen]))
 
 
 def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
@@ -176,26 +176,28 @@ def _acknowledgments(examination: Examination, rows: dict[str, Array]) -> None:
         ("window_updates", repeats.window_update),
         ("zero_window_segments", examination.closed),
     ):
-        _put(rows[name], group.count(position))
-    _put(rows["capture_duplicates"], rows["capture_duplicates"] + group.count(repeats.captured_twice))
+        put(rows[name], group.count(position))
+    put(rows["capture_duplicates"], rows["capture_duplicates"] + group.count(repeats.captured_twice))
     sender = ack_progress.direction ^ 1
-    _put(rows["acks_of_unseen"], np.bincount(sender[ack_progress.unseen], minlength=group.directions))
-    _put(rows["acks_before_data"], np.bincount(sender[ack_progress.early], minlength=group.directions))
-    _put(rows["max_flight_bytes"], max_flight(examination.axis, examination.coverage, ack_progress))
+    put(rows["acks_of_unseen"], np.bincount(sender[ack_progress.unseen], minlength=group.directions))
+    put(rows["acks_before_data"], np.bincount(sender[ack_progress.early], minlength=group.directions))
+    put(rows["max_flight_bytes"], max_flight(examination.axis, examination.coverage, ack_progress))
     _unfilled(examination, rows)
     _windows(examination, rows)
 
 
 def _windows(examination: Examination, rows: dict[str, Array]) -> None:
-    """Find the largest window; that of a SYN is never scaled."""
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
-    window = group.window.copy()
+    window, of_syn = group.window.copy(), np.zeros(group.directions, dtype=np.int64)
     window[syn] = 0
-    largest = reduce_groups(np.maximum, window, group.bounds, empty=0).astype(np.int64)
-    largest <<= rows["window_shift"]
-    np.maximum.at(largest, group.direction_of(syn), group.window[syn].astype(np.int64))
-    _put(rows["max_window_bytes"], largest)
+    np.maximum.at(of_syn, group.direction_of(syn), group.window[syn].astype(np.int64))
+    put_windows(rows, reduce_groups(np.maximum, window, group.bounds, empty=0), of_syn)
+
+
+def put_windows(rows: dict[str, Array], largest: Array, of_syn: Array) -> None:
+    """Write the largest window; `largest` is scaled, that of a SYN never is."""
+    put(rows["max_window_bytes"], np.maximum(largest.astype(np.int64) << rows["window_shift"], of_syn))
 
 
 def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
@@ -207,12 +209,12 @@ def _unfilled(examination: Examination, rows: dict[str, Array]) -> None:
 
 def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Sum up the RTT samples; what is computed from several is no finer than the capture's clock."""
-    time_ns, resolution_ns = capture.segments["time_ns"], resolution_ns_of(capture)
+    time_ns = capture.segments["time_ns"]
     group, axis, samples = examination.group, examination.axis, examination.samples
     sent = time_ns[group.rows[axis.pieces.position[samples.piece]]]
     rtt = between_ns(sent, time_ns[group.rows[axis.acks.position[samples.ack]]])
     negative = (rtt < 0) & (rtt != NOT_A_TIME)
-    _put(rows["negative_rtts"], np.bincount(samples.direction[negative], minlength=group.directions))
+    put(rows["negative_rtts"], np.bincount(samples.direction[negative], minlength=group.directions))
     known = rtt >= 0
     rtt, direction = rtt[known], samples.direction[known]
     rtt = rtt[np.lexsort((rtt, direction))]
@@ -222,14 +224,20 @@ def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capt
     if not len(there):
         return
     first, last = (ends - counts)[there], ends[there] - 1
-    _put(rows["rtt_count"], counts)
+    put(rows["rtt_count"], counts)
     rows["rtt_min_ns"][there] = rtt[first]
     rows["rtt_max_ns"][there] = rtt[last]
-    mean = np.add.reduceat(rtt, first) / counts[there]
-    rows["rtt_mean_ns"][there] = np.round(mean / resolution_ns) * resolution_ns
+    rows["rtt_mean_ns"][there] = np.add.reduceat(rtt, first) / counts[there]
     for name, share in (("rtt_p50_ns", 0.50), ("rtt_p95_ns", 0.95)):
-        place = _quantile(rtt, first, last, share)
-        rows[name][there] = np.round(place / resolution_ns) * resolution_ns
+        rows[name][there] = _quantile(rtt, first, last, share)
+    round_to_clock(rows, there, capture)
+
+
+def round_to_clock(rows: dict[str, Array], there: Array, capture: Capture) -> None:
+    """Round what was computed from several RTTs to the tick of the capture's coarsest clock, in place."""
+    resolution_ns = resolution_ns_of(capture)
+    for name in ("rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns"):
+        rows[name][there] = np.round(rows[name][there] / resolution_ns) * resolution_ns
 
 
 def resolution_ns_of(capture: Capture) -> float:
@@ -240,10 +248,10 @@ def resolution_ns_of(capture: Capture) -> float:
 
 def _quantile(values: Array, first: Array, last: Array, share: float) -> Array:
     """Return a quantile of each sorted stretch first..last, linear between the nearest ranks."""
-    place = first + (last - first) * share
-    low = np.floor(place).astype(np.int64)
-    high = np.minimum(low + 1, last)
-    return values[low] + (values[high] - values[low]) * (place - low)
+    place = (last - first) * share
+    rank = np.floor(place).astype(np.int64)
+    low, high = first + rank, np.minimum(first + rank + 1, last)
+    return values[low] + (values[high] - values[low]) * (place - rank)
 
 
 def put_vantage(rows: dict[str, Array]) -> None:
@@ -279,21 +287,26 @@ def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture
 
     So it is where a capture began behind the handshake and data go one way only.
     """
+    group = examination.group
+    for connection in without_vantage(rows).tolist():
+        sides = [2 * connection, 2 * connection + 1]
+        place = vantage_by_stamps([group.rows[group.bounds[s] : group.bounds[s + 1]] for s in sides], capture)
+        rows["vantage"][sides] = place, place.opposite
+
+
+def without_vantage(rows: dict[str, Array]) -> Array:
+    """Return the connections (from 0) of whose vantage only timestamps can tell."""
     packets = rows["packets"].reshape(-1, 2).min(axis=1)
-    untold = (rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS)
-    for connection in np.flatnonzero(untold).tolist():
-        place = vantage_by_stamps(examination, capture, connection)
-        rows["vantage"][2 * connection : 2 * connection + 2] = place, place.opposite
+    return np.flatnonzero((rows["vantage"][0::2] == Vantage.UNKNOWN) & (packets >= FEWEST_STAMPS))
 
 
-def _absent_round_trips(examination: Examination, rows: dict[str, Array]) -> None:
+def put_absent_round_trips(answered: Array, rows: dict[str, Array]) -> None:
     """Say why a direction has no round-trip times; near its receiver its samples are that one's own delay."""
-    answered = np.diff(examination.axis.acks.bounds) > 0
     reason = np.where(answered, RoundTrips.NO_EXACT_ACK, RoundTrips.NO_ACK)
     reason = np.where(answered & (rows["first_ns"] == NOT_A_TIME), RoundTrips.NO_TIME, reason)
     reason = np.where(rows["rtt_count"] > 0, RoundTrips.MEASURED, reason)
     reason = np.where(rows["vantage"] == Vantage.NEAR_RECEIVER, RoundTrips.NEAR_RECEIVER, reason)
-    _put(rows["rtt_absent"], reason)
+    put(rows["rtt_absent"], reason)
 
 
 def beginning_acknowledged(examination: Examination) -> Array:
@@ -336,7 +349,7 @@ def _syn_options(columns: dict[str, Array], options: Table, direction: Array) ->
     owner = direction[options["row"]]
     backwards = np.arange(len(options))[::-1]  # the first SYN is written last, so it stays
     if len(options):
-        _own(columns, *_OF_SYN)
+        own(columns, *_OF_SYN)
         for name in _OF_SYN:
             columns[name][owner[backwards]] = options[name][backwards]
     for name in ("sack_permitted", "mptcp"):
@@ -356,7 +369,7 @@ def _timestamps(columns: dict[str, Array], capture: Capture, partition: Partitio
         rows = np.flatnonzero(marks & np.uint16(Mark.HAS_TIMESTAMPS))
         packets = np.diff(partition.bounds)
         counts = np.bincount(partition.direction[rows], minlength=len(packets))
-        _put(columns["timestamps"], columns["timestamps"] | (~begun & (2 * counts > packets)))
+        put(columns["timestamps"], columns["timestamps"] | (~begun & (2 * counts > packets)))
 
 
 def is_dsack(blocks: Table, ack: Array) -> Array:

@@ -35,6 +35,15 @@ class Moments(NamedTuple):
     """What got through then; of the first moment of a direction it does not matter."""
 
 
+class Delivered(NamedTuple):
+    """The first and the last moment at which data of directions got through; int64, shape (n,)."""
+
+    first_ns: Array
+    last_ns: Array
+    carried_bytes: Array
+    """What got through after the first."""
+
+
 def put_goodput(examination: Examination, rows: dict[str, Array], capture: Capture) -> None:
     """Write goodput, the time that it is of, and how it is known, into the rows of a group, in place.
 
@@ -128,12 +137,27 @@ def _put_rates(
     if not len(first):
         return
     last = np.append(first[1:], len(direction)) - 1
-    there, time_ns = direction[first], capture.segments["time_ns"]
+    time_ns = capture.segments["time_ns"]
     begin, end = (time_ns[examination.group.rows[moments.position[each]]] for each in (first, last))
     carried = np.add.reduceat(moments.new_bytes.astype(np.int64), first) - moments.new_bytes[first]
+    put_rates(rows, direction[first], by, Delivered(begin, end, carried))
+
+
+def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: Delivered) -> None:
+    """Write the goodput of directions through which something got, in place.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray, each of shape (n_directions,)
+        Columns of DIRECTIONS.
+    there : ndarray of int64, shape (n,)
+        The directions.
+    by : GoodputBy
+    delivered : Delivered
+    """
+    begin, end, carried = delivered
     rows["goodput_by"][there] = GoodputBy.ONE_MOMENT
     lasting = np.flatnonzero(end > begin)
     rows["goodput_by"][there[lasting]] = by
     rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
-    # as floats: ns times bytes leave 64 bits at 9.2 GB
     rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * float(NS_PER_S) / (end - begin)[lasting]

@@ -19,7 +19,6 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
 
@@ -33,14 +32,16 @@ _FINEST_TICK_NS = NS_PER_MS // 10
 """Stamps in microseconds are as far from the capture's as the host is slow."""
 
 
-def vantage_by_stamps(examination: Examination, capture: Capture, connection: int) -> Vantage:
-    """Return where a connection (of the group, from 0) was captured, as its initiator's direction sees it."""
-    group = examination.group
-    spreads = []
-    for side in (2 * connection, 2 * connection + 1):
-        rows = group.rows[group.bounds[side] : group.bounds[side + 1]]
-        spreads.append(_spread_ticks(rows, capture))
-    forward, reverse = spreads
+def vantage_by_stamps(sides: list[Array], capture: Capture) -> Vantage:
+    """Return where a connection was captured, as its initiator's direction sees it.
+
+    Parameters
+    ----------
+    sides : list of two ndarrays of int64
+        The rows of the initiator's segments, and of those that came back.
+    capture : Capture
+    """
+    forward, reverse = (_spread_ticks(rows, capture) for rows in sides)
     if forward <= _WITHIN and reverse > _BEYOND:
         return Vantage.NEAR_SENDER
     if reverse <= _WITHIN and forward > _BEYOND:

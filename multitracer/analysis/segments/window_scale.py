@@ -17,6 +17,7 @@ from multitracer.capture import Flag, Mark
 from multitracer.tcp import WindowScaleBy
 
 if TYPE_CHECKING:
+    from multitracer.analysis.group import Group
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
@@ -61,46 +62,67 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
         The group's part of the columns of DIRECTIONS.
     capture : Capture
     """
-    shift = announced_shift(rows)
-    there = np.flatnonzero(shift)
-    rows["window_shift"][there] = shift[there]
-    unknown = np.flatnonzero(_is_unknown(examination, rows, capture) & (rows["packets"] > 0))
-    rows["window_shift_by"][unknown] = WindowScaleBy.UNKNOWN
-    data = rows["data_segments"].reshape(-1, 2)[:, ::-1].ravel()
-    for direction in unknown[data[unknown] >= FEWEST_DATA].tolist():
-        rows["window_shift"][direction] = _least_shift(examination, capture, direction)
-        rows["window_shift_by"][direction] = WindowScaleBy.SENT
-
-
-def _is_unknown(examination: Examination, rows: dict[str, Array], capture: Capture) -> Array:
-    """Return which directions may be scaled although no whole SYN announces the shift."""
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
     whole = syn[~has(capture.segments["marks"][group.rows[syn]], Mark.HEADER_CUT)]
-    has_options = group.count(whole) > 0
+    for direction in put_announced_shift(rows, group.count(whole) > 0).tolist():
+        pieces = examination.axis.pieces.position
+        rows["window_shift"][direction] = least_shift(group, pieces, capture, direction)
+        rows["window_shift_by"][direction] = WindowScaleBy.SENT
+
+
+def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
+    """Write the shifts that are announced, in place; return the directions that data may tell it of.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray, each of shape (n_directions,)
+        Columns of DIRECTIONS.
+    has_options : ndarray of bool, shape (n_directions,)
+        Whether a SYN of the direction was captured with all its options.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_untold,), ascending
+    """
+    shift = announced_shift(rows)
+    there = np.flatnonzero(shift)
+    rows["window_shift"][there] = shift[there]
     refused = (has_options & (rows["window_scale"] < 0)).reshape(-1, 2)[:, ::-1].ravel()
-    return np.asarray(~has_options & ~refused)
+    unknown = np.flatnonzero(~has_options & ~refused & (rows["packets"] > 0))
+    rows["window_shift_by"][unknown] = WindowScaleBy.UNKNOWN
+    data = rows["data_segments"].reshape(-1, 2)[:, ::-1].ravel()
+    untold: Array = unknown[data[unknown] >= FEWEST_DATA]
+    return untold
 
 
-def _least_shift(examination: Examination, capture: Capture, direction: int) -> int:
-    """Return the least shift of a direction's windows at which all that the other side sent fitted them."""
-    group, pieces = examination.group, examination.axis.pieces
+def least_shift(group: Group, pieces: Array, capture: Capture, direction: int) -> int:
+    """Return the least shift of a direction's windows at which all that the other side sent fitted them.
+
+    Parameters
+    ----------
+    group : Group
+    pieces : ndarray of int64, shape (n_pieces,)
+        Positions that occupy sequence units, ascending.
+    capture : Capture
+    direction : int
+        Of the group, from 0.
+    """
     offers = np.arange(group.bounds[direction], group.bounds[direction + 1], dtype=np.int32)
     offers = offers[has(group.flags[offers], Flag.ACK) & ~has(group.flags[offers], Flag.SYN)]
-    begin, end = pieces.bounds[direction ^ 1 : (direction ^ 1) + 2].tolist()
+    begin, end = np.searchsorted(pieces, group.bounds[direction ^ 1 : (direction ^ 1) + 2]).tolist()
     if not len(offers):
         return 0
     seen = _Seen(offers, group.rows, capture)
     times = 1.0
     for first in range(begin, end, _AT_ONCE):
-        sent = pieces.position[first : min(first + _AT_ONCE, end)]
-        times = max(times, _most_times(sent, seen.last_known(sent), examination))
+        sent = pieces[first : min(first + _AT_ONCE, end)]
+        times = max(times, _most_times(sent, seen.last_known(sent), group))
     return min(int(np.ceil(np.log2(times))), LARGEST_SHIFT)
 
 
-def _most_times(sent: Array, offer: Array, examination: Examination) -> float:
+def _most_times(sent: Array, offer: Array, group: Group) -> float:
     """Return how many times the unscaled window the farthest of some segments reached."""
-    group = examination.group
     known = np.flatnonzero(offer >= 0)
     sent, offer = sent[known], offer[known]
     window = group.window[offer].astype(np.int64)

@@ -51,6 +51,8 @@ RADIO_SERIES = {
     "Radio_rate_up": Shown("uplink_bps", "bit/s", "throughput of the uplink that the logger saw"),
 }
 """Label of each series of the table `radio`, and what it shows."""
+RATES = ("Radio_rate_down", "Radio_rate_up")
+"""Those of traffic."""
 
 GPS_SPEED = "Gps_speed"
 GPS_POSITION = "Gps_position"

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Numbers
 
     Measure = Callable[[list[Array], Array], Array]
-    """From x at each lag, (n_points,) each, and orders of y, (rows, n_points), to values, (n_lags, rows)."""
+    """From x at each lag, (n_points,) or a row of its own for each of y, (rows, n_points), to values,
+    (n_lags, rows)."""
 
 _TIE = 1e-12
 """Values that differ by less are equal: the same counts, summed in another order (float64)."""
@@ -40,8 +41,8 @@ def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: in
 
     Parameters
     ----------
-    partners : list of ndarray of int64, each of shape (n_points,)
-        Codes of x for each lag; -1 where missing.
+    partners : list of ndarray of int64, each of shape (n_points,), or (rows, n_points)
+        Codes of x for each lag, the same for all rows or of each; -1 where missing.
     orders : ndarray of int64, shape (rows, n_points)
         Codes of y.
 
@@ -77,12 +78,14 @@ class Curve:
 
     Attributes
     ----------
-    values, p95, p_value, p_corrected : ndarray of float64, shape (n_lags,)
+    values, usual, p95, p_value, p_corrected : ndarray of float64, shape (n_lags,)
+        `usual` is the mean of the surrogates, above which a value stands out.
     peak : int
     permutations : int
     """
 
     values: Array
+    usual: Array
     p95: Array
     p_value: Array
     p_corrected: Array
@@ -114,6 +117,7 @@ def curve(measure: Measure, partners: list[Array], y: Array, orders: Iterator[Nu
     exceeded = (most >= above[:, None] - _TIE).sum(axis=1)
     return Curve(
         values,
+        usual,
         np.quantile(permuted, 0.95, axis=1),
         (reached + 1) / (count + 1),
         (exceeded + 1) / (count + 1),

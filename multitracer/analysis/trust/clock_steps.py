@@ -62,7 +62,7 @@ def steps_of(numbers: Counted, direction: int) -> Array:
 def _seen_by(numbers: Counted, direction: int) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known."""
     parts, segments = numbers.partition, numbers.capture.segments
-    rows = parts.order[parts.bounds[direction] : parts.bounds[direction + 1]]
+    rows = parts.rows_sent(direction)
     rows = rows[has(segments["marks"][rows], Mark.HAS_TIMESTAMPS)]
     rows = rows[segments["time_ns"][rows] != NOT_A_TIME]
     elapsed = np.diff(segments["time_ns"][rows])

@@ -122,7 +122,7 @@ def _kept(mask: Mask, arrays: list[Array]) -> list[Array]:
 
 
 def _at(array: Array, rows: Array) -> Array:
-    return array if len(array) == 1 else array[rows]
+    return array if len(array) in (1, len(rows)) else array[rows]  # as many rows as lines are all of them
 
 
 def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RadioConfig) -> Array | complex:

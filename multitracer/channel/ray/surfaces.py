@@ -68,7 +68,7 @@ class Surface:
 
 
 def _at(numbers: Array, rows: Array) -> Array:
-    return numbers if len(numbers) == 1 else numbers[rows]
+    return numbers if len(numbers) in (1, len(rows)) else numbers[rows]
 
 
 def _between(begin: Array, end: Array, share: Array) -> Array:

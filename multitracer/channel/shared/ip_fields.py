@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from multitracer.capture import IpProtocol
@@ -24,6 +25,7 @@ class IpFacts(NamedTuple):
     """TCP payload."""
 
 
+@lru_cache(maxsize=256)  # of the packets on a link, each of which is asked two or three times
 def ip_facts(packet: bytes) -> IpFacts:
     """Return the facts of any bytes; never raises."""
     if len(packet) < 20 or packet[0] >> 4 != 4:

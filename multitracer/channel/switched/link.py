@@ -8,6 +8,7 @@ A packet arrives if the link was up from its first bit to its last. What becomes
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,6 +52,8 @@ class _OnAir(NamedTuple):
     packet: bytes
     about: tuple[int, int, int | None, int | None]
     """Octets, offset in the stream of its side, IP identification and sequence number."""
+    air_ns: int
+    """From its first bit to its last."""
     falls: int | None
     """How often the link had gone down when it began; None if the link was down."""
 
@@ -127,7 +130,7 @@ class SwitchedLink:
         self._agenda.advance(now_ns)
         now_ns = self._agenda.now_ns
         self._script.first_packet(now_ns)
-        if self.is_dropped or (self.config.when_down == "flush" and not self.is_up):
+        if not self.is_up and (self.is_dropped or self.config.when_down == "flush"):
             self._drop(side, packet, now_ns)
             return True
         taken = self._interfaces[side].offer(packet, now_ns=now_ns)
@@ -150,16 +153,17 @@ class SwitchedLink:
         facts, offset = ip_facts(packet), self._sent_bytes[side]
         self._sent_bytes[side] += len(packet)
         about = len(packet), offset, facts.ip_id, facts.seq
-        sent = _OnAir(side, packet, about, self._falls if self.is_up else None)
+        air_ns = self.config.air_ns(packet)
+        sent = _OnAir(side, packet, about, air_ns, self._falls if self.is_up else None)
         self._sending[side] = True
         self._in_transit += 1
-        self._agenda.at(now_ns + self.config.air_ns(packet), lambda then_ns: self._has_left(sent, then_ns))
+        self._agenda.at(now_ns + air_ns, partial(self._has_left, sent))
 
     def _has_left(self, sent: _OnAir, now_ns: int) -> None:
         octets, offset, ip_id, seq = sent.about
-        air_us = self.config.air_ns(sent.packet) // NS_PER_US
+        air_us = sent.air_ns // NS_PER_US
         self._journals[sent.side].add(PieceSent, now_ns, air_us, octets, offset, 1, ip_id, seq)
-        self._agenda.at(now_ns + self.config.delay_ns, lambda then_ns: self._arrive(sent, then_ns))
+        self._agenda.at(now_ns + self.config.delay_ns, partial(self._arrive, sent))
         self._sending[sent.side] = False
         self._start(sent.side, now_ns)
 

@@ -55,10 +55,9 @@ def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
     """Return the length of a slot and its standard error: periodogram, then a line through slot numbers."""
     times = times - times[0]
     rates = (1 + np.linspace(-_LARGEST, _LARGEST, _GRID)) / nominal
-    some = times[:: -(-len(times) // _MOST_IN_PERIODOGRAM)]
-    strength = np.array([abs(np.exp(2j * np.pi * ((some * rate) % 1.0)).sum()) for rate in rates])
+    strength = _periodogram(times[:: -(-len(times) // _MOST_IN_PERIODOGRAM)], rates)
     rate = float(rates[int(np.argmax(strength))])
-    if strength.max() < _LEAST_STRENGTH * len(some):
+    if strength.max() < _LEAST_STRENGTH:
         return None
     length, start = 1 / rate, _phase(times, rate) / rate
     for _ in range(_REFINEMENTS):
@@ -70,6 +69,17 @@ def _slot(times: Array, nominal: float) -> tuple[float, float] | None:
     spread = float(np.std(rest[near]))
     error = _CORRELATED * spread / (np.sqrt(near.sum()) * float(np.std(number[near])))
     return length, error
+
+
+def _periodogram(times: Array, rates: Array) -> Array:
+    """Return how well the times fit a raster of each rate, from 0 to 1; the rates are equally far apart."""
+    phasor = np.exp(2j * np.pi * ((times * rates[0]) % 1.0))
+    step = np.exp(2j * np.pi * times * (rates[-1] - rates[0]) / (len(rates) - 1))
+    strength = np.empty(len(rates))
+    for i in range(len(rates)):  # a product costs a tenth of an exponential
+        strength[i] = abs(phasor.mean())
+        phasor *= step
+    return strength
 
 
 def _phase(times: Array, rate: float) -> float:

@@ -142,7 +142,7 @@ def _log_likelihood(low: Lows, slopes: Array, blur_ns: float) -> Array:
     for i in range(len(slopes)):
         gap = flat[i][None, :] - below[i][:, None]
         scaled = gap / width
-        density = np.exp(-np.where(scaled < 0, -_STEEP * scaled, scaled)) / (_AREA * width)
+        density = np.exp(-np.maximum(scaled, -_STEEP * scaled)) / (_AREA * width)
         logs = np.log((1 - _OUTLIER) * density + _OUTLIER / broad).sum(axis=1)
         most = logs.max()
         result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))

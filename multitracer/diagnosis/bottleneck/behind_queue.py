@@ -17,6 +17,7 @@ import numpy as np
 from multitracer.diagnosis.bottleneck.empty_queue import place_among, repaired_losses
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps
 from multitracer.diagnosis.bottleneck.work_of_others import own_time_ns, waits_beyond_ours
+from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.losses import Losses
 
@@ -86,7 +87,7 @@ def lost_behind_queue(case: Case) -> Losses | None:
     is_told &= delays.queue_ns[runs.before] <= _NOT_FULL * longest_ns
     is_served &= is_told
     around = _beyond_around(case, delays, waits, lost, runs)
-    if around is None or _bound(is_served.sum(), is_told.sum(), max(_BY_CHANCE, around)) > _IMPROBABLE:
+    if around is None or chance(is_served.sum(), is_told.sum(), max(_BY_CHANCE, around)) > _IMPROBABLE:
         return None
     chosen = runs.each[np.repeat(is_served, runs.many)]
     waited_ns = delays.queue_ns[runs.before[is_served]]
@@ -133,12 +134,3 @@ def _beyond_around(case: Case, delays: Delays, waits: Waits, lost: Array, runs: 
     if np.count_nonzero(near) < _LEAST_AROUND:
         return None
     return float(np.mean(np.abs(waits.beyond[near]) >= _LARGE))
-
-
-def _bound(served: int, runs: int, by_chance: float) -> float:
-    """Return Chernoff's bound: with no higher probability so many of the runs seem served by chance."""
-    part = served / runs if runs else 0.0
-    if part <= by_chance:
-        return 1.0
-    other = (1 - part) * np.log((1 - part) / (1 - by_chance)) if part < 1 else 0.0
-    return float(np.exp(-runs * (part * np.log(part / by_chance) + other)))

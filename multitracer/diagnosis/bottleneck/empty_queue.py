@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces, is_busy
 from multitracer.diagnosis.packets.losses import Losses
 from multitracer.diagnosis.packets.packet_delays import all_delays
 from multitracer.diagnosis.packets.packets_ahead import may_be_full, most_ahead, packets_ahead
@@ -127,7 +127,7 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 def _is_steady(case: Case) -> bool:
     """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
     gaps = arrival_gaps(case)
-    pieces = None if gaps is None else busy_pieces(case, gaps)
+    pieces = None if gaps is None else busy_pieces(gaps, is_busy(case, gaps))
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False
     middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
+from multitracer.diagnosis.bottleneck.bunches import Arrivals, joined, own_ns, queued_means
 from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
@@ -31,6 +32,8 @@ _GRAIN = 0.2
 """Of a segment's time, by which a wait may fall short of the gap before it ..."""
 _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
 """... and where devices join segments before they are captured: they hold back some longer than others."""
+_OFTEN = 0.05
+"""Part of the arrivals that must be joined for that: a host that was busy once joins some. Not measured"""
 _PIECE = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
 _LEAST_PIECE = 8  # of 8 gaps a quartile rests on two. Not measured
 _PIECES = 24
@@ -54,6 +57,8 @@ class Gaps(NamedTuple):
     """Full segments: of what was joined, all that the gap is the mean of."""
     queued: Array
     """Whether the later one is known to have waited for all of the gap, behind the earlier one."""
+    mean_ns: float = 0.0
+    """The link's own time for a segment by the means over some that all waited; 0 if not known."""
 
 
 class Pieces(NamedTuple):
@@ -66,25 +71,10 @@ class Pieces(NamedTuple):
     row: Array
 
 
-class _Arrivals(NamedTuple):
-    """What was captured as one packet at the receiver, in order of sending."""
-
-    first: Array
-    """Number of its first segment ..."""
-    last: Array
-    """... and of its last, in order of sending."""
-    row: Array
-    """Row of the last in `sender`."""
-    sent_ns: Array
-    came_ns: Array
-    many: Array
-    """Full segments; 0 where one of another size is among them."""
-
-
 def arrival_gaps(case: Case) -> Gaps | None:
     """Return the gaps; None where the arrivals were not captured, or nothing can be shown.
 
-    A segment that was overtaken, or came with its follower at once, tells nothing of the link.
+    A segment that was overtaken tells nothing of the link; those that came at once count as one arrival.
     """
     seen = case.limited.seen
     if seen is None:
@@ -92,17 +82,18 @@ def arrival_gaps(case: Case) -> Gaps | None:
     came = _at_receiver(seen, case) if case.limited.view is View.RECEIVER else _at_both_points(case)
     if came is None or len(came.row) < 2:
         return None
+    means = queued_means(came, _waited_ns(case, came.last))
+    came = joined(came, means)
     gap = np.diff(came.came_ns)
     falls = np.append(gap[1:], 0) < 0
-    is_next = (came.first[1:] == came.last[:-1] + 1) & (came.many[1:] > 0) & (came.many[:-1] > 0)
-    later = 1 + np.flatnonzero(is_next & (gap > 0) & ~falls)
+    later = 1 + np.flatnonzero(came.follows & (gap > 0) & ~falls)
     if not len(later):
         return None
     gap, many = gap[later - 1], came.many[later]
-    is_joined = bool((many >= _JOINED).any())
+    is_joined = bool((many >= _JOINED).mean() > _OFTEN)
     grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
     queued = _waited_ns(case, came.last[later]) >= gap - grain_ns
-    gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued)
+    gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued, own_ns(means))
     return _meant(gaps, later) if is_joined else gaps
 
 
@@ -119,18 +110,18 @@ def _meant(gaps: Gaps, place: Array) -> Gaps:
     queued = np.logical_and.reduceat(gaps.queued, begin)
     last = np.append(begin[1:], len(run)) - 1
     whole = many >= _MEANT
-    averaged = Gaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued)
-    return Gaps(*(each[whole] for each in averaged))
+    last, many, took = last[whole], many[whole], took[whole]
+    return Gaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[whole], gaps.mean_ns)
 
 
-def _at_receiver(seen: Observed, case: Case) -> _Arrivals:
+def _at_receiver(seen: Observed, case: Case) -> Arrivals:
     sends, number = seen.sends, np.arange(len(seen.sends))
     full = (sends.end - sends.begin) / seen.mss_bytes
     came_ns = case.transfer.sender["time_ns"][sends.row]
-    return _Arrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
+    return Arrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
 
 
-def _at_both_points(case: Case) -> _Arrivals | None:
+def _at_both_points(case: Case) -> Arrivals | None:
     segments, transfer = case.segments, case.transfer
     last = np.flatnonzero(segments.closes)
     if case.limited.view is not View.BOTH_ENDS or transfer.receiver is None or not len(last):
@@ -143,7 +134,7 @@ def _at_both_points(case: Case) -> _Arrivals | None:
     row = segments.row[last]
     came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[segments.arrived[last]]
     whole = np.where(many == last + 1 - first, many, 0)
-    return _Arrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
+    return Arrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
 
 
 def _waited_ns(case: Case, place: Array) -> Array:
@@ -158,10 +149,13 @@ def _waited_ns(case: Case, place: Array) -> Array:
     return np.where(delays.place[at] == place, above[at], 0)
 
 
-def busy_pieces(case: Case, gaps: Gaps) -> Pieces:
-    """Return the link's time for a segment, piece by piece, while it was the limit or segments waited."""
-    busy = Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns)
-    busy |= gaps.queued
+def is_busy(case: Case, gaps: Gaps) -> Array:
+    """Return at which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
+    return Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
+
+
+def busy_pieces(gaps: Gaps, busy: Array) -> Pieces:
+    """Return the link's time for a segment, piece by piece, of the gaps at which it was busy."""
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
     width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, max(_PIECE, len(gap) // _MOST_PIECES)))
     count = len(gap) // width

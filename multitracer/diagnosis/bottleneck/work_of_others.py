@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.bottleneck.service_times import Gaps
@@ -24,8 +25,11 @@ _PIECE, _LEAST_PIECES = 16, 20
 """Segments, as in `competing_traffic`; fewer pieces are too few to tell shared ones from others."""
 _SHORTER, _LEAST_QUEUED = 0.25, 16
 """Quantile of the gaps that is the link's own time, as in `service_times`; so many known gaps are enough."""
+_SURELY = 0.98
+"""Of the link's own time: a little less, so that its error does not add up over many segments."""
 _LARGE, _SMALL = 0.5, 0.2
 """Of the link's own time for a segment: a wait for somebody else, and the noise of clocks and hosts."""
+_MOST_JOINED = 16  # segments in one: of more the error of the link's own time is one of theirs. Not measured
 _MOST = 4
 """Segments of others that count at most before one of ours: a longer path makes one long wait."""
 _SOME, _SHARED_PIECES = 0.15, 0.1
@@ -34,7 +38,7 @@ reordering and steps of the delay up to 0.08."""
 _CLEAN, _CLEAN_PIECES = 0.9, 0.6
 """Part of a piece's segments that did not, and of the pieces: at radio-like jitter below 0.1."""
 _WHOLE, _WHOLE_PIECES = 0.8, 0.25
-"""A piece in which more than so many waited shows a slower link; most shared pieces are none."""
+"""A piece in which more than so many waited, all alike, shows a slower link; most shared pieces are none."""
 _EVEN = 0.125
 """Half of what chance gives: waits for others are whole segments, those for a changed path are not."""
 _LEAST_WORK, _MOST_WAITING = 0.025, 0.3
@@ -56,6 +60,15 @@ class WorkOfOthers(NamedTuple):
     """What was others' of it."""
 
 
+class Joined(NamedTuple):
+    """What hosts joined before it was captured: of each delay but the first, shape (n - 1,)."""
+
+    many: Array
+    """Segments since the one before; 0 where some are missing."""
+    first_ns: Array
+    """When the first of them was sent."""
+
+
 class Waits(NamedTuple):
     """What each segment waited beyond our own, in times of the link for a segment."""
 
@@ -69,10 +82,43 @@ def work_of_others(case: Case) -> WorkOfOthers | None:
     delays, gaps = case.delays, arrival_gaps(case)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    return beside_ours(delays, own_time_ns(gaps))
+    joined, served = _joined(case, delays), np.cumsum(~case.segments.lost)[delays.place]
+    for own_ns in (gaps.mean_ns, own_time_ns(gaps)):
+        work = beside_ours(not_kept_back(delays, own_ns, served), own_ns, joined) if own_ns else None
+        if work is not None:
+            return work
+    return None
 
 
-def beside_ours(delays: Delays, own_ns: float) -> WorkOfOthers | None:
+def _joined(case: Case, delays: Delays) -> Joined:
+    """Return how many segments each delay speaks of: devices show several of them as one packet."""
+    segments, place = case.segments, delays.place
+    missing = np.cumsum(segments.arrived == NA)[place]
+    many = np.where(np.diff(missing) == 0, np.diff(place), 0)
+    return Joined(many, case.transfer.sender["time_ns"][segments.row[place[:-1] + 1]])
+
+
+def not_kept_back(delays: Delays, own_ns: float, served: Array) -> Delays:
+    """Return the delays as the link made them: it needs its own time for each segment that comes after.
+
+    What comes nearer to its follower was kept back by a host, that waits for more to join (segmentation
+    offload), for its next interrupt or its turn.
+
+    Parameters
+    ----------
+    delays : Delays
+    own_ns : float
+        The link's own time for a segment.
+    served : ndarray of int64, shape (n,)
+        How many the link had served with each.
+    """
+    left_ns = served * (_SURELY * own_ns)
+    latest_ns = np.minimum.accumulate((delays.time_ns + delays.queue_ns - left_ns)[::-1])[::-1] + left_ns
+    queue_ns = np.maximum(latest_ns - delays.time_ns, 0).astype(np.int64)
+    return delays._replace(queue_ns=queue_ns)
+
+
+def beside_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:
     """Return the pieces in which packets waited for more than our own; None where nothing shows it.
 
     Parameters
@@ -81,10 +127,12 @@ def beside_ours(delays: Delays, own_ns: float) -> WorkOfOthers | None:
         One way, of segments of one size.
     own_ns : float
         The link's own time for one of them.
+    joined : Joined, optional
+        Where hosts joined some.
     """
     if len(delays.time_ns) <= _PIECE * _LEAST_PIECES:
         return None
-    waits = waits_beyond_ours(delays, own_ns)
+    waits = waits_beyond_ours(delays, own_ns, joined)
     shared = _shared_pieces(waits)
     if shared is None or not _is_of_packets(waits):
         return None
@@ -103,11 +151,13 @@ def own_time_ns(gaps: Gaps) -> float:
     return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
 
 
-def waits_beyond_ours(delays: Delays, own_ns: float) -> Waits:
+def waits_beyond_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> Waits:
     """Return what each segment but the first waited for others: float64, in link times for a segment."""
-    wait_ns = delays.queue_ns.astype(np.float64)
-    left_ns = np.maximum(0, wait_ns[:-1] + own_ns - np.diff(delays.time_ns))
-    known = np.diff(delays.place) == 1
+    wait_ns, time_ns = delays.queue_ns.astype(np.float64), delays.time_ns
+    many, first_ns = (np.diff(delays.place), time_ns[1:]) if joined is None else joined
+    behind_ns = wait_ns[:-1] + many * own_ns - np.diff(time_ns)
+    left_ns = np.maximum(0, np.maximum(behind_ns, (many - 1) * own_ns - (time_ns[1:] - first_ns)))
+    known = (many >= 1) & (many <= (1 if joined is None else _MOST_JOINED))
     return Waits(np.where(known, (wait_ns[1:] - left_ns) / own_ns, 0), known)
 
 
@@ -118,10 +168,17 @@ def _shared_pieces(waits: Waits) -> Array | None:
     many = np.maximum(1, known.sum(axis=1))
     part = ((beyond >= _LARGE) & known).sum(axis=1) / many
     clean = ((np.abs(beyond) <= _SMALL) | ~known).mean(axis=1) >= _CLEAN
-    shared = part >= _SOME
+    shared, whole = part >= _SOME, (part > _WHOLE) & _alike(beyond, known)
     if clean.mean() < _CLEAN_PIECES or shared.mean() < _SHARED_PIECES:
         return None
-    return shared if (part[shared] > _WHOLE).mean() <= _WHOLE_PIECES else None
+    return shared if whole[shared].mean() <= _WHOLE_PIECES else None
+
+
+def _alike(beyond: Array, known: Array) -> Array:
+    """Return in which pieces all that waited did so for about the same time, as behind a slower link."""
+    large = (beyond >= _LARGE) & known
+    low, high = (np.where(large, beyond, without) for without in (np.inf, -np.inf))
+    return np.asarray(high.max(axis=1) - low.min(axis=1) <= _LARGE)
 
 
 def _is_of_packets(waits: Waits) -> bool:

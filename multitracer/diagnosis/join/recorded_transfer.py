@@ -108,6 +108,11 @@ class Recorded:
         return self.far.host if self.far is not None else ""
 
     @property
+    def has_radio(self) -> bool:
+        """Whether a log of a radio, or of a link over one, shows that there was one."""
+        return bool(self.radio) or self.near is not None or self.far is not None
+
+    @property
     def state(self) -> Table:
         """JOINED_STATE of the sender: cwnd_bytes, snd_wnd_bytes, notsent_bytes, rto_ns, ... over time."""
         return self.layers.state

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.pauses import answered, gaps, writes_alone
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
@@ -19,13 +21,18 @@ _FEWEST_ROUNDS = 7  # of one height: fewer may be alike by chance (limits.md)
 _SPREAD = 0.12  # part of the height by which these rounds may differ (limits.md) ...
 _SPREAD_SEGMENTS = 2  # ... or so many segments: a flight ends within a segment of its window (limits.md)
 _SMOOTHED = 5  # rounds: their median drops two heights that ticks misplaced. Not measured alone
+_WOKEN_NS = 5 * NS_PER_MS  # a program that is woken writes within this time on a busy host. Not measured
+_SOON_NS = NS_PER_MS // 5  # on a quiet one: 0.02 to 0.16 ms in 12 of 13 refills of known send buffers
+_NEARLY_ALL = 0.8  # of such gaps: others end when a slow path to the program does. Not measured
+_IMPROBABLE = 0.05  # that a program that writes in its own time meets so many ACKs. Not measured
 
 
 def full_buffer(seen: Observed) -> Spans:
     """Return when the kernel's variables show that the send buffer kept the application back.
 
     The kernel counted it; or less than a segment was unsent whenever it was read, and yet each ACK set new
-    data free at once: only a writer that waits for room in the buffer follows the ACKs.
+    data free at once: only a writer that waits for room in the buffer follows the ACKs. It need not follow
+    each: Linux wakes it once a third of the buffer is free.
     """
     if seen.state is None or writes_alone(seen):
         return Spans.none()
@@ -38,7 +45,18 @@ def full_buffer(seen: Observed) -> Spans:
     little = (unsent < seen.mss_bytes) & _has_room(seen, read)
     grew = (counted[:-1] != NA) & (np.diff(counted) > 0) & (little[:-1] | little[1:])
     chosen = grew | (little[:-1] & little[1:] & _follows_acks(seen, time))
-    return Spans.of(time[:-1][chosen], time[1:][chosen]).bridged(seen.floor_ns)
+    full = Spans.of(time[:-1][chosen], time[1:][chosen]).union(_refilled(seen, time, little))
+    return full.bridged(seen.floor_ns).without(full_congestion_window(seen))
+
+
+def full_congestion_window(seen: Observed) -> Spans:
+    """Return when the kernel's variables show more unsent than the congestion window had room for."""
+    if seen.state is None:
+        return Spans.none()
+    read = _readings(seen.state)
+    time, unsent = seen.state["time_ns"][read], seen.state["notsent_bytes"][read]
+    full = (unsent >= seen.mss_bytes) & ~_has_room(seen, read)
+    return Spans.of(time[:-1][full[:-1] & full[1:]], time[1:][full[:-1] & full[1:]])
 
 
 def _readings(state: Table) -> Array:
@@ -64,6 +82,33 @@ def _follows_acks(seen: Observed, time: Array) -> Array:
     of_woken = np.concatenate([[0], np.cumsum(woken)])
     many, free = np.diff(sent), np.diff(of_woken[sent])
     return np.asarray((many > 0) & (free == many))
+
+
+def _refilled(seen: Observed, time: Array, little: Array) -> Spans:
+    """Return the gaps with nothing unsent at their end, which an ACK ended, if nearly all ended so."""
+    each = gaps(seen)
+    first, last = np.searchsorted(time, each.begin, side="right"), np.searchsorted(time, each.end)
+    much = np.maximum.accumulate(np.where(little, -1, np.arange(len(time))))
+    first_little = np.maximum(first, np.append(much, -1)[last - 1] + 1)
+    answer = seen.last_answer(each.end)
+    silent = (last > first_little) & (each.outstanding >= seen.mss_bytes) & (answer >= 0)
+    silent &= np.append(seen.answers.payload, 0)[answer] == 0
+    silent &= (seen.sends.end - seen.sends.begin)[each.ended_by] >= seen.mss_bytes  # else it was Nagle's rule
+    begin = np.where(first_little > first, np.append(time, 0)[first_little], each.begin)[silent]
+    end, came = each.end[silent], seen.answers.time_ns
+    late_ns = end - came[answer[silent]]
+    if not len(end) or not _waits_for_acks(begin, end, late_ns, came):
+        return Spans.none()
+    ended = late_ns <= _WOKEN_NS
+    return Spans.of(begin[ended], end[ended])
+
+
+def _waits_for_acks(begin: Array, end: Array, late_ns: Array, came: Array) -> bool:
+    """Return whether gaps end behind ACKs, so soon that a program that writes in its own time would not."""
+    near = Spans.of(came, came + _SOON_NS).overlap_ns(begin, end) / np.maximum(end - begin, 1)
+    soon = int(np.count_nonzero(late_ns <= _SOON_NS))
+    enough = (late_ns <= _WOKEN_NS).mean() >= _NEARLY_ALL
+    return bool(enough and chance(soon, len(end), float(near.mean())) <= _IMPROBABLE)
 
 
 def steady_flight(seen: Observed, missing: Spans) -> Spans:

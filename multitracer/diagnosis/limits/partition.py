@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.limits.buffer import full_buffer, steady_flight
+from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_window, steady_flight
 from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.growth import slow_start
 from multitracer.diagnosis.limits.holes import Holes, holes
@@ -59,6 +59,7 @@ class Shown:
     hole: Holes
     window: FullWindow
     buffer: Spans
+    cwnd: Spans
     steady: Spans
     pause: Pauses
     slow: Spans
@@ -72,8 +73,8 @@ class Shown:
         steady = Spans.none() if is_known else steady_flight(seen, missing)
         slow = slow_start(seen, link.spans, pause.spans)
         return cls(
-            outages(seen), link, holes(seen), full_window(seen), full_buffer(seen), steady, pause, slow,
-            missing,
+            outages(seen), link, holes(seen), full_window(seen), full_buffer(seen),
+            full_congestion_window(seen), steady, pause, slow, missing,
         )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def partition(seen: Observed, shown: Shown) -> Cells:
     limit[begin < seen.opened_ns], part[begin < seen.opened_ns] = Limit.HANDSHAKE, Part.NONE
     possible[begin < seen.opened_ns] = False
     cells = Cells(begin, end, limit, part, possible).joined()
-    cells = _whole_rounds(cells, seen)
+    cells = _whole_rounds(cells, seen, shown.cwnd)
     return _last_flight(cells, seen).joined()
 
 
@@ -135,11 +136,12 @@ def _paint(shown: Shown, begin: Array, limit: Array, part: Array, possible: Arra
     put(shown.missing.holds(begin), Limit.UNKNOWN)
 
 
-def _whole_rounds(cells: Cells, seen: Observed) -> Cells:
+def _whole_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     """Return the cells; a limit reached within a round trip, with no other reached, holds for all of it.
 
     What is left to the congestion window for less than a round trip between two stretches of one other limit
-    was that limit's as well: a pacer that spreads a window out, an ACK on its way. A receiver that reads
+    was that limit's as well: a pacer that spreads a window out, an ACK on its way. Not of the send buffer
+    where the kernel's variables show a full congestion window for most of it. A receiver that reads
     slowly keeps ACKs back, which makes its round trips longer than the path's.
     """
     limit, part = cells.limit.copy(), cells.part.copy()
@@ -151,6 +153,8 @@ def _whole_rounds(cells: Cells, seen: Observed) -> Cells:
     same[1:-1] = (limit[:-2] == limit[2:]) & np.isin(
         limit[:-2], (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
     )
+    held_by_cwnd = 2 * cwnd.overlap_ns(cells.begin, cells.end) > cells.end - cells.begin
+    same &= (before != Limit.SENDER_BUFFER) | ~held_by_cwnd
     chosen = np.flatnonzero(rest & short & same)
     limit[chosen], part[chosen] = limit[chosen - 1], part[chosen - 1]
     return cells._replace(limit=limit, part=part)

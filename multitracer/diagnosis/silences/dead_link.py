@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BLACKOUT_S = 10.0
 """An outage as long as this, or longer, is a blackout (paper 001)."""
+RADIO_HELP = "Better coverage, or other handover parameters: the radio's log shows cell and handovers."
+"""Where a log shows that there is a radio."""
 _CHANCE = 1e-4
 """With which packets in a row are still lost by chance, at the rate at which others are lost: then it is no
 outage."""
@@ -65,9 +67,13 @@ def _at_receiver(case: Case, silence: ReceiverSilence, kind: str) -> Finding:
     time = case.transfer.sender["time_ns"]
     around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)
     evidence = rows("sender", around)
-    return Finding(
-        kind, silence.begin_ns, silence.end_ns, lasted_s, None, evidence, sentence, numbers=numbers
-    )
+    begin_ns, end_ns, helps = silence.begin_ns, silence.end_ns, _help(case)
+    return Finding(kind, begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
+
+
+def _help(case: Case) -> str:
+    """Return what would help a radio; "" where none was seen, so that the rule's own words hold."""
+    return RADIO_HELP if case.transfer.has_radio else ""
 
 
 def _in_a_row(dead: DeadTime) -> int:
@@ -90,9 +96,12 @@ def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
         f"the transfer: {dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
     )
     numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
+    if dead.answer != NA:
+        numbers["last_wait_s"] = lasted_s - certain_s
     if dead.lost_data != NA:
         numbers |= {"lost_packets": dead.lost_data, "lost_acks": dead.lost_acks}
     payload = int(case.transfer.sender["payload_bytes"][dead.tries].sum())
     answer = [] if dead.answer == NA else [dead.answer]
     evidence = rows("sender", [*dead.tries.tolist(), *answer])
-    return Finding(kind, dead.begin_ns, dead.end_ns, lasted_s, payload, evidence, sentence, numbers=numbers)
+    begin_ns, end_ns, helps = dead.begin_ns, dead.end_ns, _help(case)
+    return Finding(kind, begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)

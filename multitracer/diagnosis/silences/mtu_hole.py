@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _SMALL_BYTES = 536
 """What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""
-_LEAST_TRIES = 3  # full segments that vanished: chance seldom takes three in a row. Not measured
+_LEAST_TRIES = 3
+"""Full segments that vanished in tries: chance seldom takes three in a row. One is enough where both captures
+show that larger ones were lost later, too. Not measured"""
 _LEAST_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
 _LEAST_LOST = 5  # full segments, none through, where both captures show each. Not measured
 _LEAST_LATER = 2
@@ -59,10 +61,13 @@ def largest_bytes(case: Case) -> int:
 def _is_hole(case: Case, dead: DeadTime, full: int) -> bool:
     payload = case.transfer.sender["payload_bytes"]
     vanished = payload[dead.tries[: dead.failed]] >= full
-    if full <= _SMALL_BYTES or np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
+    if full <= _SMALL_BYTES or not vanished.any():
         return False
-    ways = (_none_ever, _smaller_passed, _larger_lost_after)
-    if vanished.all() and any(is_shown(case, dead, full) for is_shown in ways):
+    if vanished.all() and _larger_lost_after(case, dead, full):
+        return True
+    if np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
+        return False
+    if vanished.all() and (_none_ever(case, dead, full) or _smaller_passed(case, dead, full)):
         return True
     return dead.answer != NA and dead.failed >= _LEAST_TRIES and _smaller_after(case, dead, full)
 

@@ -1,8 +1,8 @@
 """Which quantity tells of which: a matrix of the peaks with their lags, and each pair's curve over the lags.
 
 A number in the matrix stands out if the pair's false discovery rate is at most 5 %. Below, the shaded band is
-what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what bins and clocks
-leave open of its lag. The last lines say why the other pairs have no number: on paper nobody can point.
+what chance alone reaches at each lag in 95 % of the surrogates; the bar at the peak is what data, bins and
+clocks leave open of its lag. The last lines say why other pairs have no number: on paper nobody can point.
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def correlation_figure(table: Table, *, theme: ThemeName = "light") -> go.Figure
 
 def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> Cell:
     words = (
-        f"Colour and number: normalised mutual information ({table['normaliser'][0]}), at the lag by which "
-        f"the column follows the row; bold: false discovery rate at most {100 * LEVEL:.0f} %; –: no number"
+        f"Colour and number: normalised mutual information ({table['normaliser'][0]}) at its peak; bold, "
+        f"with the lag by which the column follows the row: false discovery rate at most {100 * LEVEL:.0f} "
+        "%; –: no number"
         if len(table)
         else ""
     )
@@ -101,7 +102,7 @@ def _notes(table: Table, columns: int) -> list[Props]:
     notes: list[Props] = []
     for row in _shown(table).tolist():
         value, lag_s, q_value = (float(table[name][row]) for name in ("nmi", "lag_s", "q_value"))
-        text = "–" if np.isnan(value) else f"{value:.2f}{between}{lag_s:+g} s"
+        text = "–" if np.isnan(value) else f"{value:.2f}" + f"{between}{lag_s:+g} s" * bool(q_value <= LEVEL)
         note: Props = {"x": str(table["y"][row]), "y": str(table["x"][row]), "text": text}
         if not np.isnan(value):  # on a field, whatever the theme; else on the figure's own ground
             note["text"] = f"<b>{text}</b>" if q_value <= LEVEL else text

@@ -19,10 +19,11 @@ from multitracer.protocols.tcp.numbering import Numbering
 from multitracer.protocols.tcp.options import DEFAULT_MSS_BYTES, Options
 from multitracer.protocols.tcp.packet import Ecn, Endpoint, Packet, Segment, sequence_length
 from multitracer.protocols.tcp.receiver import Receiver
-from multitracer.protocols.tcp.state import AckInfo, AnswerLimit, State
+from multitracer.protocols.tcp.state import AckInfo, AnswerLimit, State, earlier
 
 _ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
-_SILENT = frozenset({State.CLOSED, State.LISTEN})  # nothing but a RST is sent
+_RST, _SYN = Flag.RST.value, Flag.SYN.value
+_SILENT = State.CLOSED, State.LISTEN  # nothing but a RST is sent; a set would take the hash of a state
 
 if TYPE_CHECKING:
     from multitracer.protocols.tcp.profile import TcpProfile
@@ -128,8 +129,10 @@ class Connection:
             self._receive_listening(packet)
         elif self.state is State.SYN_SENT:
             self._receive_syn_sent(segment, now_ns)
-        elif self._passes_checks(segment, now_ns):
-            self._receive_synchronized(packet, now_ns)
+        else:
+            seq = self._seq_of(segment)
+            if self._passes_checks(segment, seq, now_ns):
+                self._receive_synchronized(packet, seq, now_ns)
 
     def _receive_listening(self, packet: Packet) -> None:
         segment = packet.segment
@@ -156,7 +159,7 @@ class Connection:
             self.state = State.SYN_RECEIVED
             self.sender.snd_nxt = 0
             return
-        self._acknowledge(segment, now_ns)
+        self._acknowledge(segment, self._seq_of(segment), ack, now_ns)
         self._established()
 
     def _take_syn(self, syn: Segment) -> None:
@@ -178,23 +181,22 @@ class Connection:
     def _seq_of(self, segment: Segment) -> int:
         return self.numbering.seq(segment, near=self.receiver.rcv_nxt)
 
-    def _passes_checks(self, segment: Segment, now_ns: int) -> bool:
+    def _passes_checks(self, segment: Segment, seq: int, now_ns: int) -> bool:
         """First to fourth check of RFC 9293, section 3.10.7.4, and PAWS (RFC 7323, section 5)."""
-        seq = self._seq_of(segment)
         end = seq + sequence_length(segment)
         if self._is_old_by_timestamp(segment) or not self.receiver.acceptable(seq, end):
             self._answer_unacceptable(segment, seq, now_ns)
             return False
-        if segment.flags & Flag.RST:
+        if segment.flags & _RST:
             if seq == self.receiver.rcv_nxt:
                 self._end("refused" if self.state is State.SYN_RECEIVED else "reset")
             else:
                 self._challenge(segment, now_ns)
             return False
-        if segment.flags & Flag.SYN:
+        if segment.flags & _SYN:
             self._challenge(segment, now_ns)
             return False
-        return bool(segment.flags & Flag.ACK)
+        return bool(segment.flags & _ACK)
 
     def _is_old_by_timestamp(self, segment: Segment) -> bool:
         return self.options.timestamps and not segment.flags & Flag.RST and self.numbering.is_old(segment)
@@ -205,18 +207,18 @@ class Connection:
             return
         self.receiver.note_duplicate(seq, seq + len(segment.payload))
         if self.state is State.SYN_RECEIVED and segment.flags & Flag.SYN:
-            self._answer_repeated_syn(segment, now_ns)
+            self._answer_repeated_syn(segment, seq, now_ns)
             return
         self._challenge(segment, now_ns)
         if segment.flags & Flag.ACK and not self._is_old_by_timestamp(segment):
-            self._acknowledge(segment, now_ns)
+            self._acknowledge(segment, seq, self._ack_of(segment), now_ns)
         if self.state is State.TIME_WAIT:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
-    def _answer_repeated_syn(self, segment: Segment, now_ns: int) -> None:
+    def _answer_repeated_syn(self, segment: Segment, seq: int, now_ns: int) -> None:
         """Handle a SYN received before: with an ACK it ends a simultaneous open, otherwise ours was lost."""
         if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
-            self._acknowledge(segment, now_ns)
+            self._acknowledge(segment, seq, 1, now_ns)
             self._established()
             self.receiver.demand_ack()
         elif self._answers.allow(segment, now_ns=now_ns):
@@ -227,58 +229,57 @@ class Connection:
         if self._answers.allow(segment, now_ns=now_ns):
             self.receiver.demand_ack()
 
-    def _receive_synchronized(self, packet: Packet, now_ns: int) -> None:
+    def _receive_synchronized(self, packet: Packet, seq: int, now_ns: int) -> None:
         segment = packet.segment
         ack = self._ack_of(segment)
         if ack > self.sender.snd_max:
             self._challenge(segment, now_ns)
             return
-        self._note_timestamp(segment)
+        self._note_timestamp(segment, seq)
         self._note_congestion(packet)
-        self._acknowledge(segment, now_ns)
+        self._acknowledge(segment, seq, ack, now_ns)
         if self.state is State.SYN_RECEIVED:
             if ack < 1:
                 return
             self._established()
         self._advance_closing(now_ns)
         if sequence_length(segment) and not self.receiver.fin_received:
-            self._take_payload(segment, now_ns)
+            self._take_payload(segment, seq, now_ns)
 
     def _ack_of(self, segment: Segment) -> int:
         return self.numbering.ack(segment, near=self.sender.snd_una)
 
-    def _note_timestamp(self, segment: Segment) -> None:
+    def _note_timestamp(self, segment: Segment, seq: int) -> None:
         """Update TS.Recent from the segment that covers the last ACK sent (RFC 7323, section 4.3)."""
-        if segment.timestamps is not None and self._seq_of(segment) <= self._last_ack_sent:
+        if segment.timestamps is not None and seq <= self._last_ack_sent:
             self.numbering.ts_recent = segment.timestamps[0]
 
     def _note_congestion(self, packet: Packet) -> None:
         """Echo a CE mark until the peer sends CWR (RFC 3168, section 6.1.3)."""
-        if packet.segment.flags & Flag.CWR:
+        if packet.segment.flags & _CWR:
             self._congestion_experienced = False
         if self.options.ecn and packet.ecn == Ecn.CE:
             self._congestion_experienced = True
 
-    def _acknowledge(self, segment: Segment, now_ns: int) -> None:
-        ack = self._ack_of(segment)
+    def _acknowledge(self, segment: Segment, seq: int, ack: int, now_ns: int) -> None:
         if ack > self.sender.snd_max:
             return
-        syn = bool(segment.flags & Flag.SYN)
+        syn = bool(segment.flags & _SYN)
         echoed_ns = self.numbering.echoed_ns(segment, now_ns=now_ns) if self.options.timestamps else None
         info = AckInfo(
-            seq=self._seq_of(segment),
+            seq=seq,
             ack=ack,
             window_bytes=segment.window << (0 if syn else self.options.peer_shift),
             blocks=self.numbering.blocks(segment, near=ack) if segment.sack_blocks else (),
             pure=sequence_length(segment) == 0,
             echoed_ns=echoed_ns,
-            ece=self.options.ecn and not syn and bool(segment.flags & Flag.ECE),
+            ece=self.options.ecn and not syn and bool(segment.flags & _ECE),
         )
         self.sender.acknowledge(info, now_ns=now_ns)
 
-    def _take_payload(self, segment: Segment, now_ns: int) -> None:
-        fin = bool(segment.flags & Flag.FIN)
-        self.receiver.take(self._seq_of(segment), segment.payload, fin=fin, now_ns=now_ns)
+    def _take_payload(self, segment: Segment, seq: int, now_ns: int) -> None:
+        fin = bool(segment.flags & _FIN)
+        self.receiver.take(seq, segment.payload, fin=fin, now_ns=now_ns)
         if not self.receiver.fin_received:
             return
         if self.state is State.ESTABLISHED:
@@ -380,8 +381,8 @@ class Connection:
         """Return when `on_timer` must be called, or None."""
         if self.state in _SILENT:
             return None
-        timers = (self.sender.next_timer_ns(), self.receiver.next_timer_ns(), self._time_wait_ns)
-        return min((t for t in timers if t is not None), default=None)
+        ends_ns = earlier(self.receiver.next_timer_ns(), self._time_wait_ns)
+        return earlier(self.sender.next_timer_ns(), ends_ns)
 
     def on_timer(self, now_ns: int) -> None:
         """Run every timer that has expired."""

@@ -19,7 +19,7 @@ from multitracer.protocols.tcp.congestion import Acked
 from multitracer.protocols.tcp.flight import Arrived, Flight
 from multitracer.protocols.tcp.scoreboard import DUP_THRESH, is_dsack
 from multitracer.protocols.tcp.sender import Sender
-from multitracer.protocols.tcp.state import CaState
+from multitracer.protocols.tcp.state import CaState, earlier
 from multitracer.protocols.tcp.undo import Undo
 
 if TYPE_CHECKING:
@@ -330,8 +330,7 @@ class LinuxSender(Sender):
 
     def next_timer_ns(self) -> int | None:
         """Return when `on_timer` must be called, or None."""
-        timers = super().next_timer_ns(), self._reorder_ns
-        return min((t for t in timers if t is not None), default=None)
+        return earlier(super().next_timer_ns(), self._reorder_ns)
 
     def on_timer(self, now_ns: int) -> bool:
         """Run the timers that have expired; return False when the connection has to be given up."""

@@ -31,6 +31,7 @@ class Options:
 
     def __init__(self, profile: TcpProfile) -> None:
         self._profile = profile
+        self._own_shift = _window_shift(profile.receive_buffer_bytes)
         self.timestamps = profile.timestamps
         self.sack = profile.sack
         self.scaling = profile.window_scaling
@@ -44,13 +45,6 @@ class Options:
     @property
     def _announced_mss_bytes(self) -> int:
         return self._profile.mtu_bytes - IP_HEADER_BYTES - TCP_HEADER_BYTES
-
-    @property
-    def _own_shift(self) -> int:
-        shift = 0
-        while self._profile.receive_buffer_bytes >> shift > 0xFFFF and shift < _MAX_WINDOW_SHIFT:
-            shift += 1
-        return shift
 
     @property
     def most_sack_blocks(self) -> int:
@@ -83,3 +77,10 @@ class Options:
             syn.flags |= Flag.ECE | Flag.CWR
         elif self.ecn:
             syn.flags |= Flag.ECE
+
+
+def _window_shift(buffer_bytes: int) -> int:
+    shift = 0
+    while buffer_bytes >> shift > 0xFFFF and shift < _MAX_WINDOW_SHIFT:
+        shift += 1
+    return shift

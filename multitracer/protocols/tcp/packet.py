@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from multitracer.capture import Flag, IpProtocol
+from multitracer.capture import Flag, IpProtocol, OptionKind
 from multitracer.errors import RemoteProtocolError
 
 IP_HEADER_BYTES = 20  # RFC 791, 3.1, without options
@@ -25,6 +25,7 @@ _IP = struct.Struct("!BBHHHBBH4s4s")
 _TCP = struct.Struct("!HHIIHHHH")
 _TIMESTAMPS, _PSEUDO = struct.Struct("!4sII"), struct.Struct("!BBH")
 _TCP_NUMBER = IpProtocol.TCP.value
+_FIN, _SYN = Flag.FIN.value, Flag.SYN.value
 _DONT_FRAGMENT = 0x4000  # RFC 791, 3.1
 _TTL = 64  # RFC 1700: the default; Linux' too
 
@@ -37,21 +38,6 @@ class Ecn(IntEnum):
     ECT_0 = 2
     CE = 3
     """Congestion experienced: marked instead of dropped."""
-
-
-class OptionKind(IntEnum):
-    """Kinds of TCP options (RFC 9293, section 3.1; RFC 7323, 2018, 8684, 7413 and 4727)."""
-
-    END = 0
-    NOP = 1
-    MSS = 2
-    WINDOW_SCALE = 3
-    SACK_PERMITTED = 4
-    SACK = 5
-    TIMESTAMPS = 8
-    MPTCP = 30
-    FAST_OPEN = 34
-    EXPERIMENTAL = 254
 
 
 _END, _NOP = OptionKind.END.value, OptionKind.NOP.value  # plain: looked for at every octet of padding
@@ -264,7 +250,7 @@ def has_flags(segment: Segment, flags: int) -> bool:
 
 def sequence_length(segment: Segment) -> int:
     """Return how many units of sequence space the segment takes: payload, SYN and FIN."""
-    return len(segment.payload) + bool(segment.flags & Flag.SYN) + bool(segment.flags & Flag.FIN)
+    return len(segment.payload) + bool(segment.flags & _SYN) + bool(segment.flags & _FIN)
 
 
 def is_ecn_capable(data: bytes) -> bool:

@@ -51,6 +51,8 @@ class Scoreboard:
 
     def _loss_boundary(self) -> int:
         """Return the unit below which every un-SACKed one IsLost(), or was sent long before one SACKed."""
+        if not self.sacked:  # as after nearly every ACK
+            return self._late_below
         held = 0
         for ranges, (left, right) in enumerate(reversed(self.sacked), start=1):
             held += right - left

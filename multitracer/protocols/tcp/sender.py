@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.protocols.tcp.congestion import Acked
 from multitracer.protocols.tcp.scoreboard import DUP_THRESH, is_dsack
-from multitracer.protocols.tcp.state import CaState
+from multitracer.protocols.tcp.state import CaState, earlier
 from multitracer.protocols.tcp.transmitter import Transmitter
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Sender(Transmitter):
 
     def _take_blocks(self, info: AckInfo) -> int:
         """Update the scoreboard; count a D-SACK apart (RFC 2883); return the newly SACKed units."""
+        if not (self.sack or info.blocks):
+            return 0
         blocks = list(info.blocks)
         if is_dsack(blocks, ack=info.ack):
             self.counters.dsacks += 1
@@ -192,7 +194,7 @@ class Sender(Transmitter):
 
     def next_timer_ns(self) -> int | None:
         """Return when `on_timer` must be called, or None."""
-        return min((t for t in (self.retransmit_ns, self.persist_ns) if t is not None), default=None)
+        return earlier(self.retransmit_ns, self.persist_ns)
 
     def on_timer(self, now_ns: int) -> bool:
         """Run the timers that have expired; return False when the connection has to be given up."""

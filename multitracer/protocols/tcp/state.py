@@ -87,6 +87,13 @@ class AckInfo:
     ece: bool = False
 
 
+def earlier(one_ns: int | None, other_ns: int | None) -> int | None:
+    """Return the earlier of two times; None if there is neither."""
+    if one_ns is None or other_ns is None:
+        return other_ns if one_ns is None else one_ns
+    return min(one_ns, other_ns)
+
+
 class AnswerLimit:
     """Limits the rate of ACKs that answer an unacceptable segment without data.
 

@@ -153,6 +153,8 @@ class Transmitter:
         return self._sent(self._transmission(seq, end), now_ns)
 
     def _next_in_window(self, now_ns: int) -> Transmission | None:
+        if self.snd_nxt >= self.stream.end and not self.stream.closed:
+            return None  # all is sent, as always at the end that only receives
         while (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None:
             self.snd_nxt = held[1]
         segment = self._segment_at(self.snd_nxt, room=self._cwnd_with_limited_transmit() - self.pipe_bytes)
@@ -169,9 +171,11 @@ class Transmitter:
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
         """Return the segment from `seq` if windows, Nagle and silly-window rules allow it."""
+        if room <= 0:
+            return None
         unsent = self.stream.end - seq
         if unsent <= 0:
-            return self._transmission(seq, seq + 1) if self.stream.fin_due(seq) and room > 0 else None
+            return self._transmission(seq, seq + 1) if self.stream.fin_due(seq) else None
         above = self.scoreboard.sacked.above(seq)
         wanted = min(self.mss_bytes, unsent, self.mss_bytes if above is None else above[0] - seq)
         size = min(wanted, room, self.snd_una + self.snd_wnd_bytes - seq)
@@ -213,16 +217,17 @@ class Transmitter:
 
     def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
         """Update the state for a segment that leaves now."""
+        end = segment.end
         self.counters.note_sent(len(segment.payload), again=segment.retransmission)
         self._cwr_due = self._cwr_due and not segment.cwr
         if segment.retransmission:
-            self._timed.resent(segment.seq, segment.end)
+            self._timed.resent(segment.seq, end)
         else:
-            self._timed.note(segment.end, now_ns)
+            self._timed.note(end, now_ns)
         self._last = segment, self.snd_nxt, self.snd_max
         self._copies = [segment] * (self.profile.copies - 1 if segment.payload else 0)
-        self.snd_nxt = max(self.snd_nxt, segment.end)
-        self.snd_max = max(self.snd_max, segment.end)
+        self.snd_nxt = max(self.snd_nxt, end)
+        self.snd_max = max(self.snd_max, end)
         self._last_sent_ns = now_ns
         self.persist_ns = None
         if self.retransmit_ns is None or (self._probes_tails and not segment.retransmission):
@@ -233,8 +238,9 @@ class Transmitter:
 
     @property
     def _probes_tails(self) -> bool:
-        quiet = self.ca_state in {CaState.OPEN, CaState.CWR} and self._tail_probe is None
-        return self.profile.tail_loss_probe and self.sack and quiet and self.rto.srtt_ns is not None
+        if not (self.profile.tail_loss_probe and self.sack) or self._tail_probe is not None:
+            return False
+        return self.ca_state in {CaState.OPEN, CaState.CWR} and self.rto.srtt_ns is not None
 
     def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
         """Start the timer; earlier if a probe of the tail may bring an ACK (RFC 8985, section 7.2).

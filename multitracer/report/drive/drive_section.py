@@ -21,6 +21,7 @@ from multitracer.report.drive.cells_section import change_words
 from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
 from multitracer.report.embed import embed
 from multitracer.report.markup import Markup, element
+from multitracer.report.points.still_figure import still_figure
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, printable
 
@@ -135,6 +136,12 @@ def _markers(surroundings: Surroundings) -> list[Event]:
     ]
 
 
+def drive_picture(surroundings: Surroundings, view: View) -> Markup | None:
+    """Return the figure of radio and road over time as a still picture; None where nothing is drawn."""
+    panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
+    return still_figure(panels, title="Over time", origin_ns=surroundings.first_ns or 0)
+
+
 def drive_figure_documents(
     surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
 ) -> list[Document]:
@@ -168,6 +175,9 @@ def drive_summary(surroundings: Surroundings) -> Markup:
     )
 
 
+_UNANSWERED = "What limited a transfer, and what was lost, they do not tell: capture its packets, too."
+
+
 def _sentence(surroundings: Surroundings) -> str:
     phones = surroundings.phones
     readings = len(phones[0].radio) if phones else 0
@@ -182,4 +192,4 @@ def _sentence(surroundings: Surroundings) -> str:
     doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
     without = "TCP connection was" if surroundings.recording.parts else "packets were"
     logs = "logs of this drive" if drives_beside(phones) else "logs"
-    return f"No {without} captured. The {logs} hold {what}, from {begin} on.{doubt}"
+    return f"No {without} captured. The {logs} hold {what}, from {begin} on. {_UNANSWERED}{doubt}"

@@ -72,7 +72,7 @@ def _with_capacity(panel: Panel, diagnosis: Diagnosis) -> Panel:
 def _capacity(diagnosis: Diagnosis) -> tuple[float, str, str] | None:
     """Return the link's rate in bit/s of link time, its name with its range, and where it comes from."""
     limited = diagnosis.limited
-    logged = _logged_bps(diagnosis)
+    logged = logged_bps(diagnosis)
     if logged is not None:
         words = f"the link can carry {rate(logged)} by its log"
         return logged, words, "payload of the link's frames that were sent, over the slots that these took"
@@ -92,7 +92,7 @@ def _capacity(diagnosis: Diagnosis) -> tuple[float, str, str] | None:
     return shown.high * BITS_PER_BYTE, words, doc
 
 
-def _logged_bps(diagnosis: Diagnosis) -> float | None:
+def logged_bps(diagnosis: Diagnosis) -> float | None:
     """Return what a link with slots carries while it sends, by its own log; None without one."""
     near, slot_ns = diagnosis.transfer.near, diagnosis.transfer.slot_ns
     if near is None or not slot_ns:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _WHY = (
     "This picture holds the whole of it. A browser that runs JavaScript and draws on a canvas "
-    "zooms to single packets here."
+    "zooms to single points here."
 )
 
 

@@ -45,6 +45,19 @@ _REPEATS = {
     "client-think-time", "application-limited", "slow-start-limited",
 }  # fmt: skip
 """Kinds whose sentence says what the headline says."""
+QUEUES = {"bufferbloat", "overbuffered-link"}
+"""Kinds that cost delay, not time: others, and interactive use, feel them."""
+_BEFALLS = {
+    "link-flow-control": (
+        "the far end stopped the link",
+        "against the stops a network that drains it sooner",
+    ),
+    "rlp-retransmission-burst": (
+        "the radio failed for a while",
+        "against lost frames a better place, antenna or cell",
+    ),
+}
+"""What may befall a radio link at once, and what would help; where both did, each names the other."""
 _JUDGED = {"policer", "random-loss", "congestion-loss", "competing-traffic", "idle-timeout", "radio-limited"}
 """Kinds that are concluded from a pattern: inferred, whatever was captured."""
 AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
@@ -55,12 +68,28 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     """Return the name of what made the limit hold, and its sentence; empty where the headline says it all."""
     first = cause(diagnosis)
     if first is not None:
-        return ("", "") if first.kind in _REPEATS else (first.kind, first.sentence)
+        return (
+            ("", "") if first.kind in _REPEATS else (first.kind, first.sentence + _further(diagnosis, first))
+        )
     lost, of = lost_segments(diagnosis)
     if not lost:
         return "", ""
     many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
     return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
+
+
+def _further(diagnosis: Diagnosis, first: Incident) -> str:
+    """Return that a cause cost no time, or what else befell a radio link; "" without either."""
+    if first.kind in QUEUES and not first.cost_s:
+        return " It cost this transfer no time."
+    other = _other(diagnosis, first)
+    return f" Beside it {_BEFALLS[other][0]} ({other})." if other else ""
+
+
+def _other(diagnosis: Diagnosis, first: Incident) -> str:
+    """Return the kind of the other thing that befell a radio link; "" without one."""
+    kinds = [each.kind for each in diagnosis.incidents if first.kind in _BEFALLS and each.kind in _BEFALLS]
+    return next((kind for kind in kinds if kind != first.kind), "")
 
 
 def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
@@ -73,14 +102,17 @@ def lost_segments(diagnosis: Diagnosis) -> tuple[int, int]:
 
 def help_of(diagnosis: Diagnosis) -> str:
     """Return what would help: against what made the limit hold, else against the limit itself."""
-    first = cause(diagnosis)
-    known = "" if first is None or first.kind in _REPEATS else first.help
-    help_ = (known or diagnosis.headline.help).rstrip(".")
-    return (
-        help_
-        if lost_run(diagnosis) is None
-        else f"the part of the path that lost all data for a while; {help_}"
-    )
+    first, of_limit = cause(diagnosis), diagnosis.headline.help.rstrip(".")
+    known = "" if first is None or first.kind in _REPEATS else first.help.rstrip(".")
+    helps = [known or of_limit]
+    if first is not None and first.kind in QUEUES and diagnosis.headline.limit is Limit.LINK:
+        queue = f"{known[:1].lower()}{known[1:]}"
+        helps = [of_limit, f"against the delay, which others and interactive use feel: {queue}"]
+    elif first is not None and (other := _other(diagnosis, first)):
+        helps.append(_BEFALLS[other][1])
+    if lost_run(diagnosis) is not None:
+        helps.insert(0, "the part of the path that lost all data for a while")
+    return "; ".join(helps)
 
 
 def cause(diagnosis: Diagnosis) -> Incident | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.figures.series import Series
-from multitracer.figures.stack import SECONDS, Panel
+from multitracer.figures.stack import SECONDS, Panel, value_range
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import cause
 from multitracer.report.screen.known_cause import known_cause, legend_of
@@ -42,9 +43,12 @@ _OF_KIND = {
     "dropped-call": ("radio_power",),
     "random-loss": ("sequence",),
     "congestion-loss": ("sequence",),
+    "link-limited": ("throughput",),
 }
 """Those of the incident that explains the limit: they go before."""
 _OTHERWISE = ("throughput", "sequence")
+_NONE = np.iinfo(np.int64).max
+"""Above every edge: of a series that draws nothing."""
 _MOST_LANES = 6
 """Connections with a lane on the first screen; the details have more."""
 _MOST_STAGES = 2_000
@@ -62,9 +66,9 @@ class _Look(NamedTuple):
 _LOOKS = {
     "rtt": _Look(
         "Round-trip time: how long until each segment was acknowledged",
-        {"rtt": "round trip", "rtt_timestamp": "by its timestamp", "rtt_sack": "by SACK"},
+        {"rtt": "round trip"},
     ),
-    "delay": _Look("Delay of each segment on its way, above the least: the queue", {"reading": "queue"}),
+    "delay": _Look("Delay of each segment on its way, above the least: the queue", {"rtt": "queue"}),
     "flight": _Look(
         "What was in flight, below the windows that held it",
         {"window": "window offered", "cwnd": "congestion window", "flight": "in flight"},
@@ -87,13 +91,14 @@ _LOOKS = {
 
 def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis) -> list[Markup]:
     """Return the row of the panel that shows the largest limit; empty if no panel can be drawn."""
-    there = {panel.key: panel for panel in [*panels, *_delay(diagnosis, axis)] if _roles(panel)}
+    drawn = [*map(_in_one_look, panels), *_delay(diagnosis, axis)]
+    there = {panel.key: panel for panel in drawn if _roles(panel)}
     lost = ("sequence",) if lost_run(diagnosis) else ()
     names = [*lost, *_of_cause(diagnosis), *_OF_LIMIT[diagnosis.headline.limit], *_OTHERWISE]
     panel = next((there[name] for name in names if name in there), None)
     if panel is None:
         return _requests(diagnosis, axis)
-    look, roles, known = _LOOKS[panel.key], _roles(panel), known_cause(diagnosis, panel.key)
+    look, roles, known = _LOOKS[panel.key], _in_sight(panel), known_cause(diagnosis, panel.key)
     levels, picture = still(panel, axis, roles, label=look.says, known=known)
     legend = [element("li", swatch(role), look.words[role], title=_label(panel, role)) for role in roles]
     words = element("ul", legend, legend_of(known, picture), class_="words")
@@ -155,6 +160,20 @@ def _roles(panel: Panel) -> tuple[str, ...]:
     return tuple(role for role in look.words if role in drawn) if look else ()
 
 
+def _in_sight(panel: Panel) -> tuple[str, ...]:
+    """Return those roles of which something lies below the upper edge: a bound far above is not drawn."""
+    roles = _roles(panel)
+    ends = value_range(replace(panel, series=[each for each in panel.drawn if each.role in roles]))
+    low = {each.role: each.value[each.is_drawn].min(initial=_NONE) * panel.unit.scale for each in panel.drawn}
+    return tuple(role for role in roles if ends is None or low[role] <= ends[1])
+
+
+def _in_one_look(panel: Panel) -> Panel:
+    """Return a panel in which round trips look alike, whichever way they were measured."""
+    series = [replace(each, role="rtt") if each.role.startswith("rtt_") else each for each in panel.series]
+    return replace(panel, series=series)
+
+
 def _label(panel: Panel, role: str) -> str:
     """Return the label that the paper and the exports use."""
     return next(series.label for series in panel.drawn if series.role == role)
@@ -169,5 +188,5 @@ def _delay(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
     time_ns = axis.origin_ns + np.rint((delays.time_ns - axis.origin_ns) * speed).astype(np.int64)
     least = int(delays.way_ns.min())
     queue_ns = np.rint((delays.way_ns - least) * speed).astype(np.int64)
-    series = Series("queue", "reading", time_ns, queue_ns, doc="delay of a segment above the least")
+    series = Series("queue", "rtt", time_ns, queue_ns, doc="delay of a segment above the least")
     return [Panel("delay", "Delay above the least", SECONDS, 1, [series])]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.held import stretches as stopped
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import AFTER_LOSSES, cause, in_order
 from multitracer.report.screen.limit_rows import limits_shown
@@ -29,7 +30,8 @@ _JARGON = {
 _REPEAT_ROWS = {
     "link-limited": Limit.LINK, "receiver-limited": Limit.RECEIVER_WINDOW,
     "send-buffer-limited": Limit.SENDER_BUFFER, "application-limited": Limit.APPLICATION,
-    "slow-start-limited": Limit.SLOW_START,
+    "slow-start-limited": Limit.SLOW_START, "zero-window": Limit.RECEIVER_WINDOW,
+    "server-think-time": Limit.APPLICATION, "client-think-time": Limit.APPLICATION,
 }  # fmt: skip
 """Incidents that say what the row of a limit shows, moment by moment."""
 _WORTH = 0.02
@@ -67,10 +69,8 @@ def _lost_row(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
 
 
 def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[Markup]:
-    parts = [diagnosis.findings[place] for place in incident.parts]
     spans = axis.spread(
-        (each.begin_ns, each.end_ns, f"{each.kind}, {when(axis, each.begin_ns, each.end_ns)}")
-        for each in parts
+        (begin, end, f"{kind}, {when(axis, begin, end)}") for kind, begin, end in _times(diagnosis, incident)
     )
     times = f" ×{incident.count:,}" if incident.count > 1 else ""
     begin, end = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
@@ -81,7 +81,17 @@ def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[
     )  # fmt: skip
     label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
     value = [_cost(diagnosis, incident), _meaning(incident.kind)]
-    return row(name, stretches(axis, spans, label=label, kind="incident"), value)
+    kind = "incident" if incident.cost_s > 0 or incident == cause(diagnosis) else "incident free"
+    return row(name, stretches(axis, spans, label=label, kind=kind), value)
+
+
+def _times(diagnosis: Diagnosis, incident: Incident) -> list[tuple[str, int, int]]:
+    """Return kind, begin and end of what happened; of a link that was stopped again and again each stop."""
+    parts = [diagnosis.findings[place] for place in incident.parts]
+    begin, end = stopped(diagnosis.limited, Limit.LINK, Part.XOFF)
+    if incident.kind != "link-flow-control" or not len(begin):
+        return [(each.kind, each.begin_ns, each.end_ns) for each in parts]
+    return [(incident.kind, *each) for each in zip(begin.tolist(), end.tolist(), strict=True)]
 
 
 def _meaning(kind: str) -> Markup | None:

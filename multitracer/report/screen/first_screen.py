@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from multitracer.report.drawn import origin_ns
 from multitracer.report.limit_words import SEEN_FROM
 from multitracer.report.markup import Markup, element
+from multitracer.report.screen.arithmetic import arithmetic
 from multitracer.report.screen.cause import help_of, why
 from multitracer.report.screen.culprit import culprit_rows
 from multitracer.report.screen.event_rows import incident_rows, road_rows
@@ -69,7 +70,11 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
                 _cause(diagnosis),
                 element("p", element("em", "What would help: "), f"{help_of(diagnosis)}.", class_="help"),
             ),
-            numbers(diagnosis, answer.drawn),
+            element(
+                "div",
+                numbers(diagnosis, answer.drawn),
+                element("p", arithmetic(diagnosis, answer.drawn), class_="least"),
+            ),
             class_="answer",
         ),
         element(

@@ -90,16 +90,16 @@ def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
         level, name = _rate_bps(diagnosis)
         return level, "" if level is None else f"{name}, {rate(level)}"
     if panel == "flight" and diagnosis.headline.limit is Limit.SENDER_BUFFER:
-        held = _held_bytes(diagnosis.limited)
+        held = held_bytes(diagnosis.limited)
         return held, "" if held is None else f"the send buffer let {size(held)} out"
     first = cause(diagnosis)
     path_s = None if first is None else diagnosis.findings[first.parts[0]].numbers.get("unloaded_rtt_s")
     if panel == "rtt" and path_s:
-        return path_s, f"the path without its queue, {duration(path_s * NS_PER_S)}"
+        return path_s, f"least round trip of a data segment, {duration(path_s * NS_PER_S)}"
     return None, ""
 
 
-def _held_bytes(limited: Limited) -> float | None:
+def held_bytes(limited: Limited) -> float | None:
     """Return what was outstanding for most of the time in which the send buffer was full, bytes."""
     begin, end = stretches(limited, Limit.SENDER_BUFFER)
     if limited.seen is None or not len(begin):

@@ -1,4 +1,4 @@
-"""The large sentence of the first screen: what limited the transfer, and right behind it why, plainly."""
+"""The large sentence of the first screen: what made a transfer slow, then the limit that this made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.sentence import WORTH_SAYING
-from multitracer.report.screen.cause import cause, confidence_of, lost_segments
+from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, lost_segments
 from multitracer.report.screen.limit_rows import shares_of
 from multitracer.report.screen.lost_run import lost_run
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.incidents import Incident
 
 _BASIS = re.compile(r"\(\d+%(?: of [\d.,]+ s)?, [a-z]+\)")
-"""Where the sentence says on what its share rests: the cause stands behind it."""
+"""Where the sentence says on what its share rests: what the link did stands behind it."""
+_BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
+"""How the sentence of a limit begins, and how it does behind its cause."""
 _WAYS = {
     Part.DATA: "the way of the data was dead",
     Part.ACKS: "the way of the ACKs was dead",
@@ -28,9 +30,9 @@ _WAYS = {
 }
 _PLAIN = {
     "syn-unanswered": "nobody answered",
-    "connection-refused": "the other end refused it",
-    "syn-retransmitted": "its first packets were lost",
-    "reset-by-peer": "the other end reset it",
+    "connection-refused": "the other end refused the connection",
+    "syn-retransmitted": "the first packets of the connection were lost",
+    "reset-by-peer": "the other end reset the connection",
     "dropped-call": "the call was dropped",
     "handover": "the phone changed its cell",
     "link-reset": "the link was reset, and lost what it held",
@@ -43,37 +45,66 @@ _PLAIN = {
     "reordering": "packets arrived out of order",
     "spurious-timeout": "the timer expired too early",
     "competing-retransmission": "TCP and the link repeated the same data",
-    "competing-traffic": "others used it, too",
+    "competing-traffic": "others used the link, too",
     "radio-limited": "the radio was weak",
 }
 """Causes that need no number."""
-_OF_THE_LINK = {"bufferbloat", "link-flow-control", "rlp-retransmission-burst", "rate-change"}
+_OF_THE_LINK = {"link-flow-control", "rlp-retransmission-burst", "rate-change"}
 """What the link did while it was the limit: it tells more of it, and is not why."""
 _WORTH_A_SENTENCE = 0.02
 """Share of the time from which on an outage is told, too. Not measured."""
+_SHORT_WAIT = 0.1
+"""Of the shortest round trip: who waited less met no queue to speak of (limits.md: the link's own bound)."""
 
 
 def lead(diagnosis: Diagnosis) -> str:
-    """Return the headline with its cause behind the largest limit."""
-    sentence = diagnosis.headline.sentence
+    """Return the headline; what made the largest limit stands before it, what else happened behind it."""
+    sentence, first, run = diagnosis.headline.sentence, cause(diagnosis), _lost_in_a_row(diagnosis)
     basis = _BASIS.search(sentence)
     if basis is None:
         return sentence
-    return f"{sentence[: basis.end()]}{_because(diagnosis)}{sentence[basis.end() :]}{_lost(diagnosis)}"
+    if first is not None and first.kind in _OF_THE_LINK:
+        words = _words(diagnosis, first)
+        sentence = f"{sentence[: basis.end()]}{words and f': {words}'}{sentence[basis.end() :]}"
+    root = _root(diagnosis, first)
+    begins = run if run and _is_before(diagnosis) else ""
+    behind = ["" if begins else run, "" if run else _short_outage(diagnosis)]
+    leads_to = root or (begins and diagnosis.headline.limit in AFTER_LOSSES)
+    return " ".join(filter(None, [begins, root, _so(sentence) if leads_to else sentence, *behind]))
 
 
-def _because(diagnosis: Diagnosis) -> str:
-    """Return the clause of the cause; "" where none is known, or the headline says it."""
-    first = cause(diagnosis)
+def _so(sentence: str) -> str:
+    """Return the sentence of a limit as what its cause led to."""
+    for begin, behind in _BEGINS.items():
+        if begin in sentence:
+            return sentence.replace(begin, behind, 1)
+    return sentence
+
+
+def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
+    """Return the sentence of what made the limit, and how sure it is; "" where the headline says it."""
     if first is None:
-        lost, of = lost_segments(diagnosis)
-        return f", after {lost:,} of {count(of, 'segment')} were lost (why is not known)" if lost else ""
+        return _lost_somehow(diagnosis)
     words = _words(diagnosis, first)
     if not words or first.kind in _OF_THE_LINK:
-        return words and f": {words}"
+        return ""
     sure = confidence_of(first, diagnosis.limited.view)
     is_told = diagnosis.headline.limit is Limit.OUTAGE or sure is diagnosis.headline.confidence
-    return f", because {words}" + ("" if is_told else f" ({sure.label})")
+    return f"{words[0].upper()}{words[1:]}{'' if is_told else f' ({sure.label})'}."
+
+
+def _lost_somehow(diagnosis: Diagnosis) -> str:
+    """Return how many segments were lost where nothing tells why; "" without any."""
+    lost, of = lost_segments(diagnosis)
+    seen = diagnosis.limited.seen
+    if not lost or seen is None:
+        return ""
+    queue_ns = int(seen.delays.way_ns.max() - seen.delays.way_ns.min()) if len(seen.delays.way_ns) else 0
+    waited = duration(queue_ns * diagnosis.transfer.speed)
+    flat = (
+        f"; none waited longer than {waited} in a queue" if 0 < queue_ns < _SHORT_WAIT * seen.floor_ns else ""
+    )
+    return f"{lost:,} of {count(of, 'segment')} were lost (why is not known{flat})."
 
 
 def _words(diagnosis: Diagnosis, first: Incident) -> str:
@@ -86,14 +117,16 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
     cost = duration(first.cost_s * NS_PER_S)
     telling = {
         "policer": ("a policer let only {policed_bytes_per_s} through", "policed_bytes_per_s"),
-        "ecn-marked": ("a router asked for it: {slowed_down:,.0f} times by ECN marks", "slowed_down"),
+        "ecn-marked": ("a router's ECN marks slowed the sender down {slowed_down:,.0f} times", "slowed_down"),
         "random-loss": (
             "{lost_packets:,.0f} packets were lost by chance, not by a full queue",
             "lost_packets",
         ),
         "congestion-loss": ("a full queue dropped packets", ""),
-        "bufferbloat": ("its queue adds {added_delay_s} to a path of {unloaded_rtt_s}", "added_delay_s"),
-        "link-flow-control": (f"for {cost} of that time its far end stopped it (xoff)", ""),
+        "link-flow-control": (
+            f"the radio carries {{radio_bytes_per_s}}, and its far end stopped it for {cost} (xoff)",
+            "radio_bytes_per_s",
+        ),
         "rlp-retransmission-burst": (f"the radio lost frames, which it sent again for {cost}", ""),
         "rate-change": ("its rate changed from {rate_before_bps} to {rate_after_bps}", "rate_after_bps"),
     }
@@ -119,18 +152,28 @@ def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -
     if diagnosis.headline.limit is not Limit.OUTAGE:
         return f"nothing came through for {duration(first.cost_s * NS_PER_S)}"
     way = _WAYS.get(diagnosis.headline.part, "the path was dead")
-    certain_s = numbers.get("outage_certain_s", 0.0)
-    return f"{way} for at least {duration(certain_s * NS_PER_S)}" if certain_s > 0 else way
+    certain_s, waited_s = numbers.get("outage_certain_s", 0.0), numbers.get("last_wait_s", 0.0)
+    lasted = f"{way} for at least {duration(certain_s * NS_PER_S)}" if certain_s > 0 else way
+    backed_off = "exponential-back-off" in {diagnosis.findings[part].kind for part in first.parts}
+    if not backed_off or waited_s <= 0:
+        return lasted
+    return f"{lasted}; the timer had backed off, and tried again only {duration(waited_s * NS_PER_S)} later"
 
 
-def _lost(diagnosis: Diagnosis) -> str:
-    """Return the sentence of a short outage, or of data that were lost in a row; "" where there were none."""
+def _is_before(diagnosis: Diagnosis) -> bool:
+    """Return whether data that were lost in a row count for more than the largest limit."""
+    headline = diagnosis.headline
+    return headline.limit in AFTER_LOSSES or "The largest part" in headline.sentence
+
+
+def _lost_in_a_row(diagnosis: Diagnosis) -> str:
+    """Return the sentence of data that were lost in a row; "" where there were none."""
     run = lost_run(diagnosis)
     if run is None:
-        return _short_outage(diagnosis)
+        return ""
     lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
     many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
-    return f" For {lasted} no data came through, as in an outage: {many}."
+    return f"For {lasted} no data came through, as in an outage: {many}."
 
 
 def _short_outage(diagnosis: Diagnosis) -> str:
@@ -142,4 +185,4 @@ def _short_outage(diagnosis: Diagnosis) -> str:
     lasted = duration(sum(each.seconds for each in own) * NS_PER_S)
     faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
     why = ": the radio lost frames (a fade, or interference)" if faded else ""
-    return f" For {lasted} nothing came through{why}."
+    return f"For {lasted} nothing came through{why}."

@@ -29,8 +29,10 @@ _BINS = 500
 """Of a row that is some 800 pixels wide: the eye tells two pixels apart. Not measured."""
 _LEAST_HEIGHT = 0.3
 """Of a row: what held for a moment is seen, too."""
+_ROW = 0.02
+"""Share below which a limit has no row of its own: of less no reader of the screen named one."""
 _WORTH = 0.005
-"""Share below which a limit has no row of its own."""
+"""Share below which percent have a fraction."""
 
 
 def shares_of(diagnosis: Diagnosis) -> list[Share]:
@@ -53,7 +55,7 @@ def limit_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
 def limits_shown(diagnosis: Diagnosis) -> list[Limit]:
     """Return the limits that have a row, the largest first."""
     sums = by_limit(shares_of(diagnosis))
-    return [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _WORTH][:_MOST]
+    return [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _ROW][:_MOST]
 
 
 def sureness(diagnosis: Diagnosis) -> str:

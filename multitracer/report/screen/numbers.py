@@ -11,7 +11,7 @@ from multitracer.report.markup import Markup, element
 from multitracer.report.sentence import goodput
 from multitracer.tables import NA
 from multitracer.tcp import GoodputBy, RoundTrips
-from multitracer.units import BITS_PER_BYTE
+from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from multitracer.report.drawn import Drawn
 
 
-_NARROW = 1.2
-"""Highest by lowest rate of a link that is named as one number. Not measured."""
+_NEXT_TO_NOTHING = 0.02
+"""Share of the time below which the repair of losses is said to have cost little. Not measured."""
+_SHOWN_S = 0.0005
+"""A shorter time is none on a screen."""
 
 
 class RoundTrip(NamedTuple):
@@ -80,9 +82,24 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         "dl",
         _speed(diagnosis, drawn),
         _delay(round_trip(diagnosis, drawn), drawn),
-        _number(lost.name, in_share(lost), f"{lost.segments:,} of {count(lost.of, 'data segment')}"),
+        _number(
+            lost.name,
+            in_share(lost),
+            f"{lost.segments:,} of {count(lost.of, 'data segment')}{_repair(diagnosis, lost)}",
+        ),
         class_="three",
     )
+
+
+def _repair(diagnosis: Diagnosis, lost: Loss) -> str:
+    """Return what the repair of losses cost where it was next to nothing; else the limit's row has it."""
+    own = [each for each in diagnosis.limited.shares if each.limit is Limit.RECOVERY]
+    is_known = lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
+    if not is_known or sum(each.share_high for each in own) >= _NEXT_TO_NOTHING:
+        return ""
+    seconds = sum(each.seconds for each in own)
+    took = duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else "no time"
+    return f"; their repair cost {took}"
 
 
 def in_share(lost: Loss) -> str:
@@ -101,17 +118,7 @@ def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
         name = "Carried" if by is GoodputBy.ONE_MOMENT else "Sent"
         return _number(name, delivered, f"no speed: {by.words}")
     took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
-    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}{_of_the_link(diagnosis)}")
-
-
-def _of_the_link(diagnosis: Diagnosis) -> str:
-    """Return the rate of a link that the congestion window left idle, where it is known well; else ""."""
-    shown, seen = diagnosis.limited.shown, diagnosis.limited.seen
-    known = None if shown is None or diagnosis.transfer.speed != 1 else shown.link.rate
-    held = diagnosis.headline.limit is Limit.CONGESTION_WINDOW and seen is not None and seen.policer is None
-    if known is None or not held or known.high > _NARROW * known.low:
-        return ""
-    return f"; the link can carry {rate(known.median * BITS_PER_BYTE)}"
+    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
 
 
 def _delay(trip: RoundTrip | None, drawn: Drawn) -> Markup:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "syn-unanswered"
-HELP = "The address and the port, a firewall on the way that drops silently, coverage at that moment."
+HELP = "The address and the port, a firewall that drops silently, a path that was dead at that moment."
 _LEAST_SYNS = 2
 """One alone may be the last packet of the recording: its answer was still on its way."""
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "link-limited"
-HELP = "A faster link, or less other traffic on it; of a radio link a better cell or fewer users."
+HELP = "A faster link, or less other traffic on it."
+_RADIO_HELP = "A faster link, a better cell or fewer users."
 _BITS = 8  # in a byte
 
 
@@ -36,4 +37,5 @@ def find(case: Case) -> Iterator[Finding]:
         f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; a queue "
         f"shows it for {by_queue:.1f} s{policed}, the rate for the rest."
     )
-    yield limit.finding(KIND, sentence, numbers, cost_s=0.0)
+    finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
+    yield finding._replace(help=_RADIO_HELP) if case.transfer.has_radio else finding

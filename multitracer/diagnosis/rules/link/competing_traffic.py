@@ -46,6 +46,7 @@ _LONGEST = 4
 """Shorter gaps, by so many of which a gap counts at most: a path that becomes longer makes one long gap."""
 _NEXT = 5
 """Even pieces whose median is the link's own time there."""
+_LEAST_PIECES = 2  # with others: at a step of the rate one has gaps of both rates
 _LEAST_GAPS = 24  # with others: fewer may be one burst. Not measured
 _LEAST_SHARED, _LEAST_ALONE = 0.09, 0.2
 """Shares of the time watched: without others up to 0.06, and radio is never quite alone."""
@@ -138,7 +139,7 @@ def _shared(watched: _Watched) -> tuple[Array, Array] | None:
     alone = even & (np.abs(watched.service_ns / own_ns - 1) <= _SAME)
     shared = ~even & (watched.mean_ns >= _SHARED * own_ns)
     of_shared, of_alone = (watched.took_ns[each].sum() / watched.took_ns.sum() for each in (shared, alone))
-    enough = watched.many[shared].sum() >= _LEAST_GAPS
+    enough = shared.sum() >= _LEAST_PIECES and watched.many[shared].sum() >= _LEAST_GAPS
     return (shared, own_ns) if enough and of_shared >= _LEAST_SHARED and of_alone >= _LEAST_ALONE else None
 
 

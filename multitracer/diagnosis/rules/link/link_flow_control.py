@@ -8,7 +8,8 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.use import Use
-from multitracer.units import NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,10 +38,12 @@ def find(case: Case) -> Iterator[Finding]:
     effective, nominal = _rates(case, near, float(gaps_s.sum()))
     sentence = (
         f"The far end of the radio link stopped it {len(stops)} times, for some {np.median(gaps_s):.2f} s "
-        f"each: the link carried {effective:,.0f} of the {nominal:,.0f} bytes/s that the radio has."
+        f"each: the link carried {rate(effective * BITS_PER_BYTE)} of the "
+        f"{rate(nominal * BITS_PER_BYTE)} that the radio has."
     )
+    numbers = {"stops": len(stops), "carried_bytes_per_s": effective, "radio_bytes_per_s": nominal}
     evidence = rows("near.events", stops)
-    yield Finding(KIND, int(times[0]), int(times[-1]), cost_s, None, evidence, sentence)
+    yield Finding(KIND, int(times[0]), int(times[-1]), cost_s, None, evidence, sentence, numbers=numbers)
 
 
 def _gaps(case: Case, near: LinkSide) -> tuple[Array, Array]:

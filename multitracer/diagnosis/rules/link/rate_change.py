@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces, is_busy
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.units import NS_PER_S
 
@@ -22,6 +22,9 @@ _LEAST_PIECES = 3
 """On both sides: it lasts ..."""
 _LEAST_S = 0.5
 """... and so long."""
+_LEAST_BUSY = 0.02
+"""Part of the segments on either side that the link delayed: at known steps 0.06 and more. On a link that has
+nearly always room a busy host makes the few waits: 0.003 of them."""
 _FACTOR = 1.3
 """Less is how links vary."""
 _CONSISTENT = 0.9
@@ -47,10 +50,17 @@ def find(case: Case) -> Iterator[Finding]:
     gaps = None if case.is_link_logged else arrival_gaps(case)
     if gaps is None:
         return
-    pieces = busy_pieces(case, gaps)
+    busy = is_busy(case, gaps)
+    pieces = busy_pieces(gaps, busy)
     step = _step(pieces, least_ns=_LEAST_S * NS_PER_S / case.transfer.speed)
-    if step is not None:
+    if step is not None and _was_busy(gaps.time_ns, busy, int(pieces.time_ns[step.at])):
         yield _finding(case, pieces, step)
+
+
+def _was_busy(time_ns: Array, busy: Array, at_ns: int) -> bool:
+    """Return whether the link delayed enough of the segments before and after a time to show its rate."""
+    after = time_ns >= at_ns
+    return bool(min(busy[after].mean(), busy[~after].mean()) >= _LEAST_BUSY)
 
 
 def _step(pieces: Pieces, *, least_ns: float) -> _Step | None:

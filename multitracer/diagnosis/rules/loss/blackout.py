@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, episodes
-from multitracer.diagnosis.silences.dead_link import BLACKOUT_S, dead_link
+from multitracer.diagnosis.silences.dead_link import BLACKOUT_S, RADIO_HELP, dead_link
 from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_MS
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KIND = "blackout"
-HELP = "The part of the path that failed; of a radio link better coverage: its log shows cell and handovers."
+HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 _SLACK_MS = 100
 """Link time: outages this close together are one, such as a fade and the reset after it. Not measured."""
 
@@ -42,7 +42,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
         evidence = (f"{uses['source'][row]}:{int(uses['row'][row])}",) if uses["source"][row] else ()
         cost_s = case.seconds(Use.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
         sentence = f"The link was dead for {lasted_s:.0f} s, {case.at_s(began_ns):.1f} s into the transfer."
-        yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence)
+        yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, RADIO_HELP)
 
 
 def _touching(begin: np.ndarray, end: np.ndarray, slack_ns: int) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
 
 KIND = "outage"
-HELP = "The part of the path that failed; of a radio link better coverage: its log shows cell and handovers."
+HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 
 
 def find(case: Case) -> Iterator[Finding]:

@@ -1,0 +1,160 @@
+"""The words of the first screen: what made the limit, what it cost, and what would help."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.recording.open import open_recording
+from multitracer.report.screen.lead import lead
+from multitracer.report.write import write_report
+from tests.conftest import SAMPLES
+from tests.report.test_first_screen import RECORDED, first_screen
+from tests.report.test_markup import parsed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio() -> None:
+    found = explain(open_recording(SAMPLES / "cellular_upload"))
+    wired = explain(open_recording(RECORDED / "00191-deep-queue" / "session"))
+    radio = explain(open_recording(SAMPLES / "rehearsed-drive"))
+    assert not found.transfer.radio
+    assert radio.transfer.radio
+    assert {each.headline.limit for each in (found, wired, radio)} == {Limit.LINK}
+    assert ["cell" in each.headline.help for each in (found, wired, radio)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("recording", "has_radio"),
+    [(RECORDED / "00090-outage-both" / "session", False), (SAMPLES / "rehearsed-drive", True)],
+)
+def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
+    recording: Path, *, has_radio: bool
+) -> None:
+    found = explain(open_recording(recording))
+    assert found.transfer.has_radio == has_radio
+    told = [each for each in found.findings if each.kind in ("blackout", "outage", "link-limited")]
+    assert len(told) >= 2
+    for each in told:
+        assert bool(re.search("radio|cover|cell", each.help)) == has_radio, each.help
+
+
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        (
+            "00004-policer",
+            "A policer let only 1.1 Mbit/s through (inferred). So the limit was mostly the congestion window",
+        ),
+        ("00195-ecn", "A router's ECN marks slowed the sender down 19 times (measured). So the limit was"),
+        ("00191-deep-queue", "The link was the limit, at 2.56 Mbit/s (99% of 7.3 s, measured); nothing else"),
+        (
+            "00090-outage-both",
+            "The path was dead both ways for at least 5.18 s; the timer had backed off, and tried again only",
+        ),
+        (
+            "00009-random-loss",
+            "4 of 373 segments were lost (why is not known; none waited longer than 18.5 ms in a queue). So",
+        ),
+        ("00164-heavy-loss", "33 packets were lost by chance, not by a full queue (inferred). So the limit"),
+        ("00167-outage-data", "For 429 ms no data came through, as in an outage: 88 segments in a row"),
+        ("00034-unanswered", "Nobody answered. So the limit was mostly opening the connection"),
+        ("00027-small-sndbuf", "Mostly the send buffer"),
+    ],
+)
+def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: str) -> None:
+    """It is asserted only where a finding explains the limit, and says how sure that is.
+
+    Two readers named all causes right, but were not sure where a symptom stood first.
+    """
+    assert lead(explain(open_recording(RECORDED / name / "session"))).startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("00190-short-queue", "400 kB at the link's 710 kbit/s take 4.51 s; the transfer took 4.61 s."),
+        ("00004-policer", "1.09 MB at the policer's 1.1 Mbit/s take 7.98 s; the transfer took 8.92 s."),
+        ("00090-outage-both", "1.03 MB at the link's 1.3 Mbit/s take 6.37 s; the transfer took 17 s."),
+        ("30002-small-wmem", "24.3 kB in each round trip of 253 ms are 769 kbit/s."),
+        ("30020-rate-step", ""),
+        ("00062-slow-reader", ""),
+    ],
+)
+def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(
+    name: str, words: str, tmp_path: Path
+) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    least = re.search(r'<p class="least">(.*?)</p>', first_screen(tmp_path / "r.html"))
+    assert least is not None
+    assert parsed(least[1]).text == words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("00191-deep-queue", "50 of 1,633 data segments; their repair cost no time"),
+        ("00062-slow-reader", "11 of 106 data segments; their repair cost 15"),
+        ("00164-heavy-loss", "33 of 495 data segments</small>"),
+    ],
+)
+def test_losses_that_cost_next_to_nothing_are_told_to(name: str, words: str, tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    assert words in first_screen(tmp_path / "r.html")
+
+
+def test_help_against_a_queue_says_that_it_saves_others_and_no_time(tmp_path: Path) -> None:
+    write_report(open_recording(RECORDED / "00191-deep-queue" / "session"), tmp_path / "r.html")
+    said = parsed(first_screen(tmp_path / "r.html")).text
+    assert "for everybody who uses it. It cost this transfer no time." in said
+    assert "less other traffic on it; against the delay, which others and interactive use feel: a sh" in said
+
+
+def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "fade-n2-20"), tmp_path / "r.html")
+    screen = first_screen(tmp_path / "r.html")
+    said = parsed(screen).text
+    assert "measured): the radio carries 9.59 kbit/s, and its far end stopped it for 12.1 s (xoff)" in said
+    assert "Beside it the radio failed for a while (rlp-retransmission-burst)." in said
+    assert "against lost frames a better place, antenna or cell" in said
+    assert screen.count('title="link-flow-control, ') >= 9
+
+
+@pytest.mark.parametrize(
+    ("name", "has_room"), [("00004-policer", False), ("00195-ecn", False), ("00009-random-loss", True)]
+)
+def test_a_path_with_a_policer_or_marks_had_no_room(name: str, *, has_room: bool) -> None:
+    found = explain(open_recording(RECORDED / name / "session"))
+    assert found.headline.limit is Limit.CONGESTION_WINDOW
+    assert ("though the path had room" in found.headline.sentence) == has_room
+
+
+def test_a_short_fade_of_the_radio_is_told() -> None:
+    """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
+    said = lead(explain(open_recording(SAMPLES / "fade-n2-20")))
+    assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
+
+
+def test_a_link_without_a_long_queue_is_shown_by_its_rate(tmp_path: Path) -> None:
+    """Round trips of a short queue looked like a fault, and did not prove the answer."""
+    write_report(open_recording(RECORDED / "00190-short-queue" / "session"), tmp_path / "r.html")
+    said = parsed(first_screen(tmp_path / "r.html")).text
+    assert "The rate that got through" in said
+    assert "link's rate, 710 kbit/s" in said
+
+
+def test_the_legend_has_no_window_that_lies_above_the_picture(tmp_path: Path) -> None:
+    for name, there in (("00195-ecn", False), ("30002-small-wmem", True)):
+        write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+        assert ("window offered" in first_screen(tmp_path / "r.html")) == there
+
+
+def test_the_log_of_a_link_tells_what_it_can_carry(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "fig11-fade"), tmp_path / "r.html")
+    assert "The link can carry 9.57 kbit/s by its log, headers included." in first_screen(tmp_path / "r.html")
