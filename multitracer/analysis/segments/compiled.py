@@ -73,10 +73,9 @@ def summarise(columns: Columns, acknowledged: Array, capture: Capture, parts: Pa
     own(columns, "first_ns", "last_ns")
     for first in range(0, parts.connections, _AT_ONCE):
         own_packets = packets[first : first + _AT_ONCE]
+        begin = int(parts.first_row[first : first + _AT_ONCE].min())
         with reading(capture.files[0].path):
-            counted = native.summarise(
-                int(parts.first_row[first]), first, own_packets, direction=parts.direction, **reads
-            )
+            counted = native.summarise(begin, first, own_packets, direction=parts.direction, **reads)
         sides = slice(2 * first, 2 * (first + len(own_packets)))
         known = counted["is_known"].reshape(-1, 2).all(axis=1)
         if not known.all():

@@ -13,12 +13,16 @@ pub mod link;
 pub mod made;
 #[path = "../../src/mark.rs"]
 pub mod mark;
+#[path = "../../src/pass/mod.rs"]
+pub mod pass;
 #[path = "../../src/pcapng.rs"]
 pub mod pcapng;
 #[path = "../../src/segments.rs"]
 pub mod segments;
 #[path = "../../src/tcp.rs"]
 pub mod tcp;
+#[path = "../../src/threads.rs"]
+pub mod threads;
 #[path = "../../src/walk.rs"]
 pub mod walk;
 
