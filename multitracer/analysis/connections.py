@@ -104,7 +104,9 @@ def opens(flags: Array) -> Array:
     return opening
 
 
-def partition(capture: Capture, *, servers_before: Array | None = None) -> Partition:
+def partition(
+    capture: Capture, *, servers_before: Array | None = None, begun: Array | None = None
+) -> Partition:
     """Return the connections of a capture, numbered in the order of their first segments.
 
     Parameters
@@ -112,9 +114,11 @@ def partition(capture: Capture, *, servers_before: Array | None = None) -> Parti
     capture : Capture
     servers_before : ndarray of uint64, shape (n,), optional
         Names, as of `initiator.servers`, of endpoints that answered a SYN in what came before the capture.
+    begun : ndarray of bool, shape (n_segments,), optional
+        Which segments are known to belong to the first connection of their flow, and begin no other.
     """
     flow, flags = capture.segments["flow"], capture.segments["flags"]
-    begins, connection = _connections(flow >> 1, capture)
+    begins, connection = _connections(flow >> 1, capture, begun)
     forward_flow = flow[begins].copy()
     syn_rows = np.flatnonzero(opens(flags))
     _turn_to_initiator(forward_flow, connection[syn_rows], flow[syn_rows], flags[syn_rows])
@@ -122,14 +126,23 @@ def partition(capture: Capture, *, servers_before: Array | None = None) -> Parti
     direction = connection
     direction *= 2
     direction += flow != forward_flow[connection >> 1]
-    bounds = _bounds(direction, 2 * len(begins))
+    bounds = bounds_of(direction, 2 * len(begins))
     return Partition(direction, None, bounds, begins, forward_flow, initiator_by)
 
 
-def _connections(pair: Array, capture: Capture) -> tuple[Array, Array]:
+def bounds_of(direction: Array, directions: int) -> Array:
+    """Return the bounds of each direction in the order of `Partition`: int64, shape (directions + 1,)."""
+    bounds = np.zeros(directions + 1, dtype=np.int64)
+    np.cumsum(np.bincount(direction, minlength=directions), out=bounds[1:])
+    return bounds
+
+
+def _connections(pair: Array, capture: Capture, begun: Array | None) -> tuple[Array, Array]:
     """Return the first row of each connection, ascending, and each row's connection as int32."""
     first_of_pair = _first_rows(pair, len(capture.flows))
     again = _later_beginnings(pair, first_of_pair, capture)
+    if begun is not None:
+        again = again[~begun[again]]
     seen = np.flatnonzero(first_of_pair < len(pair))
     begins = np.sort(np.concatenate([first_of_pair[seen], again]))
     number_of_pair = np.zeros(len(capture.flows), dtype=np.int32)
@@ -197,30 +210,8 @@ def answering(flow: Array, flags: Array) -> Array:
     return answers
 
 
-def grouped(key: Array, groups: int) -> tuple[Array, Array]:
-    """Return the rows sorted by `key`, equal keys in their order, and the bounds of each key.
-
-    Parameters
-    ----------
-    key : ndarray of integers, shape (n,)
-        From 0 to groups - 1; never NA.
-    groups : int
-
-    Returns
-    -------
-    order : ndarray of int64, shape (n,)
-    bounds : ndarray of int64, shape (groups + 1,)
-    """
-    return _grouped(key, groups), _bounds(key, groups)
-
-
-def _bounds(key: Array, groups: int) -> Array:
-    bounds = np.zeros(groups + 1, dtype=np.int64)
-    np.cumsum(np.bincount(key, minlength=groups), out=bounds[1:])
-    return bounds
-
-
 def _grouped(key: Array, groups: int) -> Array:
+    """Return the rows sorted by `key`, equal keys in their order."""
     if groups <= 2:
         return np.concatenate([np.flatnonzero(key == 0), np.flatnonzero(key)])
     if groups <= 1 << 16:  # NumPy's stable sort of 16-bit numbers is a radix sort

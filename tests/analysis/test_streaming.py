@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 import parsers
 from multitracer.analysis import analyse
@@ -15,6 +16,7 @@ from multitracer.analysis.streaming.round_trips import RoundTripCounts
 from multitracer.tcp import GoodputBy, WindowScaleBy
 from multitracer.units import NS_PER_S
 from tests.analysis.streams import FOREVER_NS, SEAMS, differences, streamed
+from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import ACK, FIN, MS, RST, START_NS, SYN, Segment, capture
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
@@ -83,6 +85,15 @@ def _connection(random: np.random.Generator, pair: int, turns: int) -> list[Segm
 @pytest.mark.parametrize("seed", range(4))
 def test_transfers_with_seams_everywhere(seed: int, rows: int) -> None:
     assert not differences(capture(transfer(seed)), rows, SEAMS)
+
+
+@given(exchanges(longest=50))
+@settings(max_examples=60, deadline=None)
+def test_hostile_segments_in_pieces_are_all_counted_once(segments: list[Segment]) -> None:
+    limits = Limits(rows=0, own_rows=6, closed_rows=6, context_rows=6, closed_ns=FOREVER_NS)
+    connections, directions, _ = streamed(capture(segments), 11, limits)
+    assert connections["connection"].tolist() == list(range(1, len(connections) + 1))
+    assert directions["packets"].sum() == len(segments)
 
 
 def test_memory_is_that_of_open_connections() -> None:

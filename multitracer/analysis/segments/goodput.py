@@ -160,5 +160,4 @@ def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: De
     lasting = np.flatnonzero(end > begin)
     rows["goodput_by"][there[lasting]] = by
     rows["goodput_ns"][there[lasting]] = (end - begin)[lasting]
-    # as floats: ns times bytes leave 64 bits at 9.2 GB
     rows["goodput_bytes_per_s"][there[lasting]] = carried[lasting] * float(NS_PER_S) / (end - begin)[lasting]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.connections import Partition, grouped
+from multitracer.analysis.connections import Partition, bounds_of
 from multitracer.analysis.counted import Counted
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.segments.directions import blank
@@ -121,9 +121,9 @@ class Folding:
     def _rows_alone(self, chosen: Array) -> tuple[Capture, Partition]:
         """Return some rows of all connections, which may have none of them; `first_row` is not theirs."""
         direction = self.parts.direction[chosen]
-        order, bounds = grouped(direction, 2 * self.parts.connections)
+        bounds = bounds_of(direction, 2 * self.parts.connections)
         columns = (getattr(self.parts, name) for name in _OF_CONNECTION)
-        return self.capture.where(chosen), Partition(direction, order, bounds, *columns)
+        return self.capture.where(chosen), Partition(direction, None, bounds, *columns)
 
 
 _OF_CONNECTION = ("first_row", "forward_flow", "initiator_by")

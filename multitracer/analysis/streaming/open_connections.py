@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.connections import Partition, answering, grouped, partition
+from multitracer.analysis.connections import Partition, answering, bounds_of, partition
 from multitracer.analysis.counted import Counted
 from multitracer.analysis.initiator import assumed, servers
 from multitracer.analysis.streaming.folded import Folded, finish, fold
@@ -106,7 +106,7 @@ class OpenConnections:
         if capture is None or not len(capture.segments):
             return _nothing()
         self._note_servers(capture, new)
-        parts = partition(capture, servers_before=self._servers)
+        parts = partition(capture, servers_before=self._servers, begun=self._number > 0)
         connection = parts.direction >> 1
         numbers = self._numbers(parts)
         self._number = numbers[connection]
@@ -271,7 +271,8 @@ def part_of(capture: Capture, parts: Partition, chosen: Array) -> tuple[Capture,
     direction = (2 * connection[mask] + (parts.direction[mask] & 1)).astype(np.int32)
     row = np.cumsum(mask) - 1
     columns = (parts.forward_flow[chosen], parts.initiator_by[chosen])
-    own = Partition(direction, *grouped(direction, 2 * len(chosen)), row[parts.first_row[chosen]], *columns)
+    bounds = bounds_of(direction, 2 * len(chosen))
+    own = Partition(direction, None, bounds, row[parts.first_row[chosen]], *columns)
     return capture.where(mask), own, mask
 
 
