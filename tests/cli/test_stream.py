@@ -101,8 +101,8 @@ def _cpu_s(child: Popen[str]) -> float:
 
 
 def test_memory_does_not_grow_with_the_stream() -> None:
-    small, large = (used(size, "--stream")[0] for size in (60, 180))
-    assert large < small + 8
+    small, large = (used(size, "--stream")[0] for size in (180, 540))
+    assert large < small + 8  # MB; under 180 MB of input the buffers are not all full yet
     assert large < 140
 
 
