@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps
+from multitracer.diagnosis.case import Case
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.analysis.traffic import SYN
 from tests.diagnosis.path import ROAD, diagnosed
@@ -91,3 +93,14 @@ def test_a_silence_after_which_all_is_smaller_is_a_hole_for_what_is_larger(tmp_p
 def test_options_make_no_hole(tmp_path: Path) -> None:
     found = _hole(after=FULL - 36).diagnosed(tmp_path)
     assert _SILENCES & kinds(found) == {"outage"}
+
+
+def test_arrivals_joined_in_twos_alone_have_no_mean_gap(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    at_ms, seq = 60.0, 5001
+    for size in 30 * [2 * FULL, 2 * FULL, FULL // 10]:
+        talk.note(at_ms, 1, seq=seq, ack=1001, payload=size)
+        talk.note(at_ms + 0.05, 0, seq=1001, ack=seq + size)
+        at_ms, seq = at_ms + 5, seq + size
+    found = talk.diagnosed(tmp_path, reverse=True)
+    assert arrival_gaps(Case(found.transfer, found.account, found.limited)) is None

@@ -94,7 +94,8 @@ def arrival_gaps(case: Case) -> Gaps | None:
     grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
     queued = _waited_ns(case, came.last[later]) >= gap - grain_ns
     gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued, own_ns(means))
-    return _meant(gaps, later) if is_joined else gaps
+    gaps = _meant(gaps, later) if is_joined else gaps
+    return gaps if len(gaps.gap_ns) else None
 
 
 def _meant(gaps: Gaps, place: Array) -> Gaps:
