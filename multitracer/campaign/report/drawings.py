@@ -16,6 +16,7 @@ _WIDTH, _HEIGHT = 420, 240
 """Units of the picture: at the width of a phone they are pixels, so that its text can be read there."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 14, 12, 26
 _MOST_TICKS = 5
+_LEAST_SPAN = 1e-300  # below it a step between ticks would leave the range of floats
 _LOG_FROM = 20.0
 """Ratio of the highest to the lowest value from which on an axis is logarithmic. Not measured."""
 _DECADES = 5.0
@@ -43,7 +44,7 @@ class Axis(NamedTuple):
 
 def linear(low: float, high: float, words: Callable[[float], str]) -> Axis:
     """Return a linear axis with a few round ticks."""
-    high = high if high > low else low + 1
+    high = high if high - low > _LEAST_SPAN else low + 1
     raw = (high - low) / (_MOST_TICKS - 1)
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(n * power for n in (1, 2, 5, 10) if n * power >= raw * (1 - 1e-9))
