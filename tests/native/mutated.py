@@ -90,9 +90,13 @@ def _too_long(*_: object) -> NoReturn:
 
 
 def _read(data: bytes) -> Capture:
-    assert Window.__init__.__kwdefaults__
-    Window.__init__.__kwdefaults__["size"] = _WINDOW_BYTES if len(data) <= MOST_BYTES else WINDOW_BYTES
-    return parser_of(data)(io.BytesIO(data), path="mutated")
+    defaults = Window.__init__.__kwdefaults__
+    assert defaults
+    defaults["size"] = _WINDOW_BYTES if len(data) <= MOST_BYTES else WINDOW_BYTES
+    try:
+        return parser_of(data)(io.BytesIO(data), path="mutated")
+    finally:
+        defaults["size"] = WINDOW_BYTES  # in a small one, the search behind damage never ends
 
 
 def run(first_seed: int, captures: int, make: Callable[[int], bytes]) -> tuple[int, list[int]]:
