@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Numbers, Table
     from parsers._format import Format
-    from parsers._packets.decode import Records
+    from parsers._packets.records import Records
     from parsers._stream import Stream
 
     Path = str | os.PathLike[str]

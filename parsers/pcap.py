@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from parsers._capture.window import Readable
-    from parsers._packets.decode import Records
+    from parsers._packets.records import Records
 
 
 _NO_FRACTION = "a fraction of a second that is a second or more"

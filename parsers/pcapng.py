@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from parsers._capture.window import Readable
-    from parsers._packets.decode import Records
+    from parsers._packets.records import Records
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
 """A packet block that begins before the last so many bytes of a window lies in it whole."""

@@ -15,6 +15,8 @@ from multitracer.errors import UnknownFormatError
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("multitracer", "parsers", "collectors", "sample_traces", "tests")
 MAX_LINES = 400
+MOST_FUNCTIONS, MOST_FILES = 25, 9
+"""That `analyze FILE` may enter above analysis, clock and parsers, since a reader has to follow them all."""
 HEAVY = {"numpy", "pandas", "plotly", "pyarrow", "scapy", "pyshark", "rich"}
 
 
@@ -46,6 +48,18 @@ def test_a_capture_loads_no_other_format_and_no_room_that_makes_traffic(sample_s
     others = ("scenario", "channel", "simulator", "protocols.tcp", "protocols.wtcp", "protocols.modem")
     unused = {f"multitracer.{room}" for room in others} | {"parsers.tcp_info", "importlib.metadata"}
     assert not modules & (unused | {"numpy.ma", "hashlib", "socket"})
+
+
+def test_a_capture_passes_few_functions_on_its_way_to_the_answer() -> None:
+    capture = ROOT / "sample_traces" / "typical-1450k" / "mobile" / "tcp-0.pcap.xz"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.entered", "analyze", capture],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    entered = done.stderr.splitlines()
+    assert "cli/analyze.py command" in entered
+    assert len(entered) <= MOST_FUNCTIONS, done.stderr
+    assert len({line.split()[0] for line in entered}) <= MOST_FILES, done.stderr
 
 
 def _loaded(statement: str) -> set[str]:

@@ -84,15 +84,19 @@ def room(module: str) -> str | None:
     return inside[0] if is_room or inside[0] in HOUSE else SHARED
 
 
-def imports() -> dict[str, set[str]]:
-    """Return for each room the rooms that one of its modules imports, from the code as it stands."""
+def modules() -> dict[str, set[str]]:
+    """Return for each module those that it imports: also inside functions, and for type checking only."""
     graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+
+
+def imports(direct: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Return for each room the rooms that one of its modules imports, given what each module imports."""
     found: dict[str, set[str]] = {}
-    for module in graph.modules:
-        importer = room(module)
-        imported = {room(each) for each in graph.find_modules_directly_imported_by(module)}
-        if importer:
-            found.setdefault(importer, set()).update(each for each in imported - {importer} if each)
+    for module, imported in direct.items():
+        if importer := room(module):
+            rooms = {room(each) for each in imported} - {importer}
+            found.setdefault(importer, set()).update(each for each in rooms if each)
     return found
 
 
@@ -115,7 +119,7 @@ def drawing() -> str:
         "<title>The rooms of MultiTracer and what each imports</title>",
         f"<style>{_STYLE}</style>",
         _TIP,
-        *(_arrow(*each) for each in arrows(imports())),
+        *(_arrow(*each) for each in arrows(imports(modules()))),
         *(_box(name) for name in HOUSE),
         "</svg>",
     ]

@@ -24,8 +24,6 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from multitracer.campaign.snapshot import Part
-
 _MARKER = f"{SNAPSHOTS}/.campaign"
 """An empty object that says that here is a campaign: a bucket has no folders."""
 
@@ -134,9 +132,8 @@ class Bucket(Store):
         """Let everyone write: the numbers of the snapshots decide who goes on."""
         yield
 
-    def arrow(self, parts: Sequence[Part]) -> tuple[Sequence[str], PyFileSystem]:
-        """Return parts as Arrow opens them: their paths, and the file system that reads them."""
-        sizes = {part.name: part.bytes for part in parts}
+    def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], PyFileSystem]:
+        """Return parts, by name with their bytes, as Arrow opens them: their paths, and who reads them."""
         return list(sizes), PyFileSystem(_Parts(self._remote, sizes))
 
     @contextlib.contextmanager

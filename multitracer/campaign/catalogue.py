@@ -57,10 +57,10 @@ class Catalogue:
         InputError
             If a part is gone.
         """
-        parts = list(self.snapshot.parts(table))
-        if not parts:
+        sizes = {part.name: part.bytes for part in self.snapshot.parts(table)}
+        if not sizes:
             return ds.dataset(ARROW[table].empty_table())
-        paths, files = self.store.arrow(parts)
+        paths, files = self.store.arrow(sizes)
         try:
             return ds.dataset(paths, schema=ARROW[table], format="parquet", filesystem=files)
         except FileNotFoundError as error:

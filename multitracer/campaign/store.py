@@ -18,9 +18,7 @@ from multitracer.words import portable
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterator, Sequence
-
-    from multitracer.campaign.snapshot import Part
+    from collections.abc import Iterator, Mapping, Sequence
 
 SNAPSHOTS, PARTS, SPOOLS, ATTEMPTS = "snapshots", "parts", "spool", "attempts"
 WAITING = "waiting.json"
@@ -101,9 +99,9 @@ class Store:
         """Open a file to read it."""
         return (self.folder / name).open("rb")
 
-    def arrow(self, parts: Sequence[Part]) -> tuple[Sequence[str], object]:
-        """Return parts as Arrow opens them: their paths, and the file system that reads them."""
-        return [str(self.folder / part.name) for part in parts], None
+    def arrow(self, sizes: Mapping[str, int]) -> tuple[Sequence[str], object]:
+        """Return parts, by name with their bytes, as Arrow opens them: their paths, and who reads them."""
+        return [str(self.folder / name) for name in sizes], None
 
     def put(self, name: str, content: bytes | memoryview, *, lasting: bool = True) -> None:
         """Write a file; `lasting` waits until it would survive the loss of power.

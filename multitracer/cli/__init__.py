@@ -13,14 +13,23 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command line with the process's arguments and exit."""
+    """Run the command line with the process's arguments and exit.
+
+    SIGTERM and SIGHUP end it as an exit does, which removes unfinished files.
+    """
     import signal
     import sys
 
-    try:
-        from multitracer.cli._program import end_orderly, run
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one must not end the removal
+        sys.exit(128 + number)
 
-        end_orderly()
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
+                signal.signal(number, end)
+        from multitracer.cli._program import run
+
         status = run(sys.argv[1:])
     except KeyboardInterrupt:  # while the program was being loaded, or while it ended
         status = 130

@@ -6,7 +6,6 @@ import importlib
 import io
 import os
 import pkgutil
-import signal
 import sys
 import warnings
 from enum import IntEnum
@@ -97,28 +96,8 @@ cli = Commands(
 )
 
 
-def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if not wanted or context.resilient_parsing:
-        return
-    click.echo(f"multitracer {__version__}")
-    if context.params["verbose"]:
-        from multitracer import native
-
-        click.echo(f"captures are read by {native.state()}")
-    context.exit()
-
-
-click.option(
-    "-V",
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and exit.",
-)(cli)
-click.option(
-    "-v", "--verbose", is_flag=True, is_eager=True, help="With --version: say what reads captures, too."
-)(cli)
+click.option("-V", "--version", is_flag=True, help="Show the version and exit.")(cli)
+click.option("-v", "--verbose", is_flag=True, help="With --version: say what reads captures, too.")(cli)
 debug_option(cli)
 
 
@@ -166,29 +145,28 @@ def _invoke(args: Sequence[str]) -> int:
     status = 0
     try:
         with cli.make_context("multitracer", list(args)) as context:
-            cli.invoke(context)
+            if context.params["version"]:
+                _show_version(verbose=context.params["verbose"])
+            else:
+                cli.invoke(context)
     except click.exceptions.Exit as stop:
         status = stop.exit_code
     print(end="", flush=True)  # noqa: T201  # here, where a full disk can still be reported
     return status
 
 
+def _show_version(*, verbose: bool) -> None:
+    click.echo(f"multitracer {__version__}")
+    if verbose:
+        from multitracer import native
+
+        click.echo(f"captures are read by {native.state()}")
+
+
 def _is_debugged(args: Sequence[str]) -> bool:
     """Return whether --debug is among the options; options after `--` belong to another program."""
     own = args[: list(args).index("--")] if "--" in args else args
     return "--debug" in own
-
-
-def end_orderly() -> None:
-    """Let SIGTERM and SIGHUP end this process as an exit does, which removes unfinished files."""
-
-    def end(number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_IGN)  # a second one must not end the removal
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
-            signal.signal(number, end)
 
 
 def _show_usage(error: click.ClickException | WindowError) -> int:

@@ -144,8 +144,9 @@ def load(
     output: str | None = None,
     files: str | None = None,
     cut: bool = True,
+    stream: bool | None = False,
 ) -> Recording:
-    """Read and analyse the inputs; write to standard error what could not be used.
+    """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
 
     Parameters
     ----------
@@ -160,21 +161,9 @@ def load(
     cut : bool
         Analyse only the packets between --from and --to; otherwise everything is analysed, so that a figure
         can show a part of it with what came before known.
+    stream : bool, optional
+        Keep in memory only what is open; None: if the captures are larger than a share of the memory.
     """
-    from multitracer.recording.open import read_recording
-
-    inputs = checked_inputs(reading, inputs, output=output, files=files)
-    window = reading.window if cut else EVERYTHING
-    with shown_progress(inputs) as shown:
-        recording = read_recording(inputs, window=window, max_packets=reading.max_packets, progress=shown)
-    tell_all_warnings(recording)
-    return recording
-
-
-def checked_inputs(
-    reading: Reading, inputs: Inputs | None = None, *, output: str | None, files: str | None = None
-) -> Inputs:
-    """Return what the inputs name, unless there is nothing, or the output is one of them; as `load`."""
     from multitracer.recording.inputs import find_inputs
 
     inputs = inputs or find_inputs(*reading.inputs)
@@ -184,22 +173,33 @@ def checked_inputs(
         from multitracer.cli._output import check_output
 
         check_output(output, inputs.paths, files=files)
-    return inputs
+    if stream is None and (why := inputs.too_large):
+        from multitracer.cli._output import warn
 
+        warn(
+            f"{inputs.name}: {why}, so they are analysed as a stream (docs/large_captures.md says what "
+            "differs); --no-stream analyses them as a whole"
+        )
+        stream = True
+    if stream:
+        from multitracer.cli._stream import read_stream
 
-def tell_all_warnings(recording: Recording) -> None:
-    """Write the warnings of a recording now, and in the end those that come later."""
+        read = read_stream
+    else:
+        from multitracer.recording.open import read_recording
+
+        read = read_recording
+    shown: AbstractContextManager[Progress | None] = nullcontext()
+    if sys.stderr is not None and sys.stderr.isatty():
+        from multitracer.cli._progress import progress
+
+        shown = progress(path for point in inputs.points for path in point.paths)
+    with shown as line:
+        window = reading.window if cut else EVERYTHING
+        recording = read(inputs, window=window, max_packets=reading.max_packets, progress=line)
     tell_warnings(recording)
     click.get_current_context().call_on_close(partial(tell_warnings, recording))
-
-
-def shown_progress(inputs: Inputs) -> AbstractContextManager[Progress | None]:
-    """Return the progress line of reading inputs; None where standard error is no terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return nullcontext()
-    from multitracer.cli._progress import progress
-
-    return progress(path for point in inputs.points for path in point.paths)
+    return recording
 
 
 def tell_warnings(recording: Recording) -> None:

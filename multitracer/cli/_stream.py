@@ -1,4 +1,4 @@
-"""Reads captures of any size: as a whole, or as a stream, which Ctrl-C ends with what it has seen."""
+"""Reads captures as a stream, which Ctrl-C ends with what it has seen."""
 
 from __future__ import annotations
 
@@ -7,67 +7,23 @@ import signal
 import threading
 from typing import TYPE_CHECKING
 
-from multitracer.cli._output import warn
-from multitracer.cli._reading import checked_inputs, load, shown_progress, tell_all_warnings
-from multitracer.recording.streaming.memory import is_too_large, memory_bytes, stored_bytes
-from multitracer.words import size
+from multitracer.recording.streaming.read import stream_recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.cli._reading import Reading
+    from multitracer.cli._progress import Progress
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Window
 
 
-def load_any_size(reading: Reading, *, output: str | None, stream: bool | None) -> Recording:
-    """Read and analyse the inputs; as a stream if the user says so, or if they are too large.
-
-    Parameters
-    ----------
-    reading : Reading
-        Inputs and options.
-    output : str, optional
-        Where the command will write.
-    stream : bool, optional
-        Whether to read a stream; None: only what is larger than a share of the memory.
-
-    Raises
-    ------
-    MultiTracerError
-        As `load`.
-    """
-    inputs = checked_inputs(reading, output=output)
-    if stream is None:
-        stream = _must_be_stream(inputs)
-    return _load_stream(reading, inputs) if stream else load(reading, inputs=inputs)
-
-
-def _must_be_stream(inputs: Inputs) -> bool:
-    paths = [path for point in inputs.points for path in point.paths]
-    if not is_too_large(paths):
-        return False
-    warn(
-        f"{inputs.name}: {size(stored_bytes(paths))} are more than half of the memory "
-        f"({size(memory_bytes() or 0)}), so they are analysed as a stream (docs/large_captures.md says what "
-        "differs); --no-stream analyses them as a whole"
-    )
-    return True
-
-
-def _load_stream(reading: Reading, inputs: Inputs) -> Recording:
-    from multitracer.recording.streaming.read import stream_recording
-
-    with _first_interrupt() as stop, shown_progress(inputs) as shown:
-        recording = stream_recording(
-            inputs,
-            window=reading.window,
-            max_packets=reading.max_packets,
-            progress=shown,
-            stop=stop,
-        )
-    tell_all_warnings(recording)
-    return recording
+def read_stream(
+    inputs: Inputs, *, window: Window, max_packets: int | None, progress: Progress | None
+) -> Recording:
+    """Return the recording of inputs as `stream_recording` does, to their end or to the first Ctrl-C."""
+    with _first_interrupt() as stop:
+        return stream_recording(inputs, window=window, max_packets=max_packets, progress=progress, stop=stop)
 
 
 @contextlib.contextmanager

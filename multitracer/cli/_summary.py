@@ -74,36 +74,37 @@ def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]
         left_out = sum(file.not_decoded.values())
         rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
         sheet.line(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}")
-    show_trust(sheet, recording)
-    sheet.line()
-    if not only:
-        show_connections(sheet, recording)
-        if any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
-            from multitracer.cli._flows import show_wtcp  # few recordings hold any
+    show_connections(sheet, recording, only)
+    if not only and any(
+        WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files
+    ):
+        from multitracer.cli._flows import show_wtcp  # few recordings hold any
 
-            show_wtcp(sheet, recording)
-    for part, n in only or ([(recording.parts[0], 1)] if len(recording) == 1 else []):
-        show_connection(sheet, part, n)
+        show_wtcp(sheet, recording)
+    if not only and len(recording) == 1:
+        show_connection(sheet, next(part for part in recording.parts if len(part)), 1)
     if recording.inputs.listed:
         show_streams(sheet, recording)
 
 
-def show_trust(sheet: Page, recording: Recording) -> None:
-    """Write how far the captures can be trusted, and every reason."""
+def show_connections(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
+    """Write how far the captures can be trusted and why, then these connections.
+
+    Without any: a line for each of the connections with the most unique bytes.
+    """
+    several = len(recording.parts) > 1
     notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
     rest = "" if notes else ". Nothing speaks against these numbers."
     sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
     for part, note in notes:
-        where = f"{portable(part.point.name)}: " if len(recording.parts) > 1 else ""
-        sheet.line(f"  - {where}{note.sentence}")
-
-
-def show_connections(sheet: Page, recording: Recording) -> None:
-    """Write a line for each of the connections with the most unique bytes."""
-    listed = recording.largest(_LISTED)
+        sheet.line(f"  - {f'{portable(part.point.name)}: ' if several else ''}{note.sentence}")
+    sheet.line()
+    for part, n in only:
+        show_connection(sheet, part, n)
+    if only:
+        return
     sheet.line(count(len(recording), "TCP connection"), bold=True)
-    several = len(recording.parts) > 1
-    if listed:
+    if listed := recording.largest(_LISTED):
         rows = [_connection_line(part, n, several=several) for part, n in listed]
         header = (*_HEADER, "captured at") if several else _HEADER
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
@@ -152,22 +153,16 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
             ("end", _CLOSES[row["close"]]),
         ]
     )
-    ways = part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows()
+    ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
     sheet.line()
     rows = zip((*_DIRECTION_LABELS.values(), "goodput", "goodput over"), *map(_cells, ways), strict=True)
     sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))
-    for way in part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows():
-        _show_absent(sheet, way)
-
-
-def _show_absent(sheet: Page, way: Document) -> None:
-    """Say why a direction that carries data has no round-trip times or no goodput."""
-    whose = "responder" if way["reverse"] else "initiator"
-    absent, by = RoundTrips(way["rtt_absent"]), GoodputBy(way["goodput_by"])
-    if absent and way["data_segments"]:
-        sheet.line(f"No round-trip times from {whose}: {absent.words}.")
-    if not by.is_known and way["data_segments"]:
-        sheet.line(f"No goodput from {whose}: {by.words}.")
+    for whose, way in zip(("initiator", "responder"), ways, strict=True):
+        absent, by = RoundTrips(way["rtt_absent"]), GoodputBy(way["goodput_by"])
+        if absent and way["data_segments"]:
+            sheet.line(f"No round-trip times from {whose}: {absent.words}.")
+        if not by.is_known and way["data_segments"]:
+            sheet.line(f"No goodput from {whose}: {by.words}.")
 
 
 def _cells(way: Document) -> Iterator[str]:

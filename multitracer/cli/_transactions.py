@@ -15,7 +15,7 @@ from multitracer.analysis.transactions.transports import compare, pairs
 from multitracer.cli._output import replacing, warn
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.recording import Recording
 from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
 from multitracer.recording.window import EVERYTHING
 from multitracer.report.transactions.words import factor, seconds, spread
@@ -93,7 +93,7 @@ def read_arms(
     InputError
         If there must be some, and there is not a single one.
     """
-    recordings = [read_recording(session, captures=False) for session in sessions]
+    recordings = list(map(Recording, sessions))
     arms = arms_of([source_of(recording) for recording in recordings], pool=pool)
     notes = [sentence for recording in recordings for sentence in recording.warnings]
     for sentence in notes:

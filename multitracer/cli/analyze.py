@@ -64,7 +64,6 @@ def command(  # noqa: PLR0913  # each is an option
     """
     from multitracer.cli._page import page, text_output
     from multitracer.cli._reading import load, named_connections
-    from multitracer.cli._stream import load_any_size
     from multitracer.cli._summary import show_summary
 
     if as_json + as_csv + as_parquet > 1:
@@ -79,10 +78,9 @@ def command(  # noqa: PLR0913  # each is an option
     if reading.of_folders and not as_parquet and _wrote_transactions(reading, output, form, pool=pool):
         return
     if as_parquet:
-        recording = load(reading, output=output, files="*.parquet")
-        _write_parquet(output or "", recording, reading)
+        _write_parquet(output or "", load(reading, output=output, files="*.parquet"), reading)
         return
-    recording = load_any_size(reading, output=output, stream=False if fairness else stream)
+    recording = load(reading, output=output, stream=False if fairness else stream)
     with text_output(output) as out:
         if form == "summary":
             choice = reading.connection

@@ -127,11 +127,11 @@ def errors(session: str, output: str | None) -> None:
     from multitracer.cli._page import text_output
     from multitracer.cli._reading import tell_warnings
     from multitracer.recording.inputs import find_inputs
-    from multitracer.recording.open import read_recording
+    from multitracer.recording.recording import Recording
     from multitracer.scenario import read_error_trace
     from multitracer.scenario.session_folder import RADIO
 
-    recording = read_recording(find_inputs(session), captures=False)
+    recording = Recording(find_inputs(session))
     check_output(output, recording.inputs.paths)
     radio = Path(session) / RADIO
     if radio.is_file():

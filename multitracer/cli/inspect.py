@@ -59,20 +59,14 @@ def command(reading: Reading) -> None:
 
 
 def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
-    from multitracer.cli._reading import chosen
-    from multitracer.cli._summary import show_connection, show_connections, show_file, show_trust
+    from multitracer.cli._reading import named_connections
+    from multitracer.cli._summary import show_connections, show_file
 
-    connections = chosen(recording, reading.connection)
+    only = named_connections(recording, reading.connection) if reading.connection else []
     for part in recording.parts:
         for file in part.capture.files:
             show_file(sheet, file)
-    show_trust(sheet, recording)
-    sheet.line()
-    if reading.connection is None:
-        show_connections(sheet, recording)
-    for part, numbers in connections:
-        for n in numbers or ():
-            show_connection(sheet, part, n)
+    show_connections(sheet, recording, only)
 
 
 def _show_session(sheet: Page, session: Inputs) -> None:

@@ -11,28 +11,28 @@ from parsers._packets.decode import GSMTAP
 from parsers._signalling.packets import LINKTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from multitracer.capture import SourceFile
-    from multitracer.recording.recording import Recording
+    from multitracer.recording.part import Part
 
 
-def signalling_of_captures(recording: Recording) -> Iterator[ParsedLog]:
+def signalling_of_captures(parts: Iterable[Part], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
     """Yield `signalling`, `radio` and `handovers` of each capture file that holds packets of GSMTAP.
 
     A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
     """
     from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
 
-    for part in recording.parts:
+    for part in parts:
         for file in filter(holds_gsmtap, part.capture.files):
             if file.path == STANDARD_INPUT:
-                recording.warn_once("-: the signalling in it is not read; name a file, which is read twice")
+                warn("-: the signalling in it is not read; name a file, which is read twice")
                 continue
             try:
                 tables = read_signalling(file.path)
             except (PreflightError, *UNREADABLE) as error:
-                recording.warn_once(f"{file.path}: the signalling in it is not read: {error}")
+                warn(f"{file.path}: the signalling in it is not read: {error}")
                 continue
             yield ParsedLog(Log(part.point.name, file.path, GSMTAP, "radio"), tables)
 

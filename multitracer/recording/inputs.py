@@ -8,6 +8,7 @@ a capture, a log, a companion that a recorder of ours wrote beside the logs, or 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -19,7 +20,7 @@ import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import Log, Point
 from multitracer.manifest import MANIFEST, inside, read_manifest
-from multitracer.words import printable
+from multitracer.words import printable, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 MAX_FILES = 10_000
 """More files in one folder are refused: a ring buffer of a week has some hundred."""
+
+MOST_OF_MEMORY = 0.5
+"""The share of it up to which captures are analysed as a whole: an analysis took 0.6 to 1.4 times the size of
+captures without payload (docs/benchmarks.md)."""
+_CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
 """What is wrong with one file, not with the installation."""
@@ -89,6 +95,21 @@ class Inputs:
         paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
         return paths if self.folder is None else [*paths, str(self.folder / MANIFEST)]
 
+    @property
+    def too_large(self) -> str:
+        """Why its captures do not lie in memory as a whole: they take too large a share of it; else empty."""
+        paths = [path for point in self.points for path in point.paths]
+        stored = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
+        try:
+            there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (ValueError, OSError, AttributeError):  # the system does not say
+            return ""
+        with contextlib.suppress(OSError, ValueError):  # no such limit
+            there = min(there, int(_CGROUP.read_text("ascii")))
+        if stored <= MOST_OF_MEMORY * there:
+            return ""
+        return f"{size(stored)} are more than half of the memory ({size(there)})"
+
     def holds(self, layer: str) -> bool:
         """Return whether there is a log of this layer."""
         return any(log.layer == layer for log in self.listed)
@@ -112,19 +133,21 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
     if not names:
         raise InputError("no input: name a capture, a session folder, or - for standard input")
     folders = [name for name in names if name != STANDARD_INPUT and Path(name).is_dir()]
-    if not folders:
-        return _of_files(list(dict.fromkeys(names)))
-    if len(names) > 1:
+    if folders and len(names) > 1:
         raise InputError(f"{folders[0]}: a folder cannot be part of a file set; give it alone")
-    return _of_folder(Path(names[0]))
-
-
-def _of_files(names: Sequence[str]) -> Inputs:
-    """Return files as one recording: the captures are one point, each other log is that of a host."""
-    logs = [log for name in names if (log := _log(name)) is not None]
-    known = {log.path for log in logs}
-    captures = tuple(name for name in names if name not in known)
-    points = [Point(captures[0], captures)] if captures else []
+    if folders:
+        return _of_folder(Path(folders[0]))
+    captures, logs = [], []
+    for name in dict.fromkeys(names):
+        known = None  # what is no file, such as a pipe, can be read only once: it is taken for a capture
+        if name != STANDARD_INPUT and Path(name).is_file():
+            with contextlib.suppress(UnknownFormatError, FormatError):  # reading it says what is wrong
+                known = parsers.detect(name)
+        if known is None or known.layer == "packet":
+            captures.append(name)
+        else:
+            logs.append(Log(name, name, known.name, known.layer))
+    points = [Point(captures[0], tuple(captures))] if captures else []
     return Inputs(Path(names[0]).name, points, logs)
 
 
@@ -158,20 +181,6 @@ def loose_inputs(paths: Sequence[str]) -> Inputs:
         points += inputs.points
         logs += inputs.listed
     return Inputs(Path(paths[0]).name, points, logs)
-
-
-def _log(name: str) -> Log | None:
-    """Return a file as the log that it is; None for a capture, and for what only its reading can tell.
-
-    What is no file, such as a pipe, can be read only once; what no format knows is refused by the reading.
-    """
-    if name == STANDARD_INPUT or not Path(name).is_file():
-        return None
-    try:
-        fmt = parsers.detect(name)
-    except (UnknownFormatError, FormatError):
-        return None
-    return None if fmt.layer == "packet" else Log(name, name, fmt.name, fmt.layer)
 
 
 # --- names ---

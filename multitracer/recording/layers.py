@@ -135,7 +135,7 @@ class Layers:
             return []
         point = self.view.sender.host
         return [
-            (log.host, onto(self.recording, point, log.host, {table: each})[table])
+            (log.host, onto(self.recording.clocks, point, log.host, {table: each})[table])
             for log, each in self.recording.tables(layer, table)
         ]
 
@@ -218,7 +218,7 @@ def _link(recording: Recording, view: View) -> tuple[dict[str, Table], str]:
     for host, of_side in ((near, sender_link_series), (far, receiver_link_series)):
         side = recording.hosts.link.get(host or "")
         if side is not None:
-            series |= onto(recording, view.sender.host, side.host, of_side(side.frames, side.events))
+            series |= onto(recording.clocks, view.sender.host, side.host, of_side(side.frames, side.events))
     return series, "" if near in recording.hosts.link else f"no log of the link at {near!r}"
 
 

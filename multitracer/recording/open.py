@@ -69,23 +69,18 @@ def read_recording(
     window: Window = EVERYTHING,
     max_packets: int | None = None,
     progress: Progress | None = None,
-    captures: bool = True,
     analyse: bool = True,
 ) -> Recording:
-    """Return the recording of inputs.
+    """Return the recording of inputs; `Recording(inputs)` is that of their logs alone.
 
     Parameters
     ----------
-    captures : bool
-        Read the captures; otherwise only the logs are there.
     analyse : bool
         Analyse the captures now; otherwise when their connections are asked for.
 
     Other parameters and errors are those of `open_recording`.
     """
     recording = Recording(inputs)
-    if not captures:
-        return recording
     read = _captures(recording, max_packets, progress)
     shown = progress or _Unseen()
     for point, capture in read if window == EVERYTHING else _between(read, window, recording):
@@ -174,7 +169,7 @@ def _captures(
     read = False
     for point in recording.inputs.points:
         try:
-            with recording.watched(path for path in point.paths):
+            with recording.watched(point.paths):
                 is_ring = recording.folder is not None and len(point.paths) > 1
                 paths = files_that_open(recording, point.paths) if is_ring else point.paths
                 capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress)

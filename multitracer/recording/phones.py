@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.analysis.mobility.stays import Stays
-    from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.part import Part
+    from multitracer.recording.tracks import Placed
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,22 @@ class Phone:
         return stays_of(self.radio, self.handovers)
 
 
-def phones_of(surroundings: Surroundings) -> list[Phone]:
-    """Return the phones of a recording: first those of the time of its packets, then by their readings."""
+def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], parts: Sequence[Part]) -> list[Phone]:
+    """Return the phones of a recording: first those of the time of its packets, then by their readings.
+
+    Parameters
+    ----------
+    radio, orders : sequence of Placed
+        RADIO and HANDOVERS of each log that has them; one log may have both.
+    parts : sequence of Part
+        The captures.
+    """
     phones = [
         Phone(name, radio_of(own), orders_of(own), tuple(log.path for log in own), tuple(own))
-        for name, logs in phones_apart(_logs(surroundings))
+        for name, logs in phones_apart(_logs(radio, orders))
         for own in _by_card(logs)
     ]
-    packets = _span_of_packets(surroundings)
+    packets = _span_of_packets(parts)
     return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -_rows(phone)))
 
 
@@ -117,17 +126,17 @@ def _rows(phone: Phone) -> int:
     return len(phone.radio) + len(phone.signalling)
 
 
-def _logs(surroundings: Surroundings) -> list[PhoneLog]:
+def _logs(radio: Sequence[Placed], orders: Sequence[Placed]) -> list[PhoneLog]:
     """Return the logs that tell of a radio; one may hold readings and messages."""
-    radio = {(each.host, each.path): each for each in surroundings.radio}
-    orders = {(each.host, each.path): each for each in surroundings.logged(HANDOVERS.name)}
+    read = {(each.host, each.path): each for each in radio}
+    told = {(each.host, each.path): each for each in orders}
     return [
         PhoneLog(
             each.host, each.path, each.format,
-            radio[key].table if key in radio else Table.empty(RADIO),
-            orders[key].table if key in orders else Table.empty(HANDOVERS),
+            read[key].table if key in read else Table.empty(RADIO),
+            told[key].table if key in told else Table.empty(HANDOVERS),
         )
-        for key, each in (radio | orders).items()
+        for key, each in (read | told).items()
     ]  # fmt: skip
 
 
@@ -150,10 +159,10 @@ def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
     return cards
 
 
-def _span_of_packets(surroundings: Surroundings) -> tuple[int, int] | None:
+def _span_of_packets(parts: Sequence[Part]) -> tuple[int, int] | None:
     times = [
         time_ns
-        for part in surroundings.recording.parts
+        for part in parts
         for file in part.capture.files
         for time_ns in (file.first_ns, file.last_ns)
         if time_ns is not None

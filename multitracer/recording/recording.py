@@ -155,7 +155,7 @@ class Recording:
                 self.notes += _losses(log, parsed)
                 yield ParsedLog(log, parsed)
         if layer == "radio":
-            for each in signalling_of_captures(self):
+            for each in signalling_of_captures(self.parts, self.warn_once):
                 self.notes += _losses(*each)
                 yield each
 

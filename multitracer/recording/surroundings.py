@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,16 +20,19 @@ from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.phones import phones_of, which_phone
 from multitracer.recording.tracks import Placed, of_drive, tracks_of
+from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 from multitracer.words import duration, portable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from multitracer.analysis.mobility.route import Route
+    from multitracer.clock.session_clock import Clocks
+    from multitracer.logs import Log
+    from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
-    from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Table, Times
 
@@ -41,20 +44,42 @@ ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be
 """In the first sentence of whatever rests on such a log."""
 
 
+class Recorded(Protocol):
+    """What is asked of a recording here."""
+
+    @property
+    def name(self) -> str:
+        """The recording's name."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """Its capture points."""
+
+    @property
+    def clocks(self) -> Clocks | None:
+        """How its clocks relate."""
+
+    def tables(self, layer: str, name: str) -> Iterator[tuple[Log, Table]]:
+        """Yield one table of each log of a layer that has it."""
+
+    def warn_once(self, sentence: str) -> None:
+        """Add a warning, unless it was added before."""
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """The radio and the road of a recording.
 
     Attributes
     ----------
-    recording : Recording
+    recording : Recorded
     point : str or None
         The capture point whose clock counts; None leaves the tables on the clocks of their hosts.
     bounds_ns : pair of int or None
         Only rows from the first time until before the second; None leaves a side open.
     """
 
-    recording: Recording
+    recording: Recorded
     point: str | None = None
     bounds_ns: Bounds = (None, None)
 
@@ -84,7 +109,7 @@ class Surroundings:
             Placed(log.host, log.path, moved_table.within(*self.bounds_ns), log.format)
             for layer in LAYERS
             for log, table in self.recording.tables(layer, name)
-            for moved_table in onto(self.recording, self.point, log.host, {name: table}).values()
+            for moved_table in onto(self.recording.clocks, self.point, log.host, {name: table}).values()
         ]
         return [each for each in within if len(each.table)]
 
@@ -103,7 +128,7 @@ class Surroundings:
     @cached_property
     def phones(self) -> list[Phone]:
         """The phones of the recording on their drives, the one with most readings first."""
-        return phones_of(self)
+        return phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.parts)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
@@ -182,9 +207,8 @@ def _fullest(logs: list[Placed], series_of: Callable[..., dict[str, Table]]) -> 
     return fullest
 
 
-def onto(recording: Recording, point: str | None, host: str, tables: dict[str, Table]) -> dict[str, Table]:
+def onto(clocks: Clocks | None, point: str | None, host: str, tables: dict[str, Table]) -> dict[str, Table]:
     """Return tables of a host on the clock of a capture point; as they are where no clocks are related."""
-    clocks = recording.clocks
     if clocks is None or point is None:
         return tables
     source, target = Clock(host), clocks.of_point(point)

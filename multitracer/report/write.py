@@ -122,7 +122,7 @@ def write_report(
     """
     surroundings = recording.surroundings()
     is_drive = not len(recording) and (surroundings or not recording.parts)
-    page = _of_logs(surroundings, request) if is_drive else _of_captures(recording, request)
+    page = _of_logs(recording, request) if is_drive else _of_captures(recording, request)
     points = ", ".join(Path(part.point.name).name or part.point.name for part in recording.parts)
     title = request.title.strip() or points or recording.name
     sections = [*page.sections, provenance_section(recording, command=request.command)]
@@ -168,7 +168,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
-        *_of_phone(road, first_ns),
+        *_of_phone(road, first_ns, recording.speed),
         connection_section(parts, drawn, most=MOST_ROWS),
     ]
     figures = [
@@ -181,9 +181,9 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     return _Page(sections, figures, route, answer)
 
 
-def _of_logs(surroundings: Surroundings, request: Request) -> _Page:
+def _of_logs(recording: Recording, request: Request) -> _Page:
     """Return a report of a recording without a TCP connection: its radio and its road."""
-    recording = surroundings.recording
+    surroundings = recording.surroundings()
     road, first_ns = Road(surroundings), surroundings.first_ns or 0
     route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
     view = View(request.from_ns, request.to_ns)
@@ -200,7 +200,7 @@ def _of_logs(surroundings: Surroundings, request: Request) -> _Page:
         drive_summary(surroundings),
         None if route is None else map_section(route),
         drive_figure_section(len(figures), picture=drive_picture(surroundings, view)) if figures else None,
-        *_of_phone(road, first_ns),
+        *_of_phone(road, first_ns, recording.speed),
     ]
     return _Page(sections, figures, route)
 
@@ -222,11 +222,11 @@ def _first_ns(layers: Sequence[Layers], surroundings: Surroundings) -> int:
     return origin_ns(layers[0].part) if layers else surroundings.first_ns or 0
 
 
-def _of_phone(road: Road, first_ns: int) -> list[Markup | None]:
+def _of_phone(road: Road, first_ns: int, speed: float) -> list[Markup | None]:
     """Return the tables of the phone's cells and of its changes between them."""
     if not road.phones:
         return []
-    phone, speed, drives = road.phones[0], road.surroundings.recording.speed, drives_beside(road.phones)
+    phone, drives = road.phones[0], drives_beside(road.phones)
     notes = [road.throughput_words] if road.throughput_words else []
     if drives:
         more = count(drives, "other drive")

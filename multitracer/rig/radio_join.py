@@ -20,7 +20,7 @@ import numpy as np
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import checksum, write_manifest
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.recording import Recording
 from multitracer.tables import NOT_A_TIME
 from multitracer.transactions import RADIO_COLUMNS, TRANSACTIONS
 from multitracer.units import NS_PER_S
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from multitracer.recording.recording import Recording
     from multitracer.tables import Numbers, Table
 
     Readings = tuple[Numbers, NDArray[np.float64]]
@@ -70,7 +69,7 @@ def join_radio(folder: Path) -> int:
         If transactions.csv is damaged.
     """
     path = folder / FILE
-    recording = read_recording(find_inputs(folder), captures=False)
+    recording = Recording(find_inputs(folder))
     readings = _readings(recording)
     with _locked(path) as stream:
         header, rows = _read(stream, path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
-    from parsers._packets.decode import Records
+    from parsers._packets.records import Records
 
 _ALONE = 2
 """Blocks without a thread: most captures have no more, and start as quickly as without it."""

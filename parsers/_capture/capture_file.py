@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture, SourceFile
     from multitracer.tables import Numbers
     from parsers._capture.window import Readable
-    from parsers._packets.decode import Records
+    from parsers._packets.records import Records
 
 
 LARGEST_PACKET = 256 * 1024

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from multitracer.capture import SourceFile
     from multitracer.tables import Numbers
     from parsers._capture.window import Window
-    from parsers._packets.decode import Records
     from parsers._packets.layers import Bytes
+    from parsers._packets.records import Records
 
 
 class Layout(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Mask, Numbers, Table
     from parsers._packets.ip import Datagrams
-    from parsers._packets.layers import Bytes
     from parsers._packets.parts import Part
+    from parsers._packets.records import Records
 
 _TCP = IpProtocol.TCP.value
 _MOST_TUNNELS = 4
@@ -51,41 +50,6 @@ WTCP_SYN = "wtcp syn"
 _SYN_OCTETS = np.frombuffer(bytes([0x11, 0]) + bytes(8), "V10")  # docs/wtcp.md: SYN, no flags, no identity
 _SYN_UDP_BYTES = 30  # docs/wtcp.md: 22 octets behind UDP's header of 8
 _UDP = IpProtocol.UDP.value
-
-
-@dataclass(slots=True)
-class Records:
-    """Packet records of one block; arrays of shape (n,), in capture order."""
-
-    data: Bytes
-    """The block, with slack behind the last packet (see `layers.PAD_BYTES`)."""
-    start: Numbers
-    """First captured byte of the packet."""
-    captured: Numbers
-    """Bytes captured."""
-    original: Numbers
-    """Bytes on the wire."""
-    time_ns: Numbers
-    link_type: Numbers | int
-    """One for all, or one each."""
-    offset: int | None = None
-    """Where in the file reading could begin with this block; None if the format does not tell."""
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def first(self, count: int) -> Records:
-        """Return the first `count` records."""
-        link_type = self.link_type if isinstance(self.link_type, int) else self.link_type[:count]
-        return Records(
-            self.data,
-            self.start[:count],
-            self.captured[:count],
-            self.original[:count],
-            self.time_ns[:count],
-            link_type,
-            self.offset,
-        )
 
 
 class Decoder:

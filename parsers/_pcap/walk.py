@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.native import kernel
 from parsers._capture.capture_file import LARGEST_PACKET
 from parsers._capture.lanes import walk_lanes
-from parsers._packets.decode import Records
+from parsers._packets.records import Records
 from parsers._pcap.plausibility import CHAIN, NEAR_S, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:

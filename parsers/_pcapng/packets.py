@@ -14,8 +14,8 @@ from multitracer.native import kernel
 from multitracer.protocols.pcap_file import BlockType
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import largest_packet
-from parsers._packets.decode import Records
 from parsers._packets.layers import rows
+from parsers._packets.records import Records
 from parsers._pcapng.comments import comments
 from parsers._pcapng.times import times_ns
 from parsers._pcapng.walk import PACKET_AT, is_spliced

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from parsers._ip_packets import IpPacket
-    from parsers._packets.decode import Records
+    from parsers._packets.records import Records
     from parsers._signalling.gsmtap import Message
 
 LINKTYPES = frozenset({217, 218})

@@ -55,6 +55,14 @@ def test_without_a_capture_there_is_no_verdict_and_a_reason() -> None:
     assert document["trust"]["verdict_absent"] == "no packets were captured, so there is no number to trust"
 
 
+def test_the_only_connection_is_shown_in_full_whichever_host_captured_it(tmp_path: Path) -> None:
+    for host in ("fixed", "mobile"):
+        (tmp_path / host).mkdir()
+    seen = write_conversations(tmp_path / "mobile" / "tcp-0.pcap", Conversation())
+    (tmp_path / "fixed" / "tcp-0.pcap").write_bytes(seen.read_bytes()[:24])  # the header of the file alone
+    assert "Connection 1: 10.0.0.1:40000 -> 10.0.0.2:80" in call("analyze", tmp_path).stdout
+
+
 def test_json_follows_the_schema(two: Path, sample_session: Path) -> None:
     for path in (two, sample_session):
         jsonschema.validate(analyze(path), closed(SCHEMA))

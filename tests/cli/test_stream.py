@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.recording.streaming import memory
+from multitracer.recording import inputs
 from tests.benchmarks.stream import used
 from tests.cli.program import ROOT, analyze, call, run, start
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations
@@ -110,7 +110,7 @@ def test_a_capture_larger_than_half_of_the_memory_is_a_stream(
     capture: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = call("analyze", capture)
-    monkeypatch.setattr(memory, "memory_bytes", lambda: 1000)
+    monkeypatch.setattr(inputs, "MOST_OF_MEMORY", 0)
     done = call("analyze", capture)
     assert done.stdout == whole.stdout
     assert "more than half of the memory" in done.stderr

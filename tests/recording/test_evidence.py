@@ -16,7 +16,8 @@ import multitracer as mt
 import parsers
 from multitracer.manifest import CollectorRun, LogFile, Manifest, Variables, write_manifest
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import open_recording, read_recording
+from multitracer.recording.open import open_recording
+from multitracer.recording.recording import Recording
 from tests.cli.program import run
 from tests.recording.captures import Conversation, write_conversations
 
@@ -216,7 +217,7 @@ def test_one_rule_says_how_fast_the_link_ran(sample_session: Path, tmp_path: Pat
     (call / "manifest.json").write_text(json.dumps(document))
     session = mt.open(call)
     found = session.diagnose()
-    assert read_recording(find_inputs(call), captures=False).speed == found.transfer.speed == 9
+    assert Recording(find_inputs(call)).speed == found.transfer.speed == 9
     assert session.stacked().layout.xaxis.title.text.endswith("(9 to a recorded one)")
 
 

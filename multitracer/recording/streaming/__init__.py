@@ -1,6 +1,6 @@
 """Recordings that never lie in memory as a whole: read piece by piece, what ended on disk.
 
 `read.py` is the entry: what comes out is a `Recording` whose connections can be listed and written, but whose
-segments are gone. `ended.py` keeps the connections in a file without a name, `memory.py` says when a capture
-is too large for anything else.
+segments are gone. `ended.py` keeps the connections in a file without a name, `index.py` where in a large
+capture each stretch of time lies.
 """
