@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.packets.policing import is_even
+from multitracer.diagnosis.packets.losses import Carried
+from multitracer.diagnosis.packets.packet_delays import Delays
+from multitracer.diagnosis.packets.policing import _at_full_queue, is_even
 from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
 
 RATE, PACKET = 250_000.0, 1500.0
@@ -92,3 +94,22 @@ def test_chance_leaves_no_even_bucket(seed: int) -> None:
     times = np.arange(1500) * PACKET / RATE
     lost = chance.random(len(times)) < 0.05
     assert not is_even(Stream(times, np.full(len(times), PACKET), lost))
+
+
+def lost_behind(*waits_ms: float) -> np.ndarray:
+    """Return which of some losses, each behind a packet that waited so long, a full queue dropped."""
+    place = np.arange(0, 20 * len(waits_ms), 20)
+    queue_ns = (np.array(waits_ms) * 1e6).astype(np.int64)
+    none = np.empty(0, dtype=np.int64)
+    delays = Delays(place, place, place * 1_000_000, queue_ns, 0, none, none, is_one_way=True)
+    return _at_full_queue(Carried(None, None, place + 1, delays))  # type: ignore[arg-type]
+
+
+def test_what_a_full_queue_dropped_is_none_of_a_policers() -> None:
+    found = lost_behind(12.2, 0.0, 1.2, 3.5, 12.0, 0.3, 0.0, 6.4)
+    assert found.tolist() == [True, False, False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("waits_ms", [(4.0, 0.0, 1.2, 3.5, 0.3), (12.0, 11.9, 12.0, 0.0)])
+def test_a_short_or_a_usual_wait_shows_no_queue_behind_a_policer(waits_ms: tuple[float, ...]) -> None:
+    assert not lost_behind(*waits_ms).any()
