@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.packets.losses import Carried
+from multitracer.diagnosis.packets.losses import Carried, _in_order
 from multitracer.diagnosis.packets.packet_delays import Delays
 from multitracer.diagnosis.packets.policing import _at_full_queue, is_even
 from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
@@ -86,6 +86,18 @@ def test_a_paced_sender_that_always_loses_shows_an_even_bucket() -> None:
     found = bucket(stream)
     assert found is None or found.stretches < 5
     assert is_even(stream)
+
+
+def test_what_was_overtaken_does_not_show_how_long_a_queue_is() -> None:
+    """Ten in a hundred come 30 ms late, behind what was sent later; the queue holds 9 ms."""
+    place = np.arange(1000)
+    late = place % 10 == 5
+    queue_ns = np.where(late, 30, 9 - np.abs(place % 18 - 9)).astype(np.int64) * 1_000_000
+    none = np.empty(0, dtype=np.int64)
+    delays = Delays(place, place, place * 2_000_000, queue_ns, 0, none, none, is_one_way=True)
+    assert not _in_order(delays)[late].any()
+    assert delays.queue_ns[_in_order(delays)].max() == 9_000_000
+    assert _in_order(delays._replace(is_one_way=False)).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -27,6 +27,8 @@ _LEAST_STRETCHES = 5
 """Between losses: one bucket explains up to four of them at many full queues, and by chance."""
 _EXPLAINED = 0.85
 """Part of the stretches: 0.88 to 1 at 29 policers, 0.67 at most where chance lost the packets."""
+_LIKELY = 0.75
+"""The same for a suspicion: between chance and a policer nothing is asserted."""
 _TOO_MANY = 0.25
 """Part of the packets that passed an empty bucket: 0.18 at most at policers."""
 _SPREAD_SUSPECTED = 3
@@ -39,9 +41,10 @@ policers, 0.25 to 0.56 where chance lost them."""
 _MANY, _BELOW_OF_MANY = 100, 0.15
 """Of many losses that part alone decides: over a long time a rate that is 2 % wrong spreads the tokens."""
 _CERTAIN_ROWS, _CERTAIN_SPREAD = 30, 1.0
-"""Of so many rows of losses an even spread, in segments, is no chance, whatever else is seen: 0.2 to 0.8 at
-31 of 32 policers (a pacing sender like BBR loses all the time, and leaves few stretches), 16 and more where
-chance lost them, 2.6 at a queue whose rate changed."""
+"""Of so many rows of losses an even spread, in segments, is no chance, whatever else is seen, and in however
+few round trips: 0.2 to 0.8 at 31 of 32 policers (a pacing sender like BBR loses all the time, leaves few
+stretches, and its packets pass a bucket that is nearly empty), 16 and more where chance lost them, 2.6 at a
+queue whose rate changed."""
 _QUEUE_NS = 10 * NS_PER_MS  # what waited for less stood in no queue that loses packets. Not measured
 _QUEUE_SHARE = 0.25
 """Of the round trip."""
@@ -78,13 +81,13 @@ def policer(carried: Carried) -> Policer | None:
     mine = _without_delay(carried, LEAST_LOSSES)
     stream = None if mine is None else _stream(mine)
     of = None if stream is None else bucket(stream)
-    if mine is None or stream is None or of is None or rounds(mine, mine.lost) < _LEAST_ROUNDS:
+    if mine is None or stream is None or of is None or of.explained < _EXPLAINED:
         return None
-    fits = of.explained >= _EXPLAINED and of.too_many <= _TOO_MANY
-    fits &= of.stretches >= _LEAST_STRETCHES or is_even(stream)
+    fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
+    fits &= rounds(mine, mine.lost) >= _LEAST_ROUNDS
     link = _link_rate(mine)
     faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
-    if not fits or link <= faster * of.rate:
+    if not (fits or is_even(stream)) or link <= faster * of.rate:
         return None
     speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
     begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in empty(stream, of))
@@ -97,7 +100,9 @@ def is_suspected(carried: Carried) -> bool:
     stream = None if mine is None else _stream(mine)
     if mine is None or stream is None:
         return False
-    if is_even(stream):
+    of = bucket(stream)
+    is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
+    if is_likely or is_even(stream):
         return True
     rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
     if _link_rate(mine) <= _FASTER * rate:
