@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from multitracer.cli._output import warn
 from multitracer.cli._reading import checked_inputs, load, shown_progress, tell_all_warnings
 from multitracer.recording.streaming.memory import is_too_large, memory_bytes, stored_bytes
+from multitracer.recording.window import EVERYTHING
 from multitracer.words import size
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
 
 
-def load_any_size(reading: Reading, *, output: str | None, stream: bool | None) -> Recording:
+def load_any_size(reading: Reading, *, output: str | None, stream: bool | None, segments: bool) -> Recording:
     """Read and analyse the inputs; as a stream if the user says so, or if they are too large.
 
     Parameters
@@ -31,6 +32,8 @@ def load_any_size(reading: Reading, *, output: str | None, stream: bool | None) 
         Where the command will write.
     stream : bool, optional
         Whether to read a stream; None: only what is larger than a share of the memory.
+    segments : bool
+        Whether the command needs every segment; otherwise the recording may be without them.
 
     Raises
     ------
@@ -38,9 +41,26 @@ def load_any_size(reading: Reading, *, output: str | None, stream: bool | None) 
         As `load`.
     """
     inputs = checked_inputs(reading, output=output)
-    if stream is None:
+    if stream is None and not segments:
         stream = _must_be_stream(inputs)
-    return _load_stream(reading, inputs) if stream else load(reading, inputs=inputs)
+    if stream:
+        return _load_stream(reading, inputs)
+    if not segments and (recording := _counted(reading, inputs)) is not None:
+        return recording
+    return load(reading, inputs=inputs)
+
+
+def _counted(reading: Reading, inputs: Inputs) -> Recording | None:
+    """Return a recording whose segments were counted and not kept, where that is enough."""
+    from multitracer.recording.running import running_recording
+
+    if reading.window != EVERYTHING or reading.max_packets is not None:
+        return None
+    with shown_progress(inputs) as shown:
+        recording = running_recording(inputs, progress=shown)
+    if recording is not None:
+        tell_all_warnings(recording)
+    return recording
 
 
 def _must_be_stream(inputs: Inputs) -> bool:

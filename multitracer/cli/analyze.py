@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913  # each is an option
         recording = load(reading, output=output, files="*.parquet")
         _write_parquet(output or "", recording, reading)
         return
-    recording = load_any_size(reading, output=output, stream=False if fairness else stream)
+    recording = load_any_size(reading, output=output, stream=stream, segments=fairness)
     with text_output(output) as out:
         if form == "summary":
             choice = reading.connection
