@@ -199,6 +199,9 @@ def test_one_segment_more_in_the_queue_of_a_slow_link_is_no_longer_path() -> Non
     sent_ns[50:] -= 18 * NS_PER_MS
     assert not len(path_changes(sent_ns, one_more))
     assert path_changes(sent_ns, 3 * one_more).tolist() == [50]
+    assert path_changes(
+        np.arange(100) * 18 * NS_PER_MS, one_more + NS_PER_MS * (one_more > NS_PER_MS)
+    ).tolist() == [50]
 
 
 def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ _FULL = 0.9
 _JUMP_NS = 10 * NS_PER_MS
 """Least step of the path's own delay that is told from noise, as in limits: Wi-Fi makes steps of 9 ms."""
 _ONE_MORE, _NEAREST = 1.5, 0.05
-"""Times the link's own time for a segment, by the nearest arrivals: a window that grows by one segment makes
-a queue of one that stays, and on a slow link that is a large step."""
+"""Times the link's own time for a segment, by the nearest arrivals: one that is sent right behind another
+waits for it, and where a window grew by it that queue stays. On a slow link that is a large step."""
 _LASTS = 0.8
 """Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
 _EMPTY = 0.2
@@ -144,7 +144,8 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
     came_ns = np.diff(time_ns + delay_ns)
     one_ns = _ONE_MORE * np.quantile(came_ns[came_ns > 0], _NEAREST) if (came_ns > 0).any() else 0.0
-    least_ns = np.maximum(max(_JUMP_NS, one_ns), np.diff(time_ns))
+    apart_ns = np.diff(time_ns)
+    least_ns = np.maximum(np.maximum(apart_ns, one_ns - apart_ns), _JUMP_NS)
     jumps = np.flatnonzero((size > least_ns) & lasts & empty) + 1
     return np.array([at for at in jumps if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
 

@@ -45,9 +45,11 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding: the step that explains most, where the arrivals were captured.
 
     By the time that the link has a segment, not by what came through: others that share the link take from
-    that, too, and do not change this.
+    that, too, and do not change this. Behind a policer, which keeps nothing back, gaps are the sender's.
     """
-    gaps = None if case.is_link_logged else arrival_gaps(case)
+    seen = case.limited.seen
+    is_policed = seen is not None and seen.policer is not None
+    gaps = None if case.is_link_logged or is_policed else arrival_gaps(case)
     if gaps is None:
         return
     busy = is_busy(case, gaps)
