@@ -69,8 +69,29 @@ class Kernel(Protocol):
     def summarise(self, begin: int, first: int, packets: Numbers, /, **columns: Array) -> dict[str, Array]:
         """Return what is known of each direction of consecutive connections, as columns."""
 
+    def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
+        """Return what counts the connections of a capture while it is read."""
+
     def fail(self) -> None:
         """Fail as a bug would; for tests."""
+
+
+class RunningPass(Protocol):
+    """Counts the connections of a capture piece by piece; see `native/src/running.rs`."""
+
+    connections: int
+    """How many there are so far."""
+    is_odd: bool
+    """Whether there is something that only all segments of a connection tell."""
+
+    def add(self, **columns: Array) -> tuple[Array, Numbers]:
+        """Take in the next segments; return the direction of each, and the rows that Python has to keep."""
+
+    def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
+        """Return what was counted of each directed flow, the rest of each, and how each connection began."""
+
+    def stamps(self, direction: int, /) -> tuple[Array, Array]:
+        """Return the times and the timestamps of a directed flow's segments that have both."""
 
 
 class NativeFaultError(Exception):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.capture import SourceFile
+from parsers._capture.ahead import ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
@@ -13,7 +15,7 @@ from parsers._stream import open_stream
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from multitracer.capture import Capture
     from multitracer.tables import Numbers, Table
@@ -50,9 +52,11 @@ class Pieces:
         Asked now and then; when it returns True, the input is taken to end.
     ranges : sequence of (int, int), optional
         The parts of the one file, not compressed, that are read; the first one holds its header.
+    reads_ahead : bool
+        Whether a thread reads on while a piece is decoded; not for pipes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what a user chose
         self,
         paths: Sequence[Path],
         *,
@@ -61,19 +65,20 @@ class Pieces:
         progress: Callable[[int], None] | None = None,
         stop: Callable[[], bool] | None = None,
         ranges: Sequence[tuple[int, int]] | None = None,
+        reads_ahead: bool = False,
     ) -> None:
         self.rows = rows
         self.blocks: list[Block] = []
         """What was read, if the format tells where a block begins, and only the first one has interfaces."""
         self._interfaces: int | None = None
-        self._ranges = ranges
+        self._ranges, self._reads_ahead = ranges, reads_ahead
         self._paths, self._max_packets = paths, max_packets
         self._progress, self._stop = progress, stop
         self._decoder = Decoder()
         self._given_flows: Table | None = None
         """The flows that a format of another package found."""
 
-    def __iter__(self) -> Iterator[Capture]:
+    def __iter__(self) -> Generator[Capture]:
         """Yield the pieces, at least one; `row` of the side tables counts within a piece."""
         decoder = self._decoder = Decoder()
         done = 0
@@ -90,10 +95,12 @@ class Pieces:
                     self._given_flows = capture.flows
                     yield capture
                     return
-                for records in _blocks(fmt, stream, decoder, left):
-                    self._note(records)
-                    if len(decoder) >= self.rows:
-                        yield decoder.take(last=False)
+                blocks = _blocks(fmt, stream, decoder, left, reads_ahead=self._reads_ahead)
+                with closing(blocks):
+                    for records in blocks:
+                        self._note(records)
+                        if len(decoder) >= self.rows:
+                            yield decoder.take(last=False)
                 done += stream.stored_bytes
         yield decoder.take(last=True)
 
@@ -103,6 +110,10 @@ class Pieces:
             return self._given_flows, kept, kept
         flows, number = self._decoder.keep_flows(kept)
         return flows, kept, number
+
+    def flows(self) -> tuple[Table, Numbers]:
+        """Return FLOWS in order of first sight when all was read, and the row in it of each flow before."""
+        return self._decoder.flows_in_order()
 
     def _note(self, records: Records) -> None:
         interfaces = sum(len(file.interfaces) for file in self._decoder.files)
@@ -116,13 +127,15 @@ class Pieces:
         return lambda stored_bytes: None if progress is None else progress(done + stored_bytes)
 
 
-def _blocks(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> Iterator[Records]:
+def _blocks(
+    fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None, *, reads_ahead: bool
+) -> Generator[Records]:
     """Decode one file, and yield each block then."""
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
     clock = StampFacts(source)
-    yield from decode_blocks(
-        BLOCKS[fmt.name](stream, source), source, decoder, clock, max_packets=max_packets
-    )
+    blocks = BLOCKS[fmt.name](stream, source)
+    with closing(ahead(blocks) if reads_ahead else blocks) as each:
+        yield from decode_blocks(each, source, decoder, clock, max_packets=max_packets)
     note_stream(stream, source)
     if stream.stopped:
         source.stopped = True

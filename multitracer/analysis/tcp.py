@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -150,6 +150,11 @@ def analyse(capture: Capture) -> Analysis:
 
 def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
     """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1."""
+    return finished_tables(capture, parts, *counted_columns(capture, parts))
+
+
+def counted_columns(capture: Capture, parts: Partition) -> tuple[dict[str, Array], Array]:
+    """Return the columns of DIRECTIONS, and which directions have their first unit acknowledged."""
     columns = blank(2 * parts.connections)
     announce(columns, capture, parts)
     acknowledged = np.zeros(2 * parts.connections, dtype=bool)
@@ -164,7 +169,7 @@ def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
         acknowledged[sides] = answered
         for name, values in some.items():
             columns[name][sides] = values
-    return finished_tables(capture, parts, columns, acknowledged)
+    return columns, acknowledged
 
 
 def _examine(columns: dict[str, Array], acknowledged: Array, capture: Capture, parts: Partition) -> None:
@@ -189,28 +194,50 @@ def finished_tables(
     acknowledged : ndarray of bool, shape (2 n_connections,)
         Which directions have their first unit acknowledged.
     """
-    columns["connection"].reshape(-1, 2)[:] = np.arange(1, parts.connections + 1, dtype=np.int32)[:, None]
+    rows = np.flatnonzero(opens(capture.segments["flags"]))
+    is_answer = has(capture.segments["flags"][rows], Flag.ACK)
+    sent = np.zeros((2, 2 * parts.connections), dtype=bool)
+    for answers in (False, True):
+        sent[int(answers), parts.direction[rows[is_answer == answers]]] = True
+    file = capture.segments["file"][parts.first_row]
+    began = Began(file, parts.forward_flow, parts.initiator_by, sent[0], sent[1])
+    return tables_by(began, columns, acknowledged)
+
+
+class Began(NamedTuple):
+    """How connections began; arrays of shape (n,), the last two (2 n,)."""
+
+    file: Array
+    forward_flow: Array
+    initiator_by: Array
+    syn_sent: Array
+    """Which directions hold a SYN that is no answer."""
+    answer_sent: Array
+
+
+def tables_by(began: Began, columns: dict[str, Array], acknowledged: Array) -> tuple[Table, Table]:
+    """Return CONNECTIONS and DIRECTIONS by what was counted; parameters as of `finished_tables`."""
+    connections = len(began.forward_flow)
+    columns["connection"].reshape(-1, 2)[:] = np.arange(1, connections + 1, dtype=np.int32)[:, None]
     columns["reverse"][1::2] = True
     directions = Table(DIRECTIONS, columns)
-    return _connections(capture, parts, directions, acknowledged), directions
+    return _connections(began, directions, acknowledged), directions
 
 
-def _connections(capture: Capture, parts: Partition, directions: Table, acknowledged: Array) -> Table:
-    segments = capture.segments
+def _connections(began: Began, directions: Table, acknowledged: Array) -> Table:
     packets = directions["packets"].reshape(-1, 2)
     last, unique = (directions[name].reshape(-1, 2) for name in ("last_ns", "unique_bytes"))
-    began = _syn_sent(capture, parts, answer=False)[0::2]
-    answered = _syn_sent(capture, parts, answer=True)[1::2]
+    asked, answered = began.syn_sent[0::2], began.answer_sent[1::2]
     columns = {
-        "connection": np.arange(1, parts.connections + 1, dtype=np.int32),
-        "file": segments["file"][parts.first_row],
-        "forward_flow": parts.forward_flow,
+        "connection": np.arange(1, len(packets) + 1, dtype=np.int32),
+        "file": began.file,
+        "forward_flow": began.forward_flow,
         "start_ns": _starts(directions["first_ns"].reshape(-1, 2)),
         "end_ns": last.max(axis=1),
         "segments": packets[:, 0] + packets[:, 1],
-        "syn_seen": began,
-        "initiator_by": parts.initiator_by,
-        "handshake_seen": began & answered & acknowledged.reshape(-1, 2).all(axis=1),
+        "syn_seen": asked,
+        "initiator_by": began.initiator_by,
+        "handshake_seen": asked & answered & acknowledged.reshape(-1, 2).all(axis=1),
         "close": _closes(directions),
         "bulk_direction": (unique[:, 1] > unique[:, 0]).astype(np.uint8),
     }
@@ -230,12 +257,3 @@ def _closes(directions: Table) -> Array:
     fin, rst = (directions[name].reshape(-1, 2) > 0 for name in ("fin", "rst"))
     ways = np.array([Close.OPEN, Close.FIN_ONE_WAY, Close.FIN_BOTH_WAYS], dtype=np.uint8)[fin.sum(axis=1)]
     return np.where(rst.any(axis=1), np.uint8(Close.RESET), ways)
-
-
-def _syn_sent(capture: Capture, parts: Partition, *, answer: bool) -> Array:
-    """Return per direction whether it holds a SYN, or a SYN-ACK."""
-    flags = capture.segments["flags"]
-    rows = np.flatnonzero(opens(flags))
-    sent = np.zeros(2 * parts.connections, dtype=bool)
-    sent[parts.direction[rows[has(flags[rows], Flag.ACK) == answer]]] = True
-    return sent

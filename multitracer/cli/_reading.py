@@ -145,6 +145,7 @@ def load(
     files: str | None = None,
     cut: bool = True,
     stream: bool | None = False,
+    segments: bool = True,
 ) -> Recording:
     """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
 
@@ -163,6 +164,8 @@ def load(
         can show a part of it with what came before known.
     stream : bool, optional
         Keep in memory only what is open; None: if the captures are larger than a share of the memory.
+    segments : bool
+        Whether the command asks for single segments; else the recording may be without them.
     """
     from multitracer.recording.inputs import find_inputs
 
@@ -185,10 +188,14 @@ def load(
         from multitracer.cli._stream import read_stream
 
         read = read_stream
-    else:
+    elif segments or not inputs.large_file:
         from multitracer.recording.open import read_recording
 
         read = read_recording
+    else:
+        from multitracer.recording.running import read_numbers
+
+        read = read_numbers
     shown: AbstractContextManager[Progress | None] = nullcontext()
     if sys.stderr is not None and sys.stderr.isatty():
         from multitracer.cli._progress import progress

@@ -80,7 +80,7 @@ def command(  # noqa: PLR0913  # each is an option
     if as_parquet:
         _write_parquet(output or "", load(reading, output=output, files="*.parquet"), reading)
         return
-    recording = load(reading, output=output, stream=False if fairness else stream)
+    recording = load(reading, output=output, stream=False if fairness else stream, segments=fairness)
     with text_output(output) as out:
         if form == "summary":
             choice = reading.connection

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
-_MOSTLY = 0.5  # more than half
+MOSTLY = 0.5
+"""Share from which on a sentence begins so: half (limits.md)."""
 _BITS = 8  # in a byte
 _AS_ONE = 1.02
 """Highest by lowest rate of a link below which it reads as one number. Not measured."""
@@ -90,7 +91,7 @@ def headline_of(limited: Limited) -> Headline:
     sums = by_limit(limited.shares)
     limit = next(iter(sums))
     main = next(row for row in limited.shares if row.limit is limit)
-    part = main.part if main.share > _MOSTLY * sums[limit] else Part.NONE
+    part = main.part if main.share > MOSTLY * sums[limit] else Part.NONE
     share = main.share if part else sums[limit]
     first = _first(limited, limit, part, share, main.confidence)
     rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
@@ -109,9 +110,9 @@ def headline_of_group(group: Group) -> Headline:
     limit, share = ordered[0]
     part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
     own = group.seconds[limit, part][0] / total
-    part = part if own > _MOSTLY * share else Part.NONE
+    part = part if own > MOSTLY * share else Part.NONE
     many = f"{len(group.numbers):,} connections took {group.total_s:.1f} s."
-    mostly = "Mostly" if share >= _MOSTLY else "The largest part was"
+    mostly = "Mostly" if share >= MOSTLY else "The largest part was"
     first = f"{many} {mostly} {_noun(group.longest, limit, part)} ({share:.0%}, {sure.label})."
     rest = [f"{_noun(group.longest, each).capitalize()} was the limit for {other:.0%}."
             for each, other in ordered[1:] if other >= WORTH_SAYING]  # fmt: skip
@@ -134,7 +135,7 @@ def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confi
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {_ceiling(others)}"
         return f"The link was the limit{_at_rate(limited)} ({basis}); {rest}."
-    begin = "Mostly" if share >= _MOSTLY else "The largest part was"
+    begin = "Mostly" if share >= MOSTLY else "The largest part was"
     return f"{begin} {_noun(limited, limit, part)}: {_what(limited, limit, part)} ({basis})."
 
 

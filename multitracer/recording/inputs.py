@@ -35,6 +35,8 @@ MAX_FILES = 10_000
 MOST_OF_MEMORY = 0.5
 """The share of it up to which captures are analysed as a whole: an analysis took 0.6 to 1.4 times the size of
 captures without payload (docs/benchmarks.md)."""
+LARGE_BYTES = 8 << 20
+"""Of a smaller capture the segments take some megabytes, and no time. Not measured."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
@@ -109,6 +111,14 @@ class Inputs:
         if stored <= MOST_OF_MEMORY * there:
             return ""
         return f"{size(stored)} are more than half of the memory ({size(there)})"
+
+    @property
+    def large_file(self) -> str:
+        """The capture, if it is one file of `LARGE_BYTES` or more; else empty."""
+        paths = [path for point in self.points for path in point.paths]
+        if len(paths) != 1 or not Path(paths[0]).is_file():
+            return ""
+        return paths[0] if Path(paths[0]).stat().st_size >= LARGE_BYTES else ""
 
     def holds(self, layer: str) -> bool:
         """Return whether there is a log of this layer."""

@@ -87,11 +87,18 @@ def says(row: Share) -> str:
     return _PARTS.get(row.part, _LIMITS[row.limit])
 
 
+def bounds(row: Share) -> str:
+    """Return between which shares one that is weak lies: "at most 61%"; "" of one that is one number."""
+    low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
+    if row.confidence is not Confidence.WEAK or low == high:
+        return ""
+    return f"at most {high}" if low == "0%" else f"{low} to {high}"
+
+
 def surely(row: Share) -> str:
     """Return how sure a share is; one that rests on what is weak has a range."""
-    low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
-    has_range = row.confidence is Confidence.WEAK and low != high
-    return f"{row.confidence.label}: {low} to {high}" if has_range else row.confidence.label
+    within = bounds(row)
+    return f"{row.confidence.label}: {within}" if within else row.confidence.label
 
 
 def percent(share: float) -> str:

@@ -88,31 +88,6 @@
     fold.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")));
   }
 
-  /* Mark a stretch of time across all rows of the first screen; null takes the mark away. */
-  const tracks = document.querySelector(".tracks");
-  const told = document.querySelector(".marked");
-  const untouched = told?.textContent;
-  function markTime(from, to, words) {
-    if (document.querySelector(".figure")) Timeline.mark(from, to, words);
-    if (!tracks) return;
-    const [begin, end] = [Number(tracks.dataset.begin), Number(tracks.dataset.end)];
-    const place = (seconds) => `${(100 * Math.min(Math.max((seconds - begin) / (end - begin), 0), 1)).toFixed(3)}%`;
-    const stretch = document.createElement("i");
-    stretch.style.left = place(from);
-    stretch.style.right = `calc(100% - ${place(to)})`;
-    tracks.querySelector(".over div").replaceChildren(...(from === null ? [] : [stretch]));
-    told.textContent = words ?? untouched;
-    for (const button of tracks.querySelectorAll(".marks")) {
-      button.setAttribute("aria-pressed", String(from !== null && Number(button.dataset.markFrom) === from && Number(button.dataset.markTo) === to));
-    }
-  }
-  for (const button of document.querySelectorAll(".marks")) {
-    button.addEventListener("click", () => {
-      if (button.getAttribute("aria-pressed") === "true") return markTime(null, null, null);
-      markTime(Number(button.dataset.markFrom), Number(button.dataset.markTo), button.dataset.words);
-    });
-  }
-
   const route = document.getElementById("route");
   if (route) window.routeMap = RouteMap.mount(document.querySelector(".map"), JSON.parse(route.textContent));
 
@@ -131,7 +106,7 @@
       button.addEventListener("click", () => {
         const { show, from, to, markFrom, markTo } = button.dataset;
         unfold("figure");
-        if (markFrom !== undefined) markTime(Number(markFrom), Number(markTo), null);
+        if (markFrom !== undefined) Tracks.mark(Number(markFrom), Number(markTo), null);
         shown.open(Number(show));
         if (from !== undefined) shown.look(Number(from), Number(to));
         figure.scrollIntoView({ block: "start" });

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DOCTYPE = "<!doctype html>\n"
 
 _POINTS_CODE = "link decoder loader table axes marks packets trend panel plot figure"
-_FIGURE_CODE = ("timeline.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
+_FIGURE_CODE = ("timeline.js", "tracks.js", *(f"points/{name}.js" for name in _POINTS_CODE.split()))
 _MAP_CODE = ("drive/map_gestures.js", "drive/map.js")
 """In the order in which they need each other."""
 

@@ -17,6 +17,7 @@ mod link;
 mod mark;
 mod pass;
 mod pcapng;
+mod running;
 mod segments;
 mod summarise;
 mod tcp;
@@ -244,6 +245,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
+    module.add_class::<running::RunningPass>()?;
     module.add_function(wrap_pyfunction!(fail, module)?)?;
     Ok(())
 }

@@ -91,7 +91,7 @@ pub fn summarise<'py>(
     columns(py, &outside(py, || rows.summaries(begin, first, packets))?)
 }
 
-fn columns<'py>(py: Python<'py>, summaries: &[Summary]) -> PyResult<Bound<'py, PyDict>> {
+pub fn columns<'py>(py: Python<'py>, summaries: &[Summary]) -> PyResult<Bound<'py, PyDict>> {
     let columns = Columns(PyDict::new(py));
     for (name, value) in COUNTS {
         columns.of(name, summaries, |s| value(&s.counts))?;

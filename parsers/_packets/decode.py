@@ -226,6 +226,11 @@ class Decoder:
         self._flows, number = self._flows.without_others(kept)
         return self._flows.table(), number.astype(np.int64)
 
+    def flows_in_order(self) -> tuple[Table, Numbers]:
+        """Return the flows in order of first sight, and the row in it of each by their present numbers."""
+        flows, renumbered = self._flows.finish()
+        return flows, np.arange(len(flows)) if renumbered is None else renumbered.astype(np.int64)
+
     def finish(self) -> Capture:
         """Return the capture; the decoder must not be used afterwards."""
         self._finish_fragments()

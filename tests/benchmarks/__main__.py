@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.benchmarks import goals, limits, mutual_information, native, page, record, virtual
+from tests.benchmarks import goals, limits, measure, mutual_information, native, page, record, virtual
 
 _DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _INTRODUCTION = """\
@@ -51,7 +51,20 @@ def measured(inputs: goals.Captures, *, runs: int, only: str) -> list[goals.Row]
         if only not in f"{goal.__module__}.{goal.__name__}":
             continue
         print(f"{goal.__name__.replace('_', ' ')} ...", file=sys.stderr, flush=True)
-        rows += list(goal(inputs, runs=runs))
+        rows += rows_of(goal, inputs, runs=runs)
+    return rows
+
+
+def rows_of(goal: goals.Goal, inputs: goals.Captures, *, runs: int) -> list[goals.Row]:
+    """Return the rows of a comparison; where a program fails, those before, and one with its last words."""
+    rows: list[goals.Row] = []
+    try:
+        rows.extend(goal(inputs, runs=runs))  # extend keeps what came before an exception
+    except measure.ProgramFailedError as error:
+        print(error, file=sys.stderr)
+        last = str(error).splitlines()[-1].replace("|", "/")
+        name = goal.__name__.replace("_", " ")
+        rows.append(goals.Row(name, "", "", "", f"failed: {last}", "a result", met=False))
     return rows
 
 

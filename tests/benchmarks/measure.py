@@ -22,8 +22,18 @@ class Cost:
     peak_bytes: int
 
 
+class ProgramFailedError(Exception):
+    """A program that is measured failed: which one, and its last words."""
+
+
 def cost(argv: list[str]) -> Cost:
-    """Run a command with its output thrown away; raise with its last words if it fails."""
+    """Run a command with its output thrown away.
+
+    Raises
+    ------
+    ProgramFailedError
+        If it fails.
+    """
     begin = time.monotonic()
     child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert child.stderr is not None
@@ -32,7 +42,8 @@ def cost(argv: list[str]) -> Cost:
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise RuntimeError(f"{argv}: exit {child.returncode}: {words.decode(errors='replace')[-2000:]}")
+        last = words.decode(errors="replace").strip()[-2000:]
+        raise ProgramFailedError(f"{' '.join(argv)}: exit {child.returncode}: {last}")
     return Cost(time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 

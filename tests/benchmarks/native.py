@@ -42,20 +42,29 @@ def without(*words: str) -> list[str]:
 
 
 def summary(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
-    """The summary of every connection beside tcptrace's, and beside tools that compute less of it or more."""
+    """The summary of every connection beside tcptrace's, and beside that of tshark's dissectors."""
     for capture in (captures.full, captures.bulk, captures.headers):
         ours = native("analyze", str(capture))
         yield _wall("`analyze` / `tcptrace -l`", capture, ours, peers.tcptrace(capture), 0.5, runs=runs)
-        if shutil.which("pcap-toolkit"):
-            yield _wall(
-                "`analyze` / `pcap-toolkit stats`", capture, ours, peers.pcap_toolkit(capture), runs=runs
-            )
     pairs = paired(
         native("analyze", str(captures.first_1m)), peers.tshark_conversations(captures.first_1m), runs=2
     )
     yield _cpu("`tshark -q -z conv,tcp` / `analyze`", captures.first_1m, pairs, 40)
+
+
+def pcap_toolkit(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
+    """The summary beside the flows of a program in Rust, where it is installed."""
+    for capture in (captures.full, captures.bulk, captures.headers):
+        if shutil.which("pcap-toolkit"):
+            ours, peer = native("analyze", str(capture)), peers.pcap_toolkit(capture)
+            yield _wall("`analyze` / `pcap-toolkit stats`", capture, ours, peer, runs=runs)
+
+
+def netflower(captures: goals.Captures, **_: int) -> Iterator[goals.Row]:
+    """The summary beside the features of flows by a package in Python, where it is installed."""
     if find_spec("netflower"):
-        capture = captures.first_100k
+        whole = captures.first_100k  # of nanoseconds dpkt makes decimals, which netflower 1.1.0 cannot add up
+        capture = _made(whole.with_name(f"{whole.stem}_us.pcap"), ["editcap", "-F", "pcap", str(whole), "-"])
         pairs = paired(native("analyze", str(capture)), peers.netflower(capture), runs=2)
         yield _cpu("`netflower` / `analyze`", capture, pairs)
 
@@ -177,7 +186,9 @@ def rows(captures: list[str], *, runs: int = _RUNS) -> Iterator[tuple[str, ...]]
             yield what, path, *times, *(f"{each:.2f} ×" for each in less)
 
 
-ALL: tuple[goals.Goal, ...] = (summary, formats, memory, the_rest) if find_spec("multitracer_native") else ()
+ALL: tuple[goals.Goal, ...] = (
+    (summary, pcap_toolkit, netflower, formats, memory, the_rest) if find_spec("multitracer_native") else ()
+)
 """None without the kernel: the other rows measure Python then."""
 
 

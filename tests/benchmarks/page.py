@@ -1,6 +1,6 @@
 """What a report of 5,000,000 points costs who makes it and who reads it: `python -m tests.benchmarks.page`.
 
-The trace is recorded once, as root, into `.bench/` (`--record` does no more): an upload of 870 MB by the
+The trace is recorded once, as root, into `.bench/` (`--record` does no more): an upload of 595 MB by the
 kernel's TCP over the link of the bundled session at thirty times its rate, captured at both ends, with the
 sender's state and the link's log. That takes two minutes; a small one of 2,000 packets takes seconds. Then
 reports are made, and each is opened in a new Chromium: when the overview was there, when all points, what a
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _BENCH = Path(__file__).parents[2] / ".bench"
 _FASTER = 30
 """Times the rate of the bundled session's link: 60 Mbit/s, 5,000 packets a second, which Python carries."""
-_LARGE_BYTES, _SMALL_BYTES = 870_000_000, 2_300_000
-"""5.71 points for each 1,000 bytes (measured at 280 MB): 4.97 million; and 0.85 packets."""
+_LARGE_BYTES, _SMALL_BYTES = 595_000_000, 2_300_000
+"""8.33 points for each 1,000 bytes (measured at 870 MB): 4.96 million; and 0.85 packets."""
 _COLLECTORS = (
     "tcp_info.jsonl=python -m collectors.tcp_info --port 5001 --output {}",
     "tcp_probe.txt=python -m collectors.tcp_probe --address 10.0.3.2 --output {}",

@@ -16,6 +16,8 @@ from tests.causes.path import DELIVERED, FATES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from tests.causes.seen import Transfer
 
 Interval = tuple[int, int, str, str | None]
@@ -28,6 +30,8 @@ _BLOATED_NS, _SHORT_NS = 200_000_000, 60_000_000
 """Wait in the queue: grade D and worse for half of the data, or C never, by the common grades ..."""
 _BLOATED_ROUNDS, _SHORT_ROUNDS = 2.0, 1.5
 """... and in round trips of the empty path: a sender needs one, and the healthy queues drawn have 1.5."""
+_INITIAL_WINDOW = 10
+"""Packets (RFC 6928) that any queue must hold: fewer are no fault of it, however long a slow link needs."""
 _LEAST_SILENCE_S = 0.3
 _LEAST_PACKETS, _LASTS_NS, _MUCH_OF_A_RATE = 50, 700_000_000, 1.5
 """On both sides of a step of the rate; less is slight."""
@@ -78,18 +82,26 @@ def _of_fates(data: Mapping[str, int]) -> dict[str, bool | None]:
 
 def _of_packets(t: Transfer) -> dict[str, bool | None]:
     arrived = t.packets[t.packets["fate"] == DELIVERED]
-    waits_ns = arrived["served_ns"].astype(np.int64) - arrived["enter_ns"].astype(np.int64)
-    median_ns, high_ns = np.quantile(waits_ns, (0.5, 0.95)).tolist() if len(arrived) else (0.0, 0.0)
-    floor_ns = t.floor_rtt_ns(t.begin_ns)
-    bloated = median_ns >= max(_BLOATED_NS, _BLOATED_ROUNDS * floor_ns)
-    short = high_ns <= max(_SHORT_NS, _SHORT_ROUNDS * floor_ns)
     order = np.diff(arrived["written_ns"].astype(np.int64))
     return {
-        "bufferbloat": True if bloated else False if short and not _has_ack_queue(t) else None,
+        "bufferbloat": _bloated(t, arrived),
         "path-mtu-black-hole": _hole(t),
         "ecn-marked": _amount(int(arrived["ce"].sum()), least=_LEAST_MARKS),
         "reordering": _amount(int((order < 0).sum()), least=_LEAST_LOSSES),
     }
+
+
+def _bloated(t: Transfer, arrived: NDArray[np.void]) -> bool | None:
+    """Return whether a queue was far too long; left out between, and where an initial window fills it."""
+    enter_ns = arrived["enter_ns"].astype(np.int64)
+    waits_ns = arrived["served_ns"].astype(np.int64) - enter_ns
+    median_ns, high_ns = np.quantile(waits_ns, (0.5, 0.95)).tolist() if len(arrived) else (0.0, 0.0)
+    floor_ns = t.floor_rtt_ns(t.begin_ns)
+    if median_ns >= max(_BLOATED_NS, _BLOATED_ROUNDS * floor_ns):
+        services_ns = [t.data_link.service_ns(at_ns) for at_ns in enter_ns.tolist()]
+        return True if np.median(waits_ns / np.array(services_ns)) >= _INITIAL_WINDOW else None
+    short = high_ns <= max(_SHORT_NS, _SHORT_ROUNDS * floor_ns)
+    return False if short and not _has_ack_queue(t) else None
 
 
 def _has_ack_queue(t: Transfer) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.causes.made import DELAY_S, MSS, Made
+from tests.causes.made import DELAY_S, MSS, RATE_BPS, Made
 from tests.causes.truth import truth
 
 if TYPE_CHECKING:
@@ -18,8 +18,9 @@ def _faults(made: Made) -> dict[str, bool]:
     return found
 
 
-def _waiting(folder: Path, waits_s: float) -> dict[str, bool]:
+def _waiting(folder: Path, waits_s: float, *, rate_bps: int = RATE_BPS) -> dict[str, bool]:
     made = Made(folder)
+    made.path[0] = ["up", "step", 0, rate_bps, made.path[0][-1]]
     begin_s = made.handshake()
     made.call("send", begin_s, begin_s + 0.0001, 300 * MSS)
     for number in range(300):
@@ -31,6 +32,11 @@ def test_a_queue_of_one_round_trip_is_what_a_sender_needs(tmp_path: Path) -> Non
     assert _waiting(tmp_path / "needed", 1.4 * _ROUND_S)["bufferbloat"] is False
     assert _waiting(tmp_path / "long", 3 * _ROUND_S)["bufferbloat"] is True
     assert "bufferbloat" not in _waiting(tmp_path / "between", 1.8 * _ROUND_S)
+
+
+def test_what_an_initial_window_fills_may_be_told_as_a_long_queue(tmp_path: Path) -> None:
+    assert "bufferbloat" not in _waiting(tmp_path / "slow", 0.3, rate_bps=300_000)
+    assert _waiting(tmp_path / "less-slow", 0.3, rate_bps=500_000)["bufferbloat"] is True
 
 
 def _hole(folder: Path, *, smaller: bool) -> dict[str, bool]:

@@ -44,7 +44,11 @@ def _end(data_sender: bool) -> Path:
 
 def _diagnosed(file: Path, header: bytes, records: list[Record]) -> dict[str, Any]:
     file.write_bytes(header + b"".join(head + body for head, body in records))
-    document: dict[str, Any] = mt.open(file).diagnose().document(intervals=True)
+    return _told(file)
+
+
+def _told(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = mt.open(path).diagnose().document(intervals=True)
     seconds = sum(row["seconds"] for row in document["limits"])
     assert seconds == pytest.approx(document["limits_total_s"], abs=1e-5)
     ends = [(each["begin_ns"], each["end_ns"]) for each in document["intervals"]]
@@ -92,3 +96,26 @@ def test_a_window_of_unknown_scale_limits_nothing(tmp_path: Path) -> None:
     header, records = _records(_end(data_sender=True))
     few = records[len(records) // 2 : len(records) // 2 + 40]
     assert "receiver-window" not in _shares(_diagnosed(tmp_path / "few.pcap", header, few))
+
+
+def test_packets_that_all_carry_one_time_tell_nothing(tmp_path: Path) -> None:
+    header, records = _records(_end(data_sender=True))
+    document = _diagnosed(
+        tmp_path / "a.pcap", header, [(bytes(8) + head[8:], body) for head, body in records]
+    )
+    assert [(row["limit"], row["confidence"]) for row in document["limits"]] == [("unknown", "weak")]
+    assert "all packets carry the same time" in document["headline"]["sentence"]
+    assert document["findings"] == []
+
+
+def test_what_a_late_capture_at_the_sender_missed_is_no_handshake(tmp_path: Path) -> None:
+    """The receiver's capture has the SYN, but what the sender did until its own began is in neither."""
+    for data_sender, host in ((True, "mobile"), (False, "fixed")):
+        header, records = _records(_end(data_sender))
+        kept = records[len(records) // 4 :] if data_sender else records
+        (tmp_path / host).mkdir()
+        file = tmp_path / host / "tcp-0.pcap"
+        file.write_bytes(header + b"".join(head + body for head, body in kept))
+    shares = _shares(_told(tmp_path))
+    assert "handshake" not in shares
+    assert shares["link"] > 0.95

@@ -11,6 +11,7 @@ import pytest
 
 from multitracer.diagnosis.bottleneck.service_times import Gaps
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
 from multitracer.diagnosis.rules.link.rate_change import _was_busy
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -189,6 +190,15 @@ def test_a_path_that_becomes_longer_changed(tmp_path: Path, both: bool) -> None:
     change = of(found, "path-change")
     assert change.numbers["step_s"] == pytest.approx(0.04 if both else 0.08, abs=0.002)
     assert "bufferbloat" not in kinds(found)
+
+
+def test_one_segment_more_in_the_queue_of_a_slow_link_is_no_longer_path() -> None:
+    """A window that grew by one keeps the link busy, with one more in the queue: 18 ms at 0.7 Mbit/s."""
+    sent_ns = np.arange(100) * 18 * NS_PER_MS
+    one_more = np.where(np.arange(100) < 50, 1, 19) * NS_PER_MS
+    sent_ns[50:] -= 18 * NS_PER_MS
+    assert not len(path_changes(sent_ns, one_more))
+    assert path_changes(sent_ns, 3 * one_more).tolist() == [50]
 
 
 def test_a_link_that_becomes_slower_changed_its_rate(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.packets.policing import is_even
+from multitracer.diagnosis.packets.losses import Carried, _in_order
+from multitracer.diagnosis.packets.packet_delays import Delays
+from multitracer.diagnosis.packets.policing import _at_full_queue, is_even
 from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
 
 RATE, PACKET = 250_000.0, 1500.0
@@ -86,9 +88,40 @@ def test_a_paced_sender_that_always_loses_shows_an_even_bucket() -> None:
     assert is_even(stream)
 
 
+def test_what_was_overtaken_does_not_show_how_long_a_queue_is() -> None:
+    """Ten in a hundred come 30 ms late, behind what was sent later; the queue holds 9 ms."""
+    place = np.arange(1000)
+    late = place % 10 == 5
+    queue_ns = np.where(late, 30, 9 - np.abs(place % 18 - 9)).astype(np.int64) * 1_000_000
+    none = np.empty(0, dtype=np.int64)
+    delays = Delays(place, place, place * 2_000_000, queue_ns, 0, none, none, is_one_way=True)
+    assert not _in_order(delays)[late].any()
+    assert delays.queue_ns[_in_order(delays)].max() == 9_000_000
+    assert _in_order(delays._replace(is_one_way=False)).all()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_chance_leaves_no_even_bucket(seed: int) -> None:
     chance = np.random.default_rng(seed)
     times = np.arange(1500) * PACKET / RATE
     lost = chance.random(len(times)) < 0.05
     assert not is_even(Stream(times, np.full(len(times), PACKET), lost))
+
+
+def lost_behind(*waits_ms: float) -> np.ndarray:
+    """Return which of some losses, each behind a packet that waited so long, a full queue dropped."""
+    place = np.arange(0, 20 * len(waits_ms), 20)
+    queue_ns = (np.array(waits_ms) * 1e6).astype(np.int64)
+    none = np.empty(0, dtype=np.int64)
+    delays = Delays(place, place, place * 1_000_000, queue_ns, 0, none, none, is_one_way=True)
+    return _at_full_queue(Carried(None, None, place + 1, delays))  # type: ignore[arg-type]
+
+
+def test_what_a_full_queue_dropped_is_none_of_a_policers() -> None:
+    found = lost_behind(12.2, 0.0, 1.2, 3.5, 12.0, 0.3, 0.0, 6.4)
+    assert found.tolist() == [True, False, False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("waits_ms", [(4.0, 0.0, 1.2, 3.5, 0.3), (12.0, 11.9, 12.0, 0.0)])
+def test_a_short_or_a_usual_wait_shows_no_queue_behind_a_policer(waits_ms: tuple[float, ...]) -> None:
+    assert not lost_behind(*waits_ms).any()

@@ -5,15 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 import multitracer as mt
 from tests.benchmarks import drive, goals, mutual_information
-from tests.benchmarks.__main__ import table
-from tests.benchmarks.measure import cost
+from tests.benchmarks.__main__ import rows_of, table
+from tests.benchmarks.measure import ProgramFailedError, cost
 from tests.benchmarks.record import Recipe, first_packets, merged, recorded
 from tests.benchmarks.traffic import sizes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +42,7 @@ def test_cost_sees_time_work_and_memory_of_children_too() -> None:
 
 
 def test_cost_of_a_failing_command_is_an_error_with_its_words() -> None:
-    with pytest.raises(RuntimeError, match="on purpose"):
+    with pytest.raises(ProgramFailedError, match="on purpose"):
         cost([sys.executable, "-c", "raise SystemExit('on purpose')"])
 
 
@@ -80,3 +84,16 @@ def test_the_drive_that_is_measured_holds_what_it_says(tmp_path: Path) -> None:
 
 def test_an_hour_of_dependence_is_measured_on_pairs_that_have_a_value() -> None:
     cost(mutual_information.argv(points=200, variables=2, permutations=9))
+
+
+def test_a_program_that_fails_is_a_row_with_its_last_words_and_those_before_stay() -> None:
+    row = goals.Row("`analyze`", "tiny", "1 s", "", "1 s", "", met=True)
+
+    def goal(*_: object, **__: object) -> Iterator[goals.Row]:
+        yield row
+        cost([sys.executable, "-c", "raise SystemExit('first\\nno | such column')"])
+
+    before, failed = rows_of(goal, cast("goals.Captures", None), runs=1)
+    assert before == row
+    assert failed.result == "failed: no / such column"
+    assert not failed.met

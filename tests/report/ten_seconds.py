@@ -44,7 +44,7 @@ CASES = (
     _Case("the server took long to begin its answers", ("server-think",)),
     _Case("random loss, not of a full queue", ("random-loss", "heavy-loss", "loss-by-size")),
     _Case("a congested link whose router set ECN marks", ("ecn",)),
-    _Case("a fade of the radio: the GSM link repeated frames, reset, or was dead",
+    _Case("a slow GSM link of 9.6 kbit/s, whose radio faded, too: it repeated frames, reset, or was dead",
           ("fig11-fade", "fade-n2-20"), ""),
     _Case("a download, seen at the phone alone: the link with a queue", ("download",), "mobile"),
 )  # fmt: skip

@@ -6,7 +6,8 @@ they were; those without times; and those with copies whose sender gives all pac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -20,16 +21,18 @@ from multitracer.analysis.segments.directions import (
     put_absent_round_trips,
     put_vantage,
     put_windows,
+    resolution_ns_of,
     round_to_clock,
     without_vantage,
 )
-from multitracer.analysis.segments.stamp_spread import vantage_by_stamps
+from multitracer.analysis.segments.stamp_spread import stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import least_shift, put_announced_shift
 from multitracer.native import kernel, reading
 from multitracer.tcp import GoodputBy, Vantage, WindowScaleBy
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition
+    from multitracer.analysis.segments.stamp_spread import Stamped
     from multitracer.capture import Capture
     from multitracer.tables import Array
 
@@ -37,7 +40,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1 << 13
 """Connections that are counted together, each a kilobyte of the kernel's memory. Not measured."""
-_READS = ("time_ns", "seq", "ack", "payload_bytes", "flags", "window", "ip_id", "marks")
+READS = ("time_ns", "seq", "ack", "payload_bytes", "flags", "window", "ip_id", "marks")
+"""Columns of SEGMENTS that the kernel counts by, beside the flow."""
 _COUNTS = (
     "packets", "payload_bytes", "data_segments", "syn", "fin", "rst", "unique_bytes",
     "retransmitted_segments", "retransmitted_bytes", "partial_retransmissions", "out_of_order",
@@ -68,7 +72,7 @@ def summarise(columns: Columns, acknowledged: Array, capture: Capture, parts: Pa
     native = kernel()
     if native is None:
         return None
-    reads = {name: np.ascontiguousarray(capture.segments[name]) for name in _READS}
+    reads = {name: np.ascontiguousarray(capture.segments[name]) for name in READS}
     packets, left = np.diff(parts.bounds[::2]), [np.empty(0, dtype=np.int64)]
     own(columns, "first_ns", "last_ns")
     for first in range(0, parts.connections, _AT_ONCE):
@@ -81,40 +85,77 @@ def summarise(columns: Columns, acknowledged: Array, capture: Capture, parts: Pa
         if not known.all():
             counted = {name: np.where(np.repeat(known, 2), column, 0) for name, column in counted.items()}
             left.append(first + np.flatnonzero(~known))
-        _own(columns, counted)
+        own_counted(columns, counted)
         rows = {name: values[sides] for name, values in columns.items()}
-        _put(rows, counted, first, capture, parts)
+        put_counted(rows, counted, _Segments(first, capture, parts), resolution_ns_of(capture))
         for name in ("window_shift", "rtt_absent"):  # of what was not counted they say too much
             rows[name][np.repeat(~known, 2)] = 0
         acknowledged[sides] = counted["beginning_acknowledged"]
     return np.concatenate(left)
 
 
-def _own(columns: Columns, counted: Columns) -> None:
+class Rare(Protocol):
+    """What the counts of a direction do not tell, but its segments; directions are those of the rows."""
+
+    def stamped(self, direction: int) -> Stamped:
+        """Return the times and timestamps of its segments."""
+
+    def least_shift(self, direction: int) -> int:
+        """Return the least shift of its windows at which all that the other side sent fitted them."""
+
+
+@dataclass(frozen=True)
+class _Segments:
+    """Of connections from number `first` (from 0) on, whose segments are all there."""
+
+    first: int
+    capture: Capture
+    parts: Partition
+
+    def stamped(self, direction: int) -> Stamped:
+        bounds = self.parts.bounds[2 * self.first :]
+        return stamps_of(self.parts.order[bounds[direction] : bounds[direction + 1]], self.capture)
+
+    def least_shift(self, direction: int) -> int:
+        begin = 2 * self.first + (direction & ~1)
+        group = Group.of(self.capture, self.parts, begin, begin + 2)
+        return least_shift(group, np.flatnonzero(group.units), self.capture, direction & 1)
+
+
+def own_counted(columns: Columns, counted: Columns) -> None:
+    """Make those columns of DIRECTIONS writable that the kernel's counts have values for."""
     if counted["data_segments"].any():
         own(columns, *OF_PAYLOAD, *goodput.COLUMNS)
     if counted["rtt_count"].any():
         own(columns, *OF_ROUND_TRIPS)
 
 
-def _put(rows: Columns, counted: Columns, first: int, capture: Capture, parts: Partition) -> None:
-    """Write the rows of connections from number `first` (from 0) on, in place."""
+def put_counted(rows: Columns, counted: Columns, rare: Rare, resolution_ns: float) -> None:
+    """Write what the kernel counted of directions, and what follows from it, in place.
+
+    Parameters
+    ----------
+    rows : dict of str to ndarray, each of shape (n_directions,)
+        Columns of DIRECTIONS; those of `own_counted` can be written.
+    counted : dict of str to ndarray, each of shape (n_directions,)
+        The kernel's answer.
+    rare : Rare
+    resolution_ns : float
+        The tick of the capture's clock.
+    """
     for name in _COUNTS:
         put(rows[name], counted[name])
     _put_times(rows, counted)
     for direction in put_announced_shift(rows, counted["whole_syn"] > 0).tolist():
-        begin = 2 * first + (direction & ~1)
-        group = Group.of(capture, parts, begin, begin + 2)
-        shift = least_shift(group, np.flatnonzero(group.units), capture, direction & 1)
-        rows["window_shift"][direction], rows["window_shift_by"][direction] = shift, WindowScaleBy.SENT
+        rows["window_shift"][direction] = rare.least_shift(direction)
+        rows["window_shift_by"][direction] = WindowScaleBy.SENT
     put_windows(rows, counted["max_window"], counted["max_window_syn"])
     if len(measured := np.flatnonzero(counted["rtt_count"])):
-        round_to_clock(rows, measured, capture)
+        round_to_clock(rows, measured, resolution_ns)
     put_vantage(rows)
     for connection in without_vantage(rows).tolist():
         sides = [2 * connection, 2 * connection + 1]
-        bounds = parts.bounds[2 * first :]
-        place = vantage_by_stamps([parts.order[bounds[s] : bounds[s + 1]] for s in sides], capture)
+        place = vantage_by_stamps(*map(rare.stamped, sides))
         rows["vantage"][sides] = place, place.opposite
     put_absent_round_trips(counted["acks"] > 0, rows)
     _put_goodput(rows, counted)

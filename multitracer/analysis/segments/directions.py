@@ -16,7 +16,7 @@ from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.segments import goodput
 from multitracer.analysis.segments.acknowledgments import max_flight
 from multitracer.analysis.segments.probes import window_is_closed
-from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, vantage_by_stamps
+from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import put_window_shift
 from multitracer.capture import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
@@ -37,7 +37,7 @@ _FROM_THE_OTHER_SIDE = np.array([each.opposite for each in Vantage], dtype=np.ui
 
 OF_PAYLOAD = ("first_payload_ns", "last_payload_ns")
 OF_ROUND_TRIPS = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns", "rtt_max_ns")
-_OF_SYN = ("mss_bytes", "window_scale")
+OF_SYN = ("mss_bytes", "window_scale")
 
 
 def blank(directions: int) -> dict[str, Array]:
@@ -230,12 +230,11 @@ def _round_trips(examination: Examination, rows: dict[str, Array], capture: Capt
     rows["rtt_mean_ns"][there] = np.add.reduceat(rtt, first) / counts[there]
     for name, share in (("rtt_p50_ns", 0.50), ("rtt_p95_ns", 0.95)):
         rows[name][there] = _quantile(rtt, first, last, share)
-    round_to_clock(rows, there, capture)
+    round_to_clock(rows, there, resolution_ns_of(capture))
 
 
-def round_to_clock(rows: dict[str, Array], there: Array, capture: Capture) -> None:
+def round_to_clock(rows: dict[str, Array], there: Array, resolution_ns: float) -> None:
     """Round what was computed from several RTTs to the tick of the capture's coarsest clock, in place."""
-    resolution_ns = resolution_ns_of(capture)
     for name in ("rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns"):
         rows[name][there] = np.round(rows[name][there] / resolution_ns) * resolution_ns
 
@@ -290,7 +289,8 @@ def _vantage_by_stamps(examination: Examination, rows: dict[str, Array], capture
     group = examination.group
     for connection in without_vantage(rows).tolist():
         sides = [2 * connection, 2 * connection + 1]
-        place = vantage_by_stamps([group.rows[group.bounds[s] : group.bounds[s + 1]] for s in sides], capture)
+        rows_of = (group.rows[group.bounds[s] : group.bounds[s + 1]] for s in sides)
+        place = vantage_by_stamps(*(stamps_of(each, capture) for each in rows_of))
         rows["vantage"][sides] = place, place.opposite
 
 
@@ -349,8 +349,8 @@ def _syn_options(columns: dict[str, Array], options: Table, direction: Array) ->
     owner = direction[options["row"]]
     backwards = np.arange(len(options))[::-1]  # the first SYN is written last, so it stays
     if len(options):
-        own(columns, *_OF_SYN)
-        for name in _OF_SYN:
+        own(columns, *OF_SYN)
+        for name in OF_SYN:
             columns[name][owner[backwards]] = options[name][backwards]
     for name in ("sack_permitted", "mptcp"):
         columns[name][owner[options[name]]] = True

@@ -32,35 +32,49 @@ _FINEST_TICK_NS = NS_PER_MS // 10
 """Stamps in microseconds are as far from the capture's as the host is slow."""
 
 
-def vantage_by_stamps(sides: list[Array], capture: Capture) -> Vantage:
+Stamped = tuple["Array", "Array"]
+"""Times (int64, ns since 1970) and timestamps (uint32) of the segments that have both, in capture order."""
+
+
+def stamps_of(rows: Array, capture: Capture) -> Stamped:
+    """Return the times and the timestamps of those of some segments that have both.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n,)
+        Rows of SEGMENTS.
+    capture : Capture
+    """
+    segments = capture.segments
+    time_ns = segments["time_ns"][rows]
+    kept = has(segments["marks"][rows], Mark.HAS_TIMESTAMPS) & (time_ns != NOT_A_TIME)
+    return time_ns[kept], segments["tsval"][rows][kept]
+
+
+def vantage_by_stamps(forward: Stamped, reverse: Stamped) -> Vantage:
     """Return where a connection was captured, as its initiator's direction sees it.
 
     Parameters
     ----------
-    sides : list of two ndarrays of int64
-        The rows of the initiator's segments, and of those that came back.
-    capture : Capture
+    forward, reverse : Stamped
+        Of the initiator's segments, and of those that came back.
     """
-    forward, reverse = (_spread_ticks(rows, capture) for rows in sides)
-    if forward <= _WITHIN and reverse > _BEYOND:
+    ahead, back = _spread_ticks(*forward), _spread_ticks(*reverse)
+    if ahead <= _WITHIN and back > _BEYOND:
         return Vantage.NEAR_SENDER
-    if reverse <= _WITHIN and forward > _BEYOND:
+    if back <= _WITHIN and ahead > _BEYOND:
         return Vantage.NEAR_RECEIVER
     return Vantage.UNKNOWN
 
 
-def _spread_ticks(rows: Array, capture: Capture) -> float:
+def _spread_ticks(time_ns: Array, stamp: Array) -> float:
     """Return how far capture times stray from stamps, in ticks; NaN where too few are stamped."""
-    segments = capture.segments
-    time_ns = segments["time_ns"][rows]
-    kept = has(segments["marks"][rows], Mark.HAS_TIMESTAMPS) & (time_ns != NOT_A_TIME)
-    if np.count_nonzero(kept) < FEWEST_STAMPS:
+    if len(stamp) < FEWEST_STAMPS:
         return np.nan
-    stamp = segments["tsval"][rows][kept]
     ticks = (stamp - stamp[0]).view(np.int32).astype(np.float64)
     if np.ptp(ticks) < FEWEST_STAMPS:
         return np.nan
-    since = (time_ns[kept] - time_ns[kept][0]).astype(np.float64)
+    since = (time_ns - time_ns[0]).astype(np.float64)
     ticks -= ticks.mean()
     tick_ns = float(ticks @ (since - since.mean()) / (ticks @ ticks))
     low, high = np.quantile(since - ticks * tick_ns, [0.05, 0.95])

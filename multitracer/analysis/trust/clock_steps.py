@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.group import has
-from multitracer.capture import Mark
-from multitracer.tables import NOT_A_TIME
+from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from multitracer.analysis.counted import Counted
+    from multitracer.analysis.segments.stamp_spread import Stamped
     from multitracer.tables import Array, Table
 
 SMALLEST_STEP_NS = NS_PER_S // 2
@@ -29,6 +30,9 @@ _USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
 """Rates in use: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
 _QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
+_AT_ONCE = 1 << 16
+"""Segments looked at together, so that a long transfer needs no more memory for this."""
+
 
 def clock_steps(numbers: Counted) -> Array:
     """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
@@ -40,8 +44,23 @@ def clock_steps(numbers: Counted) -> Array:
     ndarray of int64, ns, shape (n_steps,)
         Below 0 where the clock was set back; empty where nothing can be seen.
     """
-    busiest, packets = busiest_sender(numbers.directions)
-    return steps_of(numbers, busiest) if packets >= LEAST_SEGMENTS else np.empty(0, dtype=np.int64)
+    return steps_by(numbers.directions, _stamped_in(numbers))
+
+
+def steps_by(directions: Table, stamped: Callable[[int], Stamped]) -> Array:
+    """Return what `clock_steps` does.
+
+    Parameters
+    ----------
+    directions : Table
+        DIRECTIONS of a capture.
+    stamped : callable
+        What returns the times and timestamps of a direction's segments.
+    """
+    busiest, packets = busiest_sender(directions)
+    if packets < LEAST_SEGMENTS:
+        return np.empty(0, dtype=np.int64)
+    return _steps_of(directions, stamped, busiest)
 
 
 def busiest_sender(directions: Table) -> tuple[int, int]:
@@ -53,35 +72,53 @@ def busiest_sender(directions: Table) -> tuple[int, int]:
 
 def steps_of(numbers: Counted, direction: int) -> Array:
     """Return the steps that the senders of a direction's connection show: int64, ns, shape (n_steps,)."""
-    packets = np.where(numbers.directions["timestamps"], numbers.directions["packets"], 0)
+    return _steps_of(numbers.directions, _stamped_in(numbers), direction)
+
+
+def _stamped_in(numbers: Counted) -> Callable[[int], Stamped]:
+    return lambda direction: stamps_of(numbers.partition.rows_sent(direction), numbers.capture)
+
+
+def _steps_of(directions: Table, stamped: Callable[[int], Stamped], direction: int) -> Array:
+    packets = np.where(directions["timestamps"], directions["packets"], 0)
     senders = [d for d in (direction, direction ^ 1) if packets[d] >= LEAST_SEGMENTS]
-    by_sender = [steps for d in senders if (steps := _seen_by(numbers, d)) is not None]
+    by_sender = [steps for d in senders if (steps := _seen_by(*stamped(d))) is not None]
     return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
 
 
-def _seen_by(numbers: Counted, direction: int) -> Array | None:
+def _seen_by(time_ns: Array, stamp: Array) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known."""
-    parts, segments = numbers.partition, numbers.capture.segments
-    rows = parts.rows_sent(direction)
-    rows = rows[has(segments["marks"][rows], Mark.HAS_TIMESTAMPS)]
-    rows = rows[segments["time_ns"][rows] != NOT_A_TIME]
-    elapsed = np.diff(segments["time_ns"][rows])
-    ticks = np.diff(segments["tsval"][rows]).view(np.int32).astype(np.int64)
-    return _disagreements(elapsed, ticks)
-
-
-def _disagreements(elapsed: Array, ticks: Array) -> Array | None:
-    """Return where `elapsed` differs from the ticks by more than rates and resolution explain."""
-    calm = np.abs(elapsed) < SMALLEST_STEP_NS
-    spent, ticked = int(elapsed[calm].sum()), int(ticks[calm].sum())
+    calm = spent = ticked = 0
+    for elapsed, ticks in _between(time_ns, stamp):
+        short = np.abs(elapsed) < SMALLEST_STEP_NS
+        calm += int(np.count_nonzero(short))
+        spent, ticked = spent + int(elapsed[short].sum()), ticked + int(ticks[short].sum())
     rate = ticked * NS_PER_S / spent if spent > 0 else 0.0
     nominal = _nominal(rate)
-    if np.count_nonzero(calm) < _LEAST_CALM or nominal is None:
+    if calm < _LEAST_CALM or nominal is None:
         return None
-    expected = ticks * (NS_PER_S / nominal)
-    differs = elapsed - expected
-    step = np.abs(differs) > SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + 2 * NS_PER_S / rate
-    return _lasting(differs, np.flatnonzero(step & (ticks >= 0))).astype(np.int64)
+    return _disagreements(time_ns, stamp, rate, nominal)
+
+
+def _between(time_ns: Array, stamp: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield how much time passed between neighbours, and how many ticks, both int64; some at a time."""
+    for begin in range(0, len(time_ns) - 1, _AT_ONCE):
+        here = slice(begin, begin + _AT_ONCE + 1)
+        yield np.diff(time_ns[here]), np.diff(stamp[here]).view(np.int32).astype(np.int64)
+
+
+def _disagreements(time_ns: Array, stamp: Array, rate: float, nominal: int) -> Array:
+    """Return where the time differs from the ticks by more than rates and resolution explain."""
+    at: list[int] = []
+    for number, (elapsed, ticks) in enumerate(_between(time_ns, stamp)):
+        expected = ticks * (NS_PER_S / nominal)
+        bound = SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + 2 * NS_PER_S / rate
+        step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
+        at += (np.flatnonzero(step) + number * _AT_ONCE).tolist()
+    if not at:
+        return np.empty(0, dtype=np.int64)
+    each = [elapsed - ticks * (NS_PER_S / nominal) for elapsed, ticks in _between(time_ns, stamp)]
+    return _lasting(np.concatenate(each), np.array(at)).astype(np.int64)
 
 
 def _nominal(rate_hz: float) -> int | None:
@@ -98,8 +135,6 @@ def _lasting(differs: Array, at: Array) -> Array:
 
     A queue that fills or drains delays the segments behind it, but not for good: its least delay stays.
     """
-    if not len(at):
-        return differs[:0]
     offset = np.concatenate([[0.0], np.cumsum(differs)])
     least = np.minimum.reduceat(offset, np.concatenate([[0], at + 1]))
     kept = np.abs(np.diff(least) - differs[at]) < np.abs(differs[at]) / 2

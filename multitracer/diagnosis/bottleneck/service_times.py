@@ -151,7 +151,12 @@ def _waited_ns(case: Case, place: Array) -> Array:
 
 
 def is_busy(case: Case, gaps: Gaps) -> Array:
-    """Return at which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
+    """Return at which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,).
+
+    Of the bucket of a policer, which keeps nothing back, the gaps are the sender's: only those that waited.
+    """
+    if case.limited.seen is not None and case.limited.seen.policer is not None:
+        return gaps.queued
     return Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
 
 

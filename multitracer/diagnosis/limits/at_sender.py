@@ -187,9 +187,12 @@ def opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
 
 
 def _begun_elsewhere(transfer: Transfer) -> int:
-    """Return when the receiver sent or saw the first SYN, on the sender's clock: some may be lost."""
+    """Return when the receiver sent or saw the first SYN, on the sender's clock: some may be lost.
+
+    Not where the sender's capture began later: what it shows begins with its first packet.
+    """
     table = transfer.receiver
-    if table is None or not has(table["flags"], Flag.SYN).any():
+    if table is None or not all(has(each["flags"], Flag.SYN).any() for each in (table, transfer.sender)):
         return np.iinfo(np.int64).max
     first = np.flatnonzero(has(table["flags"], Flag.SYN))[:1]
     return int(transfer.receiver_time(table["time_ns"][first])[0])

@@ -125,11 +125,23 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
     if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or writes_alone(seen):
         return Spans.none()
     width = max(int(_ROUND * seen.floor_ns), 1)
-    number = (time - time[0]) // width
-    top = _tops(number, seen.outstanding(time))
+    place, number = _places((time - time[0]) // width)
+    top = _tops(place, seen.outstanding(time))
     if seen.slack_ns:  # times are in ticks: ACKs of a tick count as come, or as not come
         top = _smoothed(top)
-    return _constant(top, time[0], width, seen)
+    return _constant(top, time[0] + number * width, seen)
+
+
+def _places(number: Array) -> tuple[Array, Array]:
+    """Return a place for each send's round, and the number of the round at each place and behind the last.
+
+    Of rounds without sends no more have a place than those around them see: a pause may last years.
+    """
+    steps = np.minimum(np.diff(number, prepend=number[:1]), _SMOOTHED)
+    place = np.cumsum(steps)
+    passed = np.zeros(int(place[-1]) + 2, dtype=np.int64)
+    passed[place] = number - place
+    return place, np.arange(len(passed)) + np.maximum.accumulate(passed)
 
 
 def _tops(number: Array, flight: Array) -> Array:
@@ -148,8 +160,8 @@ def _smoothed(top: Array) -> Array:
     return np.where(top > 0, np.median(around, axis=1).astype(np.int64), 0)
 
 
-def _constant(top: Array, first_ns: int, width: int, seen: Observed) -> Spans:
-    """Return the runs of rounds whose tops differ by little."""
+def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
+    """Return the runs of rounds whose tops differ by little; `begins_ns` has the end of the last one, too."""
     runs: list[tuple[int, int]] = []
     begin, low, high = 0, 0, 0
     for i, value in enumerate([*top.tolist(), 0]):
@@ -158,7 +170,7 @@ def _constant(top: Array, first_ns: int, width: int, seen: Observed) -> Spans:
             low, high = lowest, highest
             continue
         if i - begin >= _FEWEST_ROUNDS:
-            runs.append((first_ns + begin * width, first_ns + i * width))
+            runs.append((int(begins_ns[begin]), int(begins_ns[i])))
         begin, low, high = i, value, value
     columns = np.array(runs, dtype=np.int64).reshape(-1, 2)
     return Spans.of(columns[:, 0], columns[:, 1])

@@ -48,10 +48,10 @@ def _standing(seen: Observed) -> Array:
         return np.empty(0, dtype=np.int64)
     time = seen.sends.time_ns[fresh]
     size = (seen.sends.end - seen.sends.begin)[fresh]
-    number = (time - time[0]) // seen.floor_ns
-    sums = np.bincount(number, size)
-    filled = np.flatnonzero(sums)
-    grows = sums[filled][1:] >= GROWS * sums[filled][:-1]
+    filled, first = np.unique((time - time[0]) // seen.floor_ns, return_index=True)
+    sums = np.add.reduceat(size, first)
+    filled, sums = filled[sums > 0], sums[sums > 0]
+    grows = sums[1:] >= GROWS * sums[:-1]
     if len(grows) < _STALE_ROUNDS:
         return np.empty(0, dtype=np.int64)
     still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
+_ONE_TIME = "all packets carry the same time"
 _NO_DATA_HERE = "no data arrived where it was captured; only the other end knows whether any were sent"
 
 
@@ -173,8 +174,9 @@ def limited(transfer: Transfer, account: Account | None = None) -> Limited:
         return Limited(transfer, View.LINK_LOG, by_link_log(account, begin))
     view = _view(transfer)
     seen = at_receiver(transfer) if view is View.RECEIVER else at_sender(transfer, view)
-    if not len(seen.sends):
-        return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), reason="no data were seen")
+    if not len(seen.sends) or seen.end_ns <= seen.begin_ns:
+        reason = _ONE_TIME if len(seen.sends) else "no data were seen"
+        return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), reason=reason)
     shown = Shown.of(seen)
     cells = partition(seen, shown)
     reason = NOT_CAPTURED if (cells.limit == Limit.UNKNOWN).any() else ""

@@ -69,7 +69,7 @@ def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[Share]:
         instead += float(spare[Limit.UNKNOWN]) if limit is not Limit.UNKNOWN else 0.0
         by_sureness = np.bincount(sure[mine], seconds[mine], minlength=len(Confidence))
         high = min((own + instead) / total, 1.0)
-        most = Confidence(int(by_sureness.argmax()))
+        most = Confidence(int(by_sureness.argmax() if own else sure[mine].max()))
         rows.append(Share(limit, part, own, own / total, firm / total, high, most))
     return sorted(rows, key=lambda row: -row.seconds)
 

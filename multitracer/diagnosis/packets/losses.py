@@ -129,7 +129,15 @@ def losses(of: Carried) -> Losses | None:
         return None  # nothing is known of most losses
     first = lost[np.append(True, np.diff(lost) > 1)]
     held = delays.is_one_way and is_full(delays, first, of.sent_ns[first])
-    return Losses(lost, queue_ns, rank, float(np.quantile(delays.queue_ns, _LONGEST)), held)
+    longest_ns = float(np.quantile(delays.queue_ns[_in_order(delays)], _LONGEST))
+    return Losses(lost, queue_ns, rank, longest_ns, held)
+
+
+def _in_order(delays: Delays) -> Array:
+    """Return which were not overtaken: a queue keeps the order, so those that were waited elsewhere."""
+    came_ns = delays.time_ns + delays.queue_ns
+    later_ns = np.minimum.accumulate(came_ns[::-1])[::-1]
+    return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
 
 
 def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:

@@ -33,6 +33,9 @@ _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""
 _JUMP_NS = 10 * NS_PER_MS
 """Least step of the path's own delay that is told from noise, as in limits: Wi-Fi makes steps of 9 ms."""
+_ONE_MORE, _NEAREST = 1.5, 0.05
+"""Times the link's own time for a segment, by the nearest arrivals: a window that grows by one segment makes
+a queue of one that stays, and on a slow link that is a large step."""
 _LASTS = 0.8
 """Part of a step by which the least delay after it must exceed (or fall short of) the least before."""
 _EMPTY = 0.2
@@ -129,7 +132,7 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     """Return where the delay jumps for good: by more between two packets than their distance in time.
 
     The queue must have been empty: the delays around the jump are (nearly) the least of all before and of all
-    after it. A queue that grows fast, and then stays, is no jump.
+    after it. A queue that grows fast, and then stays, is no jump, nor is one segment more in it.
     """
     if len(delay_ns) < 2 * _AROUND:
         return np.empty(0, dtype=np.int64)
@@ -139,7 +142,9 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     after = np.minimum.accumulate(delay_ns[::-1])[::-1][1:]
     lasts = np.sign(step) * (after - before) >= _LASTS * size
     empty = np.maximum(delay_ns[:-1] - before, delay_ns[1:] - after) <= _EMPTY * size
-    least_ns = np.maximum(_JUMP_NS, np.diff(time_ns))
+    came_ns = np.diff(time_ns + delay_ns)
+    one_ns = _ONE_MORE * np.quantile(came_ns[came_ns > 0], _NEAREST) if (came_ns > 0).any() else 0.0
+    least_ns = np.maximum(max(_JUMP_NS, one_ns), np.diff(time_ns))
     jumps = np.flatnonzero((size > least_ns) & lasts & empty) + 1
     return np.array([at for at in jumps if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
 

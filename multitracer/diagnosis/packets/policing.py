@@ -27,6 +27,8 @@ _LEAST_STRETCHES = 5
 """Between losses: one bucket explains up to four of them at many full queues, and by chance."""
 _EXPLAINED = 0.85
 """Part of the stretches: 0.88 to 1 at 29 policers, 0.67 at most where chance lost the packets."""
+_LIKELY = 0.75
+"""The same for a suspicion: between chance and a policer nothing is asserted."""
 _TOO_MANY = 0.25
 """Part of the packets that passed an empty bucket: 0.18 at most at policers."""
 _SPREAD_SUSPECTED = 3
@@ -39,15 +41,20 @@ policers, 0.25 to 0.56 where chance lost them."""
 _MANY, _BELOW_OF_MANY = 100, 0.15
 """Of many losses that part alone decides: over a long time a rate that is 2 % wrong spreads the tokens."""
 _CERTAIN_ROWS, _CERTAIN_SPREAD = 30, 1.0
-"""Of so many rows of losses an even spread, in segments, is no chance, whatever else is seen: 0.2 to 0.8 at
-31 of 32 policers (a pacing sender like BBR loses all the time, and leaves few stretches), 16 and more where
-chance lost them, 2.6 at a queue whose rate changed."""
+"""Of so many rows of losses an even spread, in segments, is no chance, whatever else is seen, and in however
+few round trips: 0.2 to 0.8 at 31 of 32 policers (a pacing sender like BBR loses all the time, leaves few
+stretches, and its packets pass a bucket that is nearly empty), 16 and more where chance lost them, 2.6 at a
+queue whose rate changed."""
 _QUEUE_NS = 10 * NS_PER_MS  # what waited for less stood in no queue that loses packets. Not measured
 _QUEUE_SHARE = 0.25
 """Of the round trip."""
 _FULL_SHARE, _NOISE_NS = 0.8, 1.7 * NS_PER_MS
 """What waited before losses for so much of the longest wait stood in a full queue, however short it is. Round
 trips are measured too seldom between losses to tell."""
+_FULLEST, _FULL_NS = 0.9, 5 * NS_PER_MS
+"""Part of the longest wait at which a queue is full, and the least of it, as in `losses`."""
+_MOST_AT_QUEUE = 0.3
+"""Part of the rows of losses: of more the link's own queue is the bottleneck. Not measured"""
 _LEAST_ROUNDS = 20
 """From the first loss to the last: 54 and more at 28 of 29 policers, 8 where slow start overshot a queue."""
 _FASTER = 1.5
@@ -71,34 +78,38 @@ class Policer(NamedTuple):
 
 def policer(carried: Carried) -> Policer | None:
     """Return the policer that lost the packets of a transfer; None if nothing shows one."""
-    stream = _stream_without_delay(carried, LEAST_LOSSES)
+    mine = _without_delay(carried, LEAST_LOSSES)
+    stream = None if mine is None else _stream(mine)
     of = None if stream is None else bucket(stream)
-    if stream is None or of is None or rounds(carried, carried.lost) < _LEAST_ROUNDS:
+    if mine is None or stream is None or of is None or of.explained < _EXPLAINED:
         return None
-    fits = of.explained >= _EXPLAINED and of.too_many <= _TOO_MANY
-    fits &= of.stretches >= _LEAST_STRETCHES or is_even(stream)
-    link = _link_rate(carried)
-    faster = _FASTER if carried.transfer.data_pairs is not None else _FASTER_BY_ACKS
-    if not fits or link <= faster * of.rate:
+    fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
+    fits &= rounds(mine, mine.lost) >= _LEAST_ROUNDS
+    link = _link_rate(mine)
+    faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
+    if not (fits or is_even(stream)) or link <= faster * of.rate:
         return None
-    speed, first_ns = carried.transfer.speed, int(carried.sent_ns[carried.lost[0]])
+    speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
     begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in empty(stream, of))
-    return Policer(of.rate, link, carried.lost, (begin, end))
+    return Policer(of.rate, link, mine.lost, (begin, end))
 
 
 def is_suspected(carried: Carried) -> bool:
     """Return whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
-    stream = _stream_without_delay(carried, _LEAST_SUSPECTED)
-    if stream is None:
+    mine = _without_delay(carried, _LEAST_SUSPECTED)
+    stream = None if mine is None else _stream(mine)
+    if mine is None or stream is None:
         return False
-    if is_even(stream):
+    of = bucket(stream)
+    is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
+    if is_likely or is_even(stream):
         return True
     rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
-    if _link_rate(carried) <= _FASTER * rate:
+    if _link_rate(mine) <= _FASTER * rate:
         return False
     spread, below = _spread_and_below(stream, rate)
-    is_sure = len(carried.lost) >= _MANY and below < _BELOW_OF_MANY
-    is_near = is_sure or spread <= _SPREAD_SUSPECTED or carried.transfer.data_pairs is None
+    is_sure = len(mine.lost) >= _MANY and below < _BELOW_OF_MANY
+    is_near = is_sure or spread <= _SPREAD_SUSPECTED or mine.transfer.data_pairs is None
     return below < _BELOW_SUSPECTED and is_near
 
 
@@ -111,22 +122,43 @@ def is_even(stream: Stream) -> bool:
     return _spread_and_below(stream, rate)[0] <= _CERTAIN_SPREAD
 
 
-def _stream_without_delay(carried: Carried, least_losses: int) -> Stream | None:
-    """Return the packets from the first loss to the last; None if they are few, or a queue lost them."""
-    transfer, segments, lost, _ = carried
-    causes = losses(carried) if len(lost) >= least_losses else None
-    if causes is None or causes.is_congestion or not _without_delay(carried, causes):
+def _without_delay(carried: Carried, least_losses: int) -> Carried | None:
+    """Return the data with what was lost without delay; None if that is little, or a queue lost them."""
+    causes = losses(carried) if len(carried.lost) >= least_losses else None
+    if causes is None or causes.is_congestion or not _is_without_delay(carried, causes):
         return None
+    mine = carried.lost[~_at_full_queue(carried)]
+    return carried._replace(lost=mine) if len(mine) >= least_losses else None
+
+
+def _at_full_queue(carried: Carried) -> Array:
+    """Return which of the lost found the link's own queue full: a policer had let them pass.
+
+    A full queue takes as long each time: the packet before waited (nearly) as long as any.
+    """
+    delays, lost = carried.delays, carried.lost
+    if delays is None or not delays.is_one_way:
+        return np.zeros(len(lost), dtype=bool)
+    opens = np.append(True, np.diff(lost) > 1)
+    before = np.searchsorted(delays.place, lost[opens]) - 1
+    is_next = (before >= 0) & (delays.place[before] == lost[opens] - 1)
+    full = is_next & (delays.queue_ns[before] >= max(_FULL_NS, _FULLEST * delays.queue_ns.max()))
+    return np.asarray(full[np.cumsum(opens) - 1] & (np.mean(full) <= _MOST_AT_QUEUE))
+
+
+def _stream(carried: Carried) -> Stream | None:
+    """Return the packets from the first loss to the last; None if all were lost, or no time passed."""
+    segments, lost = carried.segments, carried.lost
     within = np.arange(lost[0], lost[-1] + 1)
     time_ns = carried.sent_ns[within]
-    time_s = (time_ns - time_ns[0]) * transfer.speed / NS_PER_S
+    time_s = (time_ns - time_ns[0]) * carried.transfer.speed / NS_PER_S
     is_lost = np.isin(within, lost)
     if time_s[-1] <= 0 or is_lost.all():
         return None
     return Stream(time_s, segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES, is_lost)
 
 
-def _without_delay(carried: Carried, causes: Losses) -> bool:
+def _is_without_delay(carried: Carried, causes: Losses) -> bool:
     """Return whether nothing waited when packets were lost."""
     if carried.delays is None or not len(causes.queue_ns):
         return False

@@ -154,7 +154,12 @@ def _how(facts: Document) -> str:
 
 def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup | None]:
     begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
-    ends = {"data_from": f"{begin_s - _ROOM_S:.3f}", "data_to": f"{end_s + _ROOM_S:.3f}"}
+    ends = {
+        "data_from": f"{begin_s - _ROOM_S:.3f}",
+        "data_to": f"{end_s + _ROOM_S:.3f}",
+        "data_mark_from": f"{begin_s:.3f}",
+        "data_mark_to": f"{end_s:.3f}",
+    }
     return [
         element("strong", _CAUSES[row["cause"]]),
         element("span", f" {duration(row['seconds'] * NS_PER_S)} from {begin_s:.0f} s on ", class_="muted"),

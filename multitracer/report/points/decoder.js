@@ -7,6 +7,7 @@
 const makeDecoder = () => {
   const BLOCK = 64; // points of a block, and blocks of the next coarser one
   const SLICE = 200_000; // numbers between two pauses on the main thread: some milliseconds
+  const INT_BYTES = 4; // of what bitwise operators work on
   const BREAK = -(2 ** 50); // of figures/series.py: here a line is interrupted
 
   function bytesOf(text) {
@@ -21,20 +22,41 @@ const makeDecoder = () => {
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
-  /* One column: its zigzag-coded differences lie in planes, all lowest bytes first. */
+  /* The numbers of one column: their zigzag-coded differences lie in planes, all lowest bytes first. */
   async function column(text, { points, planes }, pause) {
     const bytes = await inflated(bytesOf(text));
     if (bytes.length !== points * planes) throw new Error("a column has not the length that it states");
     const numbers = new Float64Array(points);
-    let number = 0;
-    for (let i = 0; i < points; i++) {
-      let zigzag = 0;
-      for (let plane = planes - 1; plane >= 0; plane--) zigzag = zigzag * 256 + bytes[plane * points + i];
-      number += zigzag % 2 ? -(zigzag + 1) / 2 : zigzag / 2;
-      numbers[i] = number;
-      if (i % SLICE === SLICE - 1) await pause();
+    const sum = planes <= INT_BYTES ? sumOfInts : sumOfDoubles;
+    for (let first = 0; first < points; first += SLICE) {
+      sum(bytes, numbers, first, Math.min(first + SLICE, points));
+      await pause();
     }
     return numbers;
+  }
+
+  /* Add up the differences [first, end) of numbers, with the integers of a processor: a third quicker as a whole. */
+  function sumOfInts(bytes, numbers, first, end) {
+    const points = numbers.length;
+    let number = first && numbers[first - 1];
+    for (let i = first; i < end; i++) {
+      let zigzag = 0;
+      for (let at = i + bytes.length - points; at >= 0; at -= points) zigzag = (zigzag << 8) | bytes[at];
+      number += (zigzag >>> 1) ^ -(zigzag & 1);
+      numbers[i] = number;
+    }
+  }
+
+  /* The same of differences that are wider than an integer of a processor. */
+  function sumOfDoubles(bytes, numbers, first, end) {
+    const points = numbers.length;
+    let number = first && numbers[first - 1];
+    for (let i = first; i < end; i++) {
+      let zigzag = 0;
+      for (let at = i + bytes.length - points; at >= 0; at -= points) zigzag = zigzag * 256 + bytes[at];
+      number += zigzag % 2 ? -(zigzag + 1) / 2 : zigzag / 2;
+      numbers[i] = number;
+    }
   }
 
   /* Turn the written whole numbers into seconds and values of the axis, in place. */
@@ -49,11 +71,15 @@ const makeDecoder = () => {
   /* The lowest and highest value of each BLOCK entries of a level; NaN counts for nothing. */
   function coarser(low, high) {
     const blocks = Math.ceil(low.length / BLOCK);
-    const level = { low: new Float64Array(blocks).fill(Infinity), high: new Float64Array(blocks).fill(-Infinity) };
-    for (let i = 0; i < low.length; i++) {
-      const block = Math.floor(i / BLOCK);
-      if (low[i] < level.low[block]) level.low[block] = low[i];
-      if (high[i] > level.high[block]) level.high[block] = high[i];
+    const level = { low: new Float64Array(blocks), high: new Float64Array(blocks) };
+    for (let block = 0; block < blocks; block++) {
+      const end = Math.min((block + 1) * BLOCK, low.length);
+      let [least, most] = [Infinity, -Infinity];
+      for (let i = block * BLOCK; i < end; i++) {
+        if (low[i] < least) least = low[i];
+        if (high[i] > most) most = high[i];
+      }
+      [level.low[block], level.high[block]] = [least, most];
     }
     return level;
   }

@@ -124,9 +124,14 @@ const Figures = (() => {
       Packets.copy(words).then(() => (status.textContent = `Copied: ${words.replace("\n", ", and ")}`));
     }
 
-    /* Show the next finding that has a place in the figure, or the one before. */
+    /* Show the next finding that has a place in the figure, or the one before; an incident and its first part are one. */
     function finding(step) {
-      const buttons = [...document.querySelectorAll("button[data-show][data-mark-from]")];
+      const marks = new Map();
+      for (const button of document.querySelectorAll("button[data-show][data-mark-from]")) {
+        const place = `${button.dataset.markFrom} ${button.dataset.markTo}`;
+        if (!marks.has(place)) marks.set(place, button);
+      }
+      const buttons = [...marks.values()];
       if (!buttons.length) return;
       found = (found + step + buttons.length) % buttons.length;
       buttons[found].click();

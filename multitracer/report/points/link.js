@@ -1,4 +1,4 @@
-/* Links a figure with the map: one cursor, and the stretch that is in view.
+/* Links the time of the page with the map: one cursor, and the stretch that is in view.
 
    A figure over distance sends and hears metres along the route instead of seconds; the map knows both. */
 "use strict";
@@ -6,7 +6,6 @@
 const Link = (() => {
   const KM = 1000;
   const send = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail: { ...detail, from: "figure" } }));
-  const placeOf = (at, unit) => (unit === "km" ? { metres: at * KM } : { seconds: at });
 
   /* Tell the page what of its time, or of its route, a figure shows. */
   const shows = (view, unit) =>
@@ -15,13 +14,20 @@ const Link = (() => {
   /* Tell the page where on its axis the pointer is; null: nowhere. */
   function points(at, unit) {
     if (unit !== "km") Timeline.cursor(at);
-    if (at !== null) send("cursor", placeOf(at, unit));
+    else if (at !== null) send("cursor", { metres: at * KM });
   }
 
-  /* Call `each` with the place of the cursor on the axis of a figure, whose unit may change. */
+  let fromMap = false; // what it said it need not hear again
+  Timeline.on_cursor((at) => at !== null && !fromMap && send("cursor", { seconds: at }));
+
+  /* Call `each` with where on the route the map's cursor is, if a figure's unit is a length; all else hears of its time. */
   function hears(each, unit) {
     document.addEventListener("cursor", ({ detail }) => {
-      if (detail.from !== "figure") each(unit() === "km" ? detail.metres / KM : detail.seconds);
+      if (detail.from === "figure") return;
+      fromMap = true;
+      Timeline.cursor(detail.seconds);
+      fromMap = false;
+      if (unit() === "km") each(detail.metres / KM);
     });
   }
 

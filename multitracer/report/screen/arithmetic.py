@@ -29,7 +29,7 @@ def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
         return _of_buffer(diagnosis, drawn)
     logged = logged_bps(diagnosis)
     if logged is not None:
-        return f"The link can carry {rate(logged)} by its log, headers included."
+        return _of_log(logged, drawn.direction["unique_bytes"], diagnosis.limited.total_s)
     known = None if _CHANGES & {each.kind for each in diagnosis.findings} else _known(diagnosis)
     sent, took_s = drawn.direction["unique_bytes"], diagnosis.limited.total_s
     if known is None or not sent:
@@ -41,6 +41,16 @@ def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
     least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
     speed = rate(bytes_per_s * BITS_PER_BYTE)
     return f"{size(sent)} at {name}'s {speed} take {least}; the transfer took {took}."
+
+
+def _of_log(logged_bps: float, sent: int, took_s: float) -> str:
+    """Return how long the bytes take at the rate that a link's log states, if that is less than they took."""
+    least_s = sent * BITS_PER_BYTE / logged_bps
+    can = f"The link can carry {rate(logged_bps)} by its log, headers included"
+    if not 0 < least_s <= took_s:
+        return f"{can}."
+    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
+    return f"{can}: {size(sent)} alone take {least}; the transfer took {took}."
 
 
 def _of_buffer(diagnosis: Diagnosis, drawn: Drawn) -> str:

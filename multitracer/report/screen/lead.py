@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Limit, Part
-from multitracer.diagnosis.sentence import WORTH_SAYING
+from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
+from multitracer.report.limit_words import bounds
+from multitracer.report.points.explained_panels import logged_bps
 from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, lost_segments
 from multitracer.report.screen.limit_rows import shares_of
 from multitracer.report.screen.lost_run import lost_run
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 _BASIS = re.compile(r"\(\d+%(?: of [\d.,]+ s)?, [a-z]+\)")
 """Where the sentence says on what its share rests: what the link did stands behind it."""
+_WEAK = re.compile(r"\((\d+%) of ([\d.,]+ s), weak\)")
+"""The same of a share that is weak."""
 _BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
 """How the sentence of a limit begins, and how it does behind its cause."""
 _WAYS = {
@@ -63,14 +67,23 @@ def lead(diagnosis: Diagnosis) -> str:
     basis = _BASIS.search(sentence)
     if basis is None:
         return sentence
-    if first is not None and first.kind in _OF_THE_LINK:
-        words = _words(diagnosis, first)
-        sentence = f"{sentence[: basis.end()]}{words and f': {words}'}{sentence[basis.end() :]}"
+    words = _of_the_link(diagnosis, first)
+    if words:
+        sentence = f"{sentence[: basis.end()]}: {words}{sentence[basis.end() :]}"
     root = _root(diagnosis, first)
     begins = run if run and _is_before(diagnosis) else ""
     behind = ["" if begins else run, "" if run else _short_outage(diagnosis)]
     leads_to = root or (begins and diagnosis.headline.limit in AFTER_LOSSES)
+    sentence = _in_all(diagnosis, _within(diagnosis, sentence) if root else sentence)
     return " ".join(filter(None, [begins, root, _so(sentence) if leads_to else sentence, *behind]))
+
+
+def _of_the_link(diagnosis: Diagnosis, first: Incident | None) -> str:
+    """Return what the link did while it was the limit, or else the rate by its log; "" without both."""
+    if first is not None and first.kind in _OF_THE_LINK:
+        return _words(diagnosis, first)
+    logged = logged_bps(diagnosis) if diagnosis.headline.limit is Limit.LINK else None
+    return "" if logged is None else f"the radio carries {rate(logged)}"
 
 
 def _so(sentence: str) -> str:
@@ -79,6 +92,31 @@ def _so(sentence: str) -> str:
         if begin in sentence:
             return sentence.replace(begin, behind, 1)
     return sentence
+
+
+def _within(diagnosis: Diagnosis, sentence: str) -> str:
+    """Return the sentence with the bounds of a weak share: how sure its cause is has been told before."""
+    own = [each for each in shares_of(diagnosis) if each.limit is diagnosis.headline.limit]
+    within, weak = bounds(own[0]) if len(own) == 1 else "", _WEAK.search(sentence)
+    if not within or weak is None:
+        return sentence
+    share, whole = weak.groups()
+    says = f"{within} of {whole}" if within.endswith(f" {share}") else f"{share} of {whole}, {within}"
+    return f"{sentence[: weak.start()]}({says}){sentence[weak.end() :]}"
+
+
+def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
+    """Return the sentence of a part of a limit with what all its parts took, which the limit's row shows.
+
+    Parts of the application are of two ends, and have no sum.
+    """
+    headline, basis = diagnosis.headline, _BASIS.search(sentence)
+    whole = sum(each.share for each in shares_of(diagnosis) if each.limit is headline.limit)
+    is_little = not headline.part or whole - headline.share < WORTH_SAYING
+    if basis is None or is_little or headline.limit is Limit.APPLICATION:
+        return sentence
+    told = f"{sentence[: basis.end()]}, the limit for {whole:.0%} in all{sentence[basis.end() :]}"
+    return told.replace("The largest part was ", "Mostly ", 1) if whole >= MOSTLY else told
 
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
@@ -102,7 +140,9 @@ def _lost_somehow(diagnosis: Diagnosis) -> str:
     queue_ns = int(seen.delays.way_ns.max() - seen.delays.way_ns.min()) if len(seen.delays.way_ns) else 0
     waited = duration(queue_ns * diagnosis.transfer.speed)
     flat = (
-        f"; none waited longer than {waited} in a queue" if 0 < queue_ns < _SHORT_WAIT * seen.floor_ns else ""
+        f", but hardly in a full queue: none waited longer than {waited} in one"
+        if 0 < queue_ns < _SHORT_WAIT * seen.floor_ns
+        else ""
     )
     return f"{lost:,} of {count(of, 'segment')} were lost (why is not known{flat})."
 

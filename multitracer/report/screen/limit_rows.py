@@ -11,7 +11,7 @@ from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.cause import cause, confidence_of
+from multitracer.report.screen.cause import cause, confidence_of, lost_segments
 from multitracer.report.screen.rows import row
 from multitracer.units import NS_PER_S
 from multitracer.words import duration
@@ -66,8 +66,11 @@ def sureness(diagnosis: Diagnosis) -> str:
         return "answer unknown"
     sure = surely(own[0]) if len(own) == 1 else headline.confidence.label
     first = cause(diagnosis)
-    if headline.confidence is not Confidence.WEAK or first is None:
+    if headline.confidence is not Confidence.WEAK:
         return f"answer {sure}"
+    if first is None:
+        lost, _ = lost_segments(diagnosis)
+        return f"losses measured, their share of the time {sure}" if lost else f"answer {sure}"
     return f"cause {confidence_of(first, diagnosis.limited.view).label}, its share of the time {sure}"
 
 
@@ -117,11 +120,7 @@ def _rounded(share: float) -> str:
 
 def _sure(own: list[Share]) -> str:
     """Return how sure a limit is; of one that is weak, between which shares it lies."""
-    sure = own[0].confidence
-    low, high = f"{100 * own[0].share_low:.0f}", f"{100 * own[0].share_high:.0f}"
-    if len(own) > 1 or sure is not Confidence.WEAK or low == high:
-        return sure.label
-    return f"{sure.label}: {low}–{high}%"
+    return surely(own[0]) if len(own) == 1 else own[0].confidence.label
 
 
 def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:

@@ -25,10 +25,10 @@ pub struct Rows<'a> {
 }
 
 #[derive(Default)]
-struct Connection {
+pub struct Connection {
     directions: [Direction; 2],
     /// Holds what Python alone can judge: what a probe was, only the segments behind it tell.
-    is_odd: bool,
+    pub is_odd: bool,
 }
 
 /// What is known of one direction.
@@ -48,7 +48,7 @@ pub struct Summary {
 
 impl Connection {
     #[inline]
-    fn add(&mut self, side: usize, segment: &Segment) -> Result<(), OutOfMemory> {
+    pub fn add(&mut self, side: usize, segment: &Segment) -> Result<(), OutOfMemory> {
         let [forward, reverse] = &mut self.directions;
         let (own, other) = if side == 0 { (forward, reverse) } else { (reverse, forward) };
         let is_asked_closed = other.is_captured() && other.last.closes_window();
@@ -67,7 +67,7 @@ impl Connection {
         Ok(())
     }
 
-    fn finish(mut self) -> [Summary; 2] {
+    pub fn finish(mut self) -> [Summary; 2] {
         let [forward, reverse] = &mut self.directions;
         let is_known = forward.finish() & reverse.finish() && !self.is_odd;
         // an ACK is counted with the direction that sent it
@@ -149,7 +149,7 @@ impl Rows<'_> {
     }
 
     #[inline(always)]
-    fn segment(&self, row: usize) -> Segment {
+    pub fn segment(&self, row: usize) -> Segment {
         Segment {
             seq: self.seq[row],
             ack: self.ack[row],

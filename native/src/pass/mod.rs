@@ -5,6 +5,7 @@
 //! `round_trips.rs` and `deliveries.rs` keep one thing each; `direction.rs` and `connection.rs` bring them together.
 
 mod acks;
+pub mod beginning;
 pub mod connection;
 mod copies;
 pub mod deliveries;
@@ -12,3 +13,5 @@ pub mod direction;
 mod holes;
 mod line;
 mod round_trips;
+pub mod running;
+mod stamps;

@@ -1,0 +1,266 @@
+"""The numbers of every connection of a capture while it is read, by the native kernel: no segment is kept.
+
+Rules of the file
+-----------------
+- A segment is counted when it comes, in capture order, and forgotten; the answer is that of `tcp.py`.
+- Of a connection that does not begin with a whole SYN, the segments are kept, and counted in the end: who
+  began it, and the scale of its windows, only all of them tell.
+- Where something else needs all segments (`add` says so, or `finish`), the capture has to be read again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.connections import Partition, bounds_of
+from multitracer.analysis.initiator import assumed, servers
+from multitracer.analysis.segments.compiled import READS, own_counted, put_counted
+from multitracer.analysis.segments.directions import OF_SYN, blank, is_dsack, own, put, resolution_ns_of
+from multitracer.analysis.segments.stamp_spread import stamps_of
+from multitracer.analysis.streaming.open_connections import joined
+from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
+from multitracer.analysis.trust.clock_steps import steps_by
+from multitracer.analysis.trust.trust import ETHERNET_PAYLOAD_BYTES, SegmentFacts, giants, trust_by
+from multitracer.capture import Capture, Mark
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.analysis.segments.stamp_spread import Stamped
+    from multitracer.native import Kernel, RunningPass
+    from multitracer.tables import Array, Table
+
+    Columns = dict[str, Array]
+
+_FEW_CONNECTIONS = 1 << 15
+"""So many may be of any size: each takes a kilobyte of the kernel's memory."""
+_LEAST_EACH = 32
+"""Segments of a connection, on average, from which on it takes less than they do."""
+_FEW_KEPT = 1 << 16
+"""Segments that may be kept whatever the rest is: some megabytes."""
+_KEPT_SHARE = 8
+"""One in so many may be kept: more of them, joined in the end, take as much as all in one table."""
+_NO_PARTITION = Partition(*(np.empty(0, dtype=np.int64) for _ in range(6)))
+"""Of the segments, which are gone."""
+
+
+class RunningAnalysis:
+    """Takes in a capture piece by piece."""
+
+    def __init__(self, native: Kernel) -> None:
+        self._pass = native.RunningPass()
+        self._facts = SegmentFacts()
+        self._announced = _Announced()
+        self._kept: list[Capture] = []
+        self._kept_direction: list[Array] = []
+        self._kept_rows = 0
+
+    def add(self, piece: Capture) -> bool:
+        """Count the segments of the next piece; return False if the capture has to be read as a whole."""
+        segments = piece.segments
+        if not len(segments):
+            return True
+        columns = {name: segments[name] for name in (*READS, "flow", "tsval")}
+        direction, kept = self._pass.add(**columns)
+        self._facts.add(segments["marks"])
+        counted = np.ones(len(direction), dtype=bool)
+        if len(kept):
+            counted[kept] = False
+            self._kept.append(piece.where(~counted))
+            self._kept_direction.append(direction[kept])
+            self._kept_rows += len(kept)
+        is_sure = self._announced.add(piece, direction, 2 * self._pass.connections)
+        self._facts.giants += self._announced.giants(segments["payload_bytes"], direction, counted)
+        return is_sure and not self._pass.is_odd and not self._is_in_vain() and not _is_in_parts(piece)
+
+    def _is_in_vain(self) -> bool:
+        """Return whether what is kept takes as much memory as the segments would."""
+        connections, segments = self._pass.connections, self._facts.segments
+        many = connections > max(_FEW_CONNECTIONS, segments // _LEAST_EACH)
+        return many or self._kept_rows > max(_FEW_KEPT, segments // _KEPT_SHARE)
+
+    def finish(self, capture: Capture, number: Array) -> Analysis | None:
+        """Return the analysis; None if the capture has to be read as a whole.
+
+        Parameters
+        ----------
+        capture : Capture
+            The files and flows; without segments.
+        number : ndarray of int64, shape (n_flows,)
+            The row in `capture.flows` of each flow of the pieces.
+        """
+        counted, sides, begun = self._pass.finish()
+        if not counted["is_known"].all() or any(file.without_time for file in capture.files):
+            return None
+        forward, initiator_by = _initiators(capture, begun, sides, number)
+        turned = np.stack([forward & 1, (forward & 1) ^ 1], axis=1).astype(np.int64)
+        order = (2 * np.arange(len(forward))[:, None] + turned).ravel()
+        counted, sides = ({name: v[order] for name, v in each.items()} for each in (counted, sides))
+        columns = blank(2 * len(forward))
+        self._announced.put(columns, counted, sides, order)
+        own(columns, "first_ns", "last_ns")
+        own_counted(columns, counted)
+        late = self._late(capture, number, forward, initiator_by, begun["is_kept"] > 0)
+        rare = _Rare(self._pass, order, late)
+        put_counted(columns, counted, rare, resolution_ns_of(capture))
+        acknowledged = counted["beginning_acknowledged"] > 0
+        late.put(columns, acknowledged)
+        if rare.is_missed:
+            return None
+        file = np.zeros(len(forward), dtype=np.uint16)
+        began = Began(file, forward, initiator_by, sides["has_syn"], sides["has_answer"])
+        connections, directions = tables_by(began, columns, acknowledged)
+        self._facts.giants += late.giants(directions)
+        self._facts.steps = steps_by(directions, rare.stamped)
+        analysis = Analysis(capture, _NO_PARTITION, connections, directions)
+        analysis.__dict__["trust"] = trust_by(analysis, self._facts)  # as cached_property keeps it
+        return analysis
+
+    def _late(
+        self, capture: Capture, number: Array, forward: Array, initiator_by: Array, is_kept: Array
+    ) -> _Late:
+        """Return the connections whose segments were kept."""
+        chosen = np.flatnonzero(is_kept)
+        kept = joined([*self._kept, Capture(capture.files, flows=capture.flows)])
+        flow = kept.segments["flow"]
+        kept.segments.columns["flow"] = (2 * number[flow >> 1] + (flow & 1)).astype(np.int32)
+        raw = np.concatenate([np.empty(0, dtype=np.int32), *self._kept_direction])
+        connection = np.searchsorted(chosen, raw >> 1)
+        direction = (2 * connection + (raw & 1 ^ forward[raw >> 1] & 1)).astype(np.int32)
+        first_row = np.unique(connection, return_index=True)[1]
+        bounds = bounds_of(direction, 2 * len(chosen))
+        parts = Partition(direction, None, bounds, first_row, forward[chosen], initiator_by[chosen])
+        return _Late(kept, parts, np.stack([2 * chosen, 2 * chosen + 1], axis=1).ravel())
+
+
+@dataclass
+class _Late:
+    """Connections whose beginning was not captured, with all of their segments."""
+
+    capture: Capture
+    parts: Partition
+    sides: Array
+    """The directions that they are in the whole capture: ascending."""
+
+    def put(self, columns: Columns, acknowledged: Array) -> None:
+        """Write their rows of DIRECTIONS, in place."""
+        if not len(self.sides):
+            return
+        own(columns, *columns)
+        counted, acknowledged[self.sides] = counted_columns(self.capture, self.parts)
+        for name, values in counted.items():
+            columns[name][self.sides] = values
+
+    def giants(self, directions: Table) -> int:
+        """Return how many of the segments are larger than their receiver accepts."""
+        payload, mss_bytes = self.capture.segments["payload_bytes"], directions["mss_bytes"]
+        return giants(payload, self.parts.direction, mss_bytes[self.sides])
+
+
+@dataclass
+class _Rare:
+    """What `compiled.Rare` says, of directions by their rows."""
+
+    running: RunningPass
+    order: Array
+    """The directed flow of each direction, as the kernel numbers them."""
+    late: _Late
+    is_missed: bool = False
+    """Whether something was asked for that was not kept."""
+
+    def stamped(self, direction: int) -> Stamped:
+        place = int(np.searchsorted(self.late.sides, direction))
+        if place < len(self.late.sides) and self.late.sides[place] == direction:
+            return stamps_of(self.late.parts.rows_sent(place), self.late.capture)
+        return self.running.stamps(int(self.order[direction]))
+
+    def least_shift(self, direction: int) -> int:
+        del direction  # a SYN of its other side was captured, but none of its own
+        self.is_missed = True
+        return 0
+
+
+@dataclass
+class _Announced:
+    """What the options of each directed flow announce, as the kernel numbers them."""
+
+    columns: Columns = field(default_factory=lambda: _blank_options(0))
+
+    def add(self, piece: Capture, direction: Array, directions: int) -> bool:
+        """Note the options of a piece; return False if what was judged before by others was wrong."""
+        if directions > len(self.columns["mss_bytes"]):
+            more = _blank_options(max(directions - len(self.columns["mss_bytes"]), directions))
+            self.columns = {n: np.concatenate([column, more[n]]) for n, column in self.columns.items()}
+        blocks = piece.sack_blocks
+        first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
+        dsack = first[is_dsack(blocks, piece.segments["ack"])[first]] if len(first) else first
+        for name, chosen in (("sack_segments", first), ("dsack_segments", dsack)):
+            np.add.at(self.columns[name], direction[blocks["row"][chosen]], 1)
+        return self._add_syns(piece.syn_options, direction)
+
+    def _add_syns(self, options: Table, direction: Array) -> bool:
+        columns, owner = self.columns, direction[options["row"]]
+        for name in ("sack_permitted", "mptcp"):
+            columns[name][owner[options[name]]] = True
+        owners, row = np.unique(owner, return_index=True)
+        fresh = ~columns["has_options"][owners]
+        owners, row = owners[fresh], row[fresh]
+        columns["has_options"][owners] = True
+        for name in OF_SYN:
+            columns[name][owners] = options[name][row]
+        return not (columns["is_large"][owners ^ 1] & (columns["mss_bytes"][owners] != NA)).any()
+
+    def giants(self, payload: Array, direction: Array, counted: Array) -> int:
+        """Return how many of the counted segments are larger than their receiver accepts."""
+        large = np.flatnonzero(counted & (payload > ETHERNET_PAYLOAD_BYTES))
+        self.columns["is_large"][direction[large]] = True
+        return giants(payload[large], direction[large], self.columns["mss_bytes"])
+
+    def put(self, columns: Columns, counted: Columns, sides: Columns, order: Array) -> None:
+        """Write the columns of DIRECTIONS, in place, as `announce` does; `order` is as of `_Rare`."""
+        announced = {name: values[order] for name, values in self.columns.items()}
+        if announced["has_options"].any():
+            own(columns, *OF_SYN)
+            for name in OF_SYN:
+                columns[name][:] = announced[name]
+        stamped = ~(counted["syn"] > 0) & (2 * sides["stamped"] > counted["packets"])
+        for name, values in (
+            ("sack_permitted", announced["sack_permitted"]),
+            ("mptcp", announced["mptcp"] | sides["has_mptcp"]),
+            ("timestamps", sides["has_stamped_syn"] | stamped),
+            ("sack_segments", announced["sack_segments"]),
+            ("dsack_segments", announced["dsack_segments"]),
+        ):
+            put(columns[name], values)
+
+
+def _blank_options(directions: int) -> Columns:
+    columns = {name: np.zeros(directions, dtype=bool) for name in _FLAGS}
+    columns |= {name: np.zeros(directions, dtype=np.int32) for name in ("sack_segments", "dsack_segments")}
+    return columns | {name: np.full(directions, NA, dtype=np.int32) for name in OF_SYN}
+
+
+_FLAGS = ("has_options", "is_large", "sack_permitted", "mptcp")
+
+
+def _is_in_parts(piece: Capture) -> bool:
+    """Return whether flows may be joined later, or payload added to segments that were counted."""
+    fragments = np.bitwise_or.reduce(piece.segments["marks"]) & Mark.FRAGMENT
+    return bool(fragments or (piece.flows["vlan"] != NA).any())
+
+
+def _initiators(capture: Capture, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:
+    """Return the directed flow of each connection's initiator, and what tells it, as `partition` does."""
+    flow = 2 * number[begun["flow"]]
+    by_answer = np.where(begun["first_answer"] >= 0, begun["first_answer"] ^ 1, begun["first"])
+    side = np.where(begun["first_syn"] >= 0, begun["first_syn"], by_answer)
+    forward, initiator_by = (flow + side).astype(np.int32), np.zeros(len(flow), dtype=np.uint8)
+    late = np.flatnonzero((begun["first_syn"] < 0) & (begun["first_answer"] < 0))
+    if len(late):
+        sent_bytes = sides["payload_bytes"].reshape(-1, 2)[late].astype(np.float64)
+        answering = np.flatnonzero(sides["has_answer"])
+        answered = servers(capture.flows, (flow[answering >> 1] + (answering & 1)).astype(np.int32))
+        forward[late], initiator_by[late] = assumed(capture, forward[late], sent_bytes, answered)
+    return forward, initiator_by

@@ -1,0 +1,168 @@
+"""What is counted while a capture is read is what its segments tell, or they are asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitracer import native
+from multitracer.analysis import analyse
+from multitracer.analysis.running import RunningAnalysis
+from multitracer.capture import Capture, Mark
+from multitracer.recording import running
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import read_recording
+from tests.analysis.test_engine_equals_oracle import exchanges
+from tests.analysis.traffic import ACK, MS, SYN, Segment, capture, handshake
+from tests.cli.program import call
+from tests.conftest import SAMPLES
+from tests.native.both import python_only
+from tests.native.test_pass import long_transfer, timed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.analysis import Analysis
+
+pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
+
+SESSION = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"
+CAPTURES = sorted(path for path in SAMPLES.rglob("tcp-0.pcap*") if "damaged" not in path.parts)[:12]
+
+
+def counted(whole: Capture, rows: int) -> Analysis | None:
+    """Return the analysis of a capture that comes in pieces of so many segments."""
+    kernel = native.kernel()
+    assert kernel is not None
+    analysis, number = RunningAnalysis(kernel), np.arange(len(whole.segments))
+    for begin in range(0, len(number), rows):
+        if not analysis.add(whole.where((number >= begin) & (number < begin + rows))):
+            return None
+    return analysis.finish(Capture(whole.files, flows=whole.flows), np.arange(len(whole.flows)))
+
+
+def assert_same(one: Analysis, two: Analysis) -> None:
+    """Compare two analyses, bit for bit."""
+    for name in ("connections", "directions"):
+        for column, values in getattr(one, name).columns.items():
+            expected = getattr(two, name)[column]
+            assert values.dtype == expected.dtype, f"{name}.{column}"
+            assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
+    assert one.trust == two.trust
+
+
+def is_counted(segments: list[Segment], rows: int = 1000) -> bool:
+    """Compare with the whole if the pieces were enough; return whether they were."""
+    whole = capture(segments)
+    analysis = counted(whole, rows)
+    if analysis is not None:
+        assert_same(analysis, analyse(whole))
+    return analysis is not None
+
+
+@given(st.data(), st.integers(0, 2**32))
+def test_any_connections_in_any_pieces(data: st.DataObject, seed: int) -> None:
+    parts = [data.draw(exchanges(pair=pair, longest=12)) for pair in range(data.draw(st.integers(1, 4)))]
+    order = data.draw(st.permutations([p for p, part in enumerate(parts) for _ in part]))
+    remaining = [iter(part) for part in parts]
+    is_counted(timed([next(remaining[p]) for p in order], seed), data.draw(st.sampled_from((1, 3, 1000))))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_long_transfers(seed: int) -> None:
+    segments = long_transfer(seed, 3_000)
+    assert is_counted(timed(segments, seed) if seed > 3 else segments)
+
+
+def test_a_port_that_is_used_again_begins_a_connection() -> None:
+    again = [replace(each, seq=each.seq + 70_000, ack=each.ack + 70_000) for each in handshake()]
+    segments = [*handshake(), *again, *handshake(client=5)]
+    assert is_counted(segments, 2)
+    assert len(analyse(capture(segments)).connections) == 3
+
+
+@pytest.mark.parametrize("at_once", [7, 1 << 16])
+def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multitracer.analysis.trust.clock_steps._AT_ONCE", at_once)
+    segments, now_ns = handshake(client=0, server=0), 1_700_000_000_000_000_000
+    for number in range(200):
+        now_ns += 10 * MS + 5000 * MS * (number == 150)
+        stamp = (number * 10, 1)
+        segments.append(Segment(0, 1 + number, 1, ack=1, time_ns=now_ns, stamp=stamp, ip_id=number))
+    segments[0] = replace(segments[0], stamp=(0, 0))
+    whole = capture(segments)
+    assert is_counted(segments, 7)
+    steps = [note.sentence for note in analyse(whole).trust.notes if note.code == "clock-step"]
+    assert "stepped 1 time, by +5.0" in steps[0]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param([Segment(1, 1, ack=1, window=0), Segment(0, 1, 1, ack=1)], id="a probe of one byte"),
+        pytest.param([Segment(0, 1, 9, ack=1, marks=int(Mark.FRAGMENT))], id="a fragment"),
+        pytest.param([Segment(0, 1, 9, ack=1, ip_id=7), Segment(0, 1, 9, ack=1, ip_id=7)], id="a copy"),
+    ],
+)
+def test_what_needs_all_segments_asks_for_them(odd: list[Segment]) -> None:
+    segments = [replace(each, ip_id=7) for each in handshake()] + odd
+    assert not is_counted(segments, 1)
+
+
+def test_an_mss_that_comes_after_larger_segments_asks_for_all_segments() -> None:
+    syn = Segment(0, 0, flags=SYN, options={"mss": 1460})
+    answer = Segment(1, 9, flags=SYN | ACK, ack=1, options={"mss": 500})
+    large = Segment(0, 1, 1500, ack=10)
+    assert not is_counted([syn, large, answer], 1)
+    assert is_counted([syn, answer, large], 1)
+
+
+def test_more_connections_than_are_worth_it_ask_for_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = [Segment(0, 5, flags=SYN, pair=pair) for pair in range(40)]
+    assert is_counted(segments)
+    monkeypatch.setattr("multitracer.analysis.running._FEW_CONNECTIONS", 30)
+    assert not is_counted(segments)
+
+
+def test_begun_connections_are_kept_unless_they_are_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    segments = timed(long_transfer(1, 500), 1)
+    assert is_counted(segments, 100)
+    monkeypatch.setattr("multitracer.analysis.running._FEW_KEPT", 100)
+    assert not is_counted(segments, 100)
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_recordings_without_their_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
+    monkeypatch.setattr(running, "_ROWS", 1000)
+    fast, whole = running.read_numbers(find_inputs(path)), read_recording(find_inputs(path))
+    assert fast is not None
+    assert not len(fast.parts[0].capture.segments)
+    assert_same(fast.parts[0].analysis, whole.parts[0].analysis)
+    assert repr(fast.parts[0].capture.files) == repr(whole.parts[0].capture.files)
+    assert fast.warnings == whole.warnings
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--csv",), ("-c", "2"), ("--fairness",), ("--from", "2")])
+def test_analyze_says_the_same(form: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
+    fast = call("analyze", *form, SESSION)
+    with python_only():
+        whole = call("analyze", *form, SESSION)
+    assert (fast.stdout, fast.stderr) == (whole.stdout, whole.stderr)
+
+
+def test_a_file_that_cannot_be_read_is_refused_in_the_same_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
+    (tmp_path / "a.pcap").write_bytes(bytes.fromhex("d4c3b2a1") + bytes(3))
+    fast = call("analyze", tmp_path / "a.pcap", status=1)
+    with python_only():
+        whole = call("analyze", tmp_path / "a.pcap", status=1)
+    assert fast.stderr == whole.stderr
