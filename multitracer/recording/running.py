@@ -33,10 +33,10 @@ def read_numbers(
     max_packets: int | None = None,
     progress: Progress | None = None,
 ) -> Recording:
-    """Return the recording of one large capture file, without its segments where its numbers do not need them.
+    """Return the recording of one large capture file, without segments where its numbers do not need them.
 
-    Every number is that of `read_recording`, which does it without the native kernel, of any other inputs, and
-    where something cannot be read. Parameters and errors are its own.
+    Every number is that of `read_recording`, which does it without the native kernel, of any other inputs,
+    and where something cannot be read. Parameters and errors are its own.
     """
     native = kernel()
     if native is not None and inputs.large_file and window == EVERYTHING and max_packets is None:
