@@ -137,7 +137,7 @@ _READING_OPTIONS = (
 # --- reading ---
 
 
-def load(  # noqa: PLR0913  # each is what some command asks for
+def load(  # noqa: PLR0913  # each is what one command knows
     reading: Reading,
     *,
     inputs: Inputs | None = None,

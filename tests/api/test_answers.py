@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,6 +65,18 @@ def test_a_second_answer_is_the_same_and_a_figure_is_new(call: mt.Session) -> No
     one["TcpSnd_data"]["value"] = 0
     assert other["TcpSnd_data"]["value"].max() > 0, "what a user does to a frame stays his own"
     assert call.series()["TcpSnd_data"]["value"].max() > 0
+
+
+@pytest.mark.realtime
+def test_a_second_answer_comes_at_once(call: mt.Session) -> None:
+    """Processor time, so that others on the machine do not count."""
+    for answer, most_s in (
+        (call.series, 0.05), (call.phases, 0.05), (call.diagnose, 0.05), (call.stacked, 0.3),
+    ):  # fmt: skip
+        answer()
+        begin_s = time.process_time()
+        answer()
+        assert time.process_time() - begin_s < most_s, answer
 
 
 def test_a_stretch_is_as_if_nothing_else_had_been_recorded(sample_session: Path) -> None:
