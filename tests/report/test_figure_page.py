@@ -143,6 +143,13 @@ def test_an_empty_panel_says_why(browser: Browser, long_page: Path) -> None:
     )
 
 
+def test_an_axis_has_at_least_two_ticks(browser: Browser, short_page: Path) -> None:
+    """A low panel up to 0.48 s had the tick 0 alone: its values could not be read."""
+    browser.open(short_page)
+    for low, high, ticks in ((0, 0.48, [0, 0.2, 0.4]), (0, 0.52, [0, 0.5]), (-1, 7, [0, 5])):
+        assert browser.evaluate(f"Axes.ticks({low}, {high}, 2).values") == pytest.approx(ticks)
+
+
 def test_the_legend_hides_and_shows_a_series(browser: Browser, long_page: Path) -> None:
     opened(browser, long_page)
     button = "[data-series='sequence TcpSnd_data']"

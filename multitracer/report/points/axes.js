@@ -22,9 +22,12 @@ const Axes = (() => {
   /* Ticks of [low, high]: their values, and the decimals that tell them apart. */
   function ticks(low, high, most) {
     if (!(high > low)) return { values: [], decimals: 0 };
-    const width = step(high - low, most);
+    const ends = (width) => [Math.ceil(low / width - 1e-9), Math.floor(high / width + 1e-9)];
+    let width = step(high - low, most);
+    if (ends(width)[1] <= ends(width)[0]) width = step(high - low, 2 * most); // a single tick tells no scale
+    const [first, last] = ends(width);
     const values = [];
-    for (let i = Math.ceil(low / width - 1e-9); i * width <= high + width * 1e-9; i++) values.push(i * width);
+    for (let i = first; i <= last; i++) values.push(i * width);
     return { values, decimals: Math.max(0, -Math.floor(Math.log10(width) + 1e-9)) };
   }
 

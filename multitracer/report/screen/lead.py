@@ -115,8 +115,8 @@ def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
     is_little = not headline.part or whole - headline.share < WORTH_SAYING
     if basis is None or is_little or headline.limit is Limit.APPLICATION:
         return sentence
-    told = f"{sentence[: basis.end()]}, the limit for {whole:.0%} in all{sentence[basis.end() :]}"
-    return told.replace("The largest part was ", "Mostly ", 1) if whole >= MOSTLY else told
+    sentence = f"{sentence[: basis.end()]}, the limit for {whole:.0%} in all{sentence[basis.end() :]}"
+    return sentence.replace("The largest part was ", "Mostly ", 1) if whole >= MOSTLY else sentence
 
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
