@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import platform
 import signal
 import threading
@@ -30,10 +31,12 @@ from multitracer import __version__
 from multitracer.campaign.alone import spool_alone
 from multitracer.campaign.analysed import Task, outcome_of, spool_session
 from multitracer.campaign.bucket import store_at
+from multitracer.campaign.remote import is_url
 from multitracer.errors import InputError
+from multitracer.words import portable
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from multitracer.campaign.store import Store
 
@@ -90,6 +93,11 @@ def work(place: str, tasks: list[Task]) -> list[str]:
     return [spool_session(store, task) for task in tasks]
 
 
+def unseen(paths: list[str]) -> list[str]:
+    """Return the paths of this list that are not there: runs in a worker."""
+    return [path for path in paths if not os.path.exists(path)]  # noqa: PTH110
+
+
 @dataclass
 class OnCluster:
     """Workers of a Dask cluster; see `multitracer.campaign.run.Workers`.
@@ -111,14 +119,14 @@ class OnCluster:
         Raises
         ------
         InputError
-            If the cluster cannot be reached for two minutes, or has other versions.
+            If the cluster cannot be reached for two minutes, has other versions, or lacks a path.
         """
         waiting = {task.spool: task for task in tasks}
         lost_s: float | None = None
         while waiting:
             try:
                 with dask.config.set(_SETTINGS), self._client() as client:
-                    self._check(client)
+                    self._check(client, store, waiting.values())
                     for task, outcome in _Round(client, store, list(waiting.values())).results():
                         lost_s = None
                         if waiting.pop(task.spool, None) is not None:
@@ -147,10 +155,21 @@ class OnCluster:
         with cluster, Client(cluster, set_as_default=False) as client:
             yield client
 
-    def _check(self, client: Client) -> None:
-        """Refuse a cluster whose scheduler or workers have other versions."""
+    def _check(self, client: Client, store: Store, tasks: Iterable[Task]) -> None:
+        """Refuse a cluster that has other versions, or a worker that does not see inputs or campaign."""
         if self.address is None:
             return
+        self._check_versions(client)
+        parents = {os.path.dirname(task.candidate.paths[0]) for task in tasks}  # noqa: PTH120
+        paths = [path for path in sorted({store.address, *parents}) if not is_url(path)]
+        for worker, lacking in client.run(unseen, paths).items():
+            if missing := [path for path in lacking if os.path.exists(path)]:  # noqa: PTH110
+                raise InputError(
+                    f"{self.address}: its worker {worker} does not see {portable(missing[0])}; "
+                    "let every worker reach it by the same path"
+                )
+
+    def _check_versions(self, client: Client) -> None:
         own = versions()
         try:
             there = {"its scheduler": client.run_on_scheduler(versions), **client.run(versions)}

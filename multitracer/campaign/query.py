@@ -7,6 +7,7 @@ text would not do: `WITH x AS (COPY …) SELECT` and `EXPLAIN ANALYZE COPY` writ
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -86,10 +87,31 @@ def query(catalogue: Catalogue, sql: str) -> pa.Table:
         try:
             if not duckdb.extract_statements(sql):
                 raise InputError("query: holds no statement; write one such as SELECT * FROM sessions")
-            relation = engine.sql(sql)
-            return pa.table({}) if relation is None else relation.to_arrow_table()
+            return answer(engine, sql)
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
             raise InputError(_words(error)) from error
+
+
+def answer(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    """Return the answer of a connection as a table, and stop the engine if this thread is interrupted.
+
+    Raises
+    ------
+    duckdb.Error, OSError, pyarrow.ArrowInvalid
+        As the engine and the reader of the tables raise it.
+    """
+    with ThreadPoolExecutor(1) as asking:  # the engine itself lets Ctrl-C and SIGTERM wait for its answer
+        asked = asking.submit(_asked, engine, sql)
+        try:
+            return asked.result()
+        except BaseException:
+            engine.interrupt()
+            raise
+
+
+def _asked(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+    relation = engine.sql(sql)
+    return pa.table({}) if relation is None else relation.to_arrow_table()
 
 
 def _words(error: Exception) -> str:

@@ -323,8 +323,14 @@ class _Run:
         self.progress.done += 1
         self.progress.failed += outcome == FAILED
         self._spooled.append(task.spool)
-        with contextlib.suppress(FileNotFoundError):  # another run over the same bucket folded it
+        try:
             self._bytes += self._store.size(task.spool)
+        except FileNotFoundError as error:
+            if not is_url(self._store.address):  # of a bucket another run may have folded it
+                raise InputError(
+                    f"{self._store.name}: lacks the rows of {task.candidate.path}, which a worker wrote "
+                    "elsewhere; let every worker reach the campaign by the same path"
+                ) from error
         is_old = time.monotonic() - self._folded_s > _FOLD_S
         if len(self._spooled) >= FOLD_SESSIONS or self._bytes >= FOLD_BYTES or is_old:
             self._fold(self._spooled)

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from multitracer.campaign import cluster as clusters
 from multitracer.campaign.analysed import Task
@@ -111,6 +111,39 @@ def test_a_cluster_of_another_version_is_refused(
         with pytest.raises(InputError, match=r"has multitracer .*, this program 0\.0\.1; install the same"):
             run([str(drives)], tmp_path / "campaign", workers=workers)
     assert not Store(tmp_path / "campaign").list(SPOOLS)
+
+
+@pytest.mark.realtime
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("hidden", ["drives", "campaign"])
+def test_a_cluster_that_does_not_see_a_path_is_refused(drives: Path, tmp_path: Path, hidden: str) -> None:
+    place = tmp_path / "campaign"
+    unseen = str(drives) if hidden == "drives" else str(place)
+    options = {"n_workers": 1, "dashboard_address": None, "silence_logs": 50}
+    refused = pytest.raises(InputError, match=rf"does not see {unseen}.*; let every worker reach it")
+    with LocalCluster(**options) as cluster:
+        with Client(cluster, set_as_default=False) as client:
+            client.run(_hide, unseen)
+        with refused:
+            run([str(drives)], place, workers=OnCluster(address=cluster.scheduler_address))
+    assert not Store(place).list(SPOOLS)
+    assert run([str(drives)], place).done == SESSIONS, "no session is a failure because of it"
+
+
+def _hide(unseen: str) -> None:
+    """Let a worker not see a path, as where a disk is not mounted."""
+    exists = os.path.exists
+    os.path.exists = lambda path: not str(path).startswith(unseen) and exists(path)
+
+
+def test_rows_that_a_worker_wrote_elsewhere_are_missed(drives: Path, tmp_path: Path) -> None:
+    place = tmp_path / "campaign"
+
+    def elsewhere(_: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+        yield tasks[0], "done"
+
+    with pytest.raises(InputError, match=r"lacks the rows of .*day000, which a worker wrote elsewhere"):
+        run([str(drives)], place, workers=elsewhere)  # type: ignore[arg-type]
 
 
 @pytest.mark.realtime

@@ -82,3 +82,8 @@ def test_without_throughput_the_next_quantity_is_the_answer() -> None:
 def test_a_row_has_no_number_where_there_is_none() -> None:
     assert row(judged("throughput", 0.5, -1, np.inf))[5:7] == ("+50 %", "any")
     assert row(judged("loss", 0.0, -np.inf, np.inf))[5:7] == ("+0 points", "any")
+
+
+def test_a_finding_that_a_session_has_or_has_not_has_no_median() -> None:
+    assert row(judged("limited by link", 0.1, 0.05, 0.2))[3:5] == ("1e+08 %", "1e+08 %")
+    assert row(judged("finding outage", 0.1, 0.05, 0.2))[3:5] == ("", "")

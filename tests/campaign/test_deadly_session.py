@@ -1,11 +1,7 @@
-"""A session that kills its process each time is one failure: no other session is blamed or lost.
-
-The reader of an installed plug-in kills its process by a signal, as a mistake in a library of C does.
-"""
+"""A session that kills its process each time is one failure: no other session is blamed or lost."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -13,45 +9,25 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.campaign.catalogue import Catalogue
+from tests.campaign.deadly import environment_of, make_deadly
 from tests.campaign.sessions import count, make_sessions
-from tests.cli.program import COMMAND, ENVIRONMENT
+from tests.cli.program import COMMAND
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 SESSIONS = 5
-READER = """
-import os, signal
-from multitracer.plugins import Format
-
-def sniff(head):
-    return "yes" if head.startswith(b"DEADLY") else "no"
-
-def parse(stream, path):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-FORMAT = Format("deadly", "radio", "kills its reader", "this test", sniff, parse)
-"""
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment in which the plug-in is installed."""
-    packages = tmp_path / "packages"
-    about = packages / "deadly-1.dist-info"
-    about.mkdir(parents=True)
-    (packages / "deadly_reader.py").write_text(READER, "utf-8")
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly\nVersion: 1\n", "utf-8")
-    (about / "entry_points.txt").write_text("[multitracer.formats]\ndeadly = deadly_reader\n", "utf-8")
-    return ENVIRONMENT | {"PYTHONPATH": os.pathsep.join((str(packages), ENVIRONMENT["PYTHONPATH"]))}
+    return environment_of(tmp_path / "packages")
 
 
 @pytest.fixture
 def drives(tmp_path: Path) -> Path:
     folder = make_sessions(tmp_path / "drives", SESSIONS)
-    deadly = folder / "car0" / "day001"
-    deadly.mkdir()
-    (deadly / "modem.log").write_bytes(b"DEADLY")
+    make_deadly(folder / "car0" / "day001")
     return folder
 
 
@@ -90,9 +66,9 @@ def test_two_processes_lose_no_other_session(
 
 
 def test_the_reader_kills(environment: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "modem.log").write_bytes(b"DEADLY")
+    deadly = make_deadly(tmp_path / "deadly")
     program = "import sys, parsers; parsers.read(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "modem.log")], env=environment, check=False
+        [sys.executable, "-c", program, str(deadly / "modem.log")], env=environment, check=False
     )
     assert done.returncode < 0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from typing import TYPE_CHECKING
+import signal
+import time
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,10 +18,7 @@ from multitracer.campaign.run import run
 from multitracer.campaign.schemas import TABLES
 from multitracer.errors import InputError
 from tests.campaign.sessions import make_session, make_sessions
-from tests.cli.program import call
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.cli.program import call, start
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +122,24 @@ def test_a_file_has_the_form_of_its_ending(form: str, place: Path, tmp_path: Pat
         text = target.read_text("utf-8")
         read = json.loads(text) if form == "json" else list(csv.DictReader(text.splitlines()))
         assert [row["session"] for row in read] == sorted(sessions)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_question_without_end_can_be_ended(place: Path, number: signal.Signals) -> None:
+    endless = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"
+    with start(["campaign", "query", str(place), endless]) as process:
+        while _threads(process.pid) < 2:  # one of them asks the engine
+            assert process.poll() is None
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(number)
+        _, words = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert words.splitlines() == ["Error: interrupted"] * (number == signal.SIGINT)
+
+
+def _threads(process: int) -> int:
+    return len(list(Path(f"/proc/{process}/task").iterdir()))
 
 
 # --- the other commands ---

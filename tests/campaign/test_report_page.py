@@ -72,10 +72,12 @@ def test_one_session_without_positions_and_radio_explains_each_empty_part(tmp_pa
         "no session has a log of the radio",
         "There is none: its seconds are all of one day",
         "All sessions have one technology, the same hosts and labels.",
-        "Nowhere: no two bad seconds follow each other.",
+        "1 session, and of no second it can be said whether it was good",
+        "Nothing can be said: no second can be judged.",
     ):
         assert sentence in text
     assert "<canvas" not in text
+    assert "What could not be read" not in text
 
 
 def test_an_empty_campaign_explains_each_empty_part(tmp_path: Path) -> None:
@@ -83,13 +85,25 @@ def test_an_empty_campaign_explains_each_empty_part(tmp_path: Path) -> None:
     run([str(tmp_path / "logs")], tmp_path / "campaign")
     text = report(tmp_path / "campaign", tmp_path / "report")
     for sentence in (
-        "0 sessions, and of none of their seconds it can be said whether it was good",
+        "The campaign holds no session: `campaign run` has found none.",
         "no second has a throughput",
         "no second has a round trip",
         "no transfer is explained",
         "it holds no whole second",
     ):
         assert sentence in text
+    assert "Nowhere" not in text, "where nothing can be judged nothing is known to be good"
+
+
+def test_a_campaign_of_failures_says_why_each_input_could_not_be_read(tmp_path: Path) -> None:
+    for number in range(2):
+        session = make_session(tmp_path / "logs" / f"day{number}", number)
+        (session / "phone" / "capture.pcap").write_bytes(b"\0" * 100)
+    run([str(tmp_path / "logs")], tmp_path / "campaign")
+    text = report(tmp_path / "campaign", tmp_path / "report")
+    assert "The campaign holds no session: 2 inputs could not be read." in text
+    for number in range(2):
+        assert f"<li>{tmp_path / 'logs' / f'day{number}'}: " in text
 
 
 def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from multitracer.analysis.comparison.difference import LEVEL
 from multitracer.analysis.comparison.matching import LEAST_KEPT
 from multitracer.campaign.comparison.sums import (
     CELL_M,
+    FINDING,
     GOODPUT,
     LIMITED,
     LOSS,
@@ -75,8 +76,8 @@ def _main(main: Judged, comparison: Comparison, names: Names) -> str:
             f"{names.first}'s."
         )
     return (
-        f"No difference of {MARGIN:.0%} or more can be excluded or shown with these {sessions} sessions: "
-        f"{names.second}'s {what} is {_between(low, high)} {names.first}'s.".replace("5%", "5 %")
+        f"No difference of {_percent(MARGIN)} or more can be excluded or shown with these {sessions} "
+        f"sessions: {names.second}'s {what} is {_between(low, high)} {names.first}'s."
     )
 
 
@@ -134,8 +135,8 @@ def notes(comparison: Comparison, groups: tuple[Group, Group]) -> list[str]:
     if matching.places < LEAST_KEPT:
         same = f"sessions of one place ({CELL_M} m) count as one" if comparison.are_places else ""
         written.append(
-            f"the sides were mostly at different places (matching would keep {matching.places:.0%}): a "
-            f"difference may be that of the places{'; ' if same else ''}{same}"
+            f"the sides were mostly at different places (matching would keep {_percent(matching.places)}): "
+            f"a difference may be that of the places{'; ' if same else ''}{same}"
         )
     for each in comparison.judged:
         for group, held in zip(groups, each.sessions, strict=True):
@@ -157,7 +158,7 @@ def _what(name: str) -> str:
 
 def _matched(comparison: Comparison) -> str:
     if by := comparison.matching.by:
-        return f"matched by {by}: {comparison.matching.kept:.0%} of the comparison is kept"
+        return f"matched by {by}: {_percent(comparison.matching.kept)} of the comparison is kept"
     return "not matched: the sides have too few places and hours in common, or none is known"
 
 
@@ -170,7 +171,9 @@ HEADER = ("difference", "95 % interval", "p", "shown")
 def row(judged: Judged) -> tuple[str, ...]:
     """Return a line of the table: means, medians, difference, interval, p, and whether it may be claimed."""
     name = judged.quantity.name
-    levels = [_level(name, value) for pair in (judged.means, judged.medians) for value in pair]
+    is_had = name.startswith(FINDING)  # or not: of yes and no there is a share, and no median
+    levels = [_level(name, value) for value in judged.means]
+    levels += ["", ""] if is_had else [_level(name, value) for value in judged.medians]
     value, low, high, p_value = judged.difference
     if not math.isfinite(value):
         return (name, *levels, "-", "", "", _why(judged))
@@ -209,5 +212,5 @@ def how() -> str:
     """Return how to read the table, in a sentence."""
     return (
         f"Each session counts once. An interval is of its row alone; 'shown' holds for all rows together "
-        f"(a false one in {LEVEL:.0%} of comparisons at most).".replace("5%", "5 %")
+        f"(a false one in {_percent(LEVEL)} of comparisons at most)."
     )

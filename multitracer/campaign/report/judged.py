@@ -19,7 +19,7 @@ from multitracer.analysis.mobility.causes import (
     WEAK_RSSI_DBM,
 )
 from multitracer.analysis.mobility.stretches import GOOD_BPS, OUTAGE_SHARE, POOR_SHARE
-from multitracer.campaign.query import connection
+from multitracer.campaign.query import answer, connection
 from multitracer.errors import InputError
 from multitracer.words import printable
 
@@ -107,7 +107,7 @@ class Engine:
     def table(self, sql: str) -> pa.Table:
         """Return the answer of a question."""
         try:
-            return self._connection.sql(sql).to_arrow_table()
+            return answer(self._connection, sql)
         except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
             raise InputError(f"report: {printable(' '.join(str(error).split()))}") from error
 

@@ -33,6 +33,7 @@ _YEAR_D = 365
 """From so many days on a day of the month says less than its year."""
 _LIMITS = {limit.label: limit for limit in Limit}
 _NO_RATE = "no second has a throughput: record packets, or a phone's logger"
+_NOT_JUDGED = "Nothing can be said: no second can be judged."
 _NO_RTT = "no second has a round trip: record packets at the sender"
 
 
@@ -43,10 +44,12 @@ def meaning(limit: Limit) -> str:
 
 def lead(numbers: Quality, reasons: Sequence[Reason], hexagon: Row | None) -> str:
     """Return the answer: how good it was, the main reason where it was not, and the worst place."""
+    if not numbers.sessions:
+        return f"The campaign holds no session: {_failed(numbers) or '`campaign run` has found none'}."
     if not numbers.judged:
         return (
-            f"{count(numbers.sessions, 'session')}, and of none of their seconds it can be said whether "
-            "it was good: record packets, or the radio with a phone's logger."
+            f"{count(numbers.sessions, 'session')}, and of no second it can be said whether it was good: "
+            "record packets, or the radio with a phone's logger."
         )
     good = share(numbers.judged - numbers.bad, numbers.judged)
     good = f"Good for {good} of the {_span(numbers.judged)} that can be judged"
@@ -77,13 +80,17 @@ def _reason(name: str | None) -> str:
     return f"{limit.label} ({meaning(limit)})"
 
 
+def _failed(numbers: Quality) -> str:
+    return f"{count(numbers.failures, 'input')} could not be read" if numbers.failures else ""
+
+
 def _span(seconds_: float) -> str:
     return duration(seconds_ * NS_PER_S)
 
 
 def answer_section(numbers: Quality, sentence: str) -> Markup:
     """Return the headline and the main numbers."""
-    failed = f"{count(numbers.failures, 'input')} could not be read" if numbers.failures else "none failed"
+    failed = _failed(numbers) or "none failed"
     days = ends(moment(numbers.first)[:_TO_DAYS], moment(numbers.last)[:_TO_DAYS])
     facts = [
         ("Sessions", f"{numbers.sessions:,}", f"{days}; {failed}" if numbers.sessions else failed),
@@ -237,7 +244,7 @@ def _more(rows: Sequence[Row]) -> Markup | None:
 def _hours(hours: Sequence[Row]) -> Markup:
     judged = [row for row in hours if row["judged"]]
     if not judged:
-        return element("p", "Nothing can be said: no second can be judged.")
+        return element("p", _NOT_JUDGED)
     points = [(row["name"], 100 * row["bad"] / row["judged"]) for row in judged]
     worst = max(points, key=lambda point: point[1])
     words = f"Bad time by hour of the day: most at {worst[0]} h, {worst[1]:.1f} %"
@@ -314,8 +321,11 @@ def _month(day: float) -> str:
 # --- which stretches ---
 
 
-def stretches_section(rows: Sequence[Row], links: Sequence[Markup]) -> Markup:
-    """Return the worst stretches; `links` lead to the report of each, or say how it is made."""
+def stretches_section(rows: Sequence[Row], links: Sequence[Markup], judged: int) -> Markup:
+    """Return the worst stretches; `links` lead to the report of each, or say how it is made.
+
+    `judged` seconds can be good or bad at all.
+    """
     title = "The worst stretches" if rows else "Where was it worst?"
     heads = (
         ("", True), ("Cost", True), ("Length", True), ("When", False), ("Session", False), ("Report", False),
@@ -342,11 +352,22 @@ def stretches_section(rows: Sequence[Row], links: Sequence[Markup]) -> Markup:
         "alone."
     )
     shown = table("The worst stretches, by cost", heads, cells, filter_id="stretches") if rows else None
-    nothing = None if rows else element("p", "Nowhere: no two bad seconds follow each other.")
+    why = "Nowhere: no two bad seconds follow each other." if judged else _NOT_JUDGED
+    nothing = None if rows else element("p", why)
     return element(
         "section", element("h2", title), shown, nothing, element("p", how, class_="muted") if rows else None,
         class_="long",
     )  # fmt: skip
+
+
+def failures_section(sentences: Sequence[str], total: int) -> Markup | None:
+    """Return why inputs could not be read; nothing if all could."""
+    if not total:
+        return None
+    shown = [element("li", printable(each)) for each in sentences]
+    if more := total - len(sentences):
+        shown.append(element("li", f"{more:,} more, which `campaign query` gives: FROM failures"))
+    return element("section", element("h2", "What could not be read"), element("ul", shown))
 
 
 def method_section(numbers: Quality, bounds: Bounds, facts: Sequence[tuple[str, str]]) -> Markup:

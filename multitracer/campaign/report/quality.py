@@ -20,6 +20,9 @@ _DAY_NS = 86_400 * NS_PER_S  # of UTC
 MOST_DAYS = 1_000
 """Days of the trend: the last three years. Not measured."""
 
+MOST_FAILURES = 20
+"""Sentences of inputs that could not be read: a screen of them. Not measured."""
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -95,6 +98,12 @@ def days(engine: Engine) -> list[Row]:
         f"FROM {engine.judged} GROUP BY day ORDER BY day DESC LIMIT {MOST_DAYS}"
     )
     return rows[::-1]
+
+
+def failures(engine: Engine) -> list[str]:
+    """Return why inputs could not be read, a sentence each, of the first ones by path."""
+    rows = engine.rows(f"SELECT sentence FROM failures ORDER BY path LIMIT {MOST_FAILURES}")
+    return [str(row["sentence"]) for row in rows]
 
 
 class Reason(NamedTuple):

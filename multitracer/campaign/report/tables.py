@@ -87,7 +87,8 @@ def bar(part: float, whole: float) -> Markup:
     drawn = (
         element("span", class_="share", style=f"width:{part / whole * _WIDEST_EM:.2f}em") if part else None
     )
-    return element("td", drawn, share(part, whole), class_="number", data_value=part / whole)
+    words = element("span", share(part, whole), class_="percent")
+    return element("td", drawn, words, class_="number", data_value=part / whole)
 
 
 def group_cells(row: Row) -> list[Markup]:

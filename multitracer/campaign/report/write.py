@@ -15,7 +15,7 @@ from multitracer.campaign.report import costs, groups, page
 from multitracer.campaign.report.judged import Engine
 from multitracer.campaign.report.map_section import map_document, map_section
 from multitracer.campaign.report.places import places, worst
-from multitracer.campaign.report.quality import days, quality, reasons
+from multitracer.campaign.report.quality import days, failures, quality, reasons
 from multitracer.campaign.report.worst import stretches
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.open import read_recording
@@ -187,14 +187,17 @@ def _page(
         map_section(drawn, document),
         page.groups_section(groups.cells(engine), groups.hours(engine), groups.devices(engine)),
         page.costs_section(costs.limits(engine), costs.findings(engine)),
-        page.stretches_section(rows, [reports.link(row) for row in rows]),
+        page.stretches_section(rows, [reports.link(row) for row in rows], numbers.judged),
         page.days_section(days(engine)),
+        page.failures_section(failures(engine), numbers.failures),
         page.method_section(numbers, engine.bounds, facts),
     ]
     return _document(printable(name), sections, document, assets)
 
 
-def _document(title: str, sections: Sequence[Markup], places_: Document | None, assets: Assets | None) -> str:
+def _document(
+    title: str, sections: Sequence[Markup | None], places_: Document | None, assets: Assets | None
+) -> str:
     """Return the page; as every page it loads nothing, and runs the program's own scripts alone."""
     map_code = [own_file("drive/map_gestures.js"), _own_file("places.js")] if places_ else []
     code = attached(
