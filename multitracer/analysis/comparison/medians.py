@@ -53,7 +53,7 @@ NO_ENDS = Ends(float("nan"), float("nan"))
 """Where there is no interval."""
 
 
-def ratio_ends(ours: Array, theirs: Array) -> Ends:
+def ratio_interval(ours: Array, theirs: Array) -> Ends:
     """Return the interval of median(ours) / median(theirs), supposing that ours are theirs times a factor.
 
     Parameters
@@ -74,10 +74,10 @@ def ratio_ends(ours: Array, theirs: Array) -> Ends:
     return Ends(ratio * float(np.exp(low)), ratio * float(np.exp(high)))
 
 
-def difference_ends(ours: Array, theirs: Array) -> Ends:
+def difference_interval(ours: Array, theirs: Array) -> Ends:
     """Return the interval of median(ours) - median(theirs), supposing that ours are theirs plus a number.
 
-    As `ratio_ends`; -inf and inf where nothing bounds it.
+    As `ratio_interval`; -inf and inf where nothing bounds it.
     """
     test = _test(ours, theirs, np.asarray)
     if test is None:

@@ -51,5 +51,5 @@ def share(values: Sequence[float | None], base: Sequence[float | None]) -> Share
     ratio = float(of.mean() / against.mean())
     if len(pairs) < LEAST_PAIRS:
         return Share(ratio, None, None)
-    found = difference(paired(against, of), relative=True)
-    return Share(ratio, found.low + 1, found.high + 1)
+    relative = difference(paired(against, of), relative=True)
+    return Share(ratio, relative.low + 1, relative.high + 1)

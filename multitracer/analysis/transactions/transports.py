@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.comparison.medians import LEAST_VALUES, difference_ends, ratio_ends
+from multitracer.analysis.comparison.medians import LEAST_VALUES, difference_interval, ratio_interval
 from multitracer.analysis.transactions.bootstrap import Interval, median
 from multitracer.tables import Column, Schema, Table
 
@@ -121,11 +121,11 @@ _ENDS = ("", "_low", "_high")
 def _ratio(ours: Array, theirs: Array) -> Interval:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(np.divide(median(ours), median(theirs)))
-    return Interval(value, *ratio_ends(ours, theirs))
+    return Interval(value, *ratio_interval(ours, theirs))
 
 
 def _difference(ours: Array, theirs: Array) -> Interval:
-    return Interval(median(ours) - median(theirs), *difference_ends(ours, theirs))
+    return Interval(median(ours) - median(theirs), *difference_interval(ours, theirs))
 
 
 def _why(first: Arm, second: Arm, ours: Array, theirs: Array) -> str:
