@@ -134,8 +134,8 @@ $(VENV)/.user: pyproject.toml $(VENV)/.made
 $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@echo "Installing the test tools into $(VENV)..." >&2
 	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling,campaign]' >&2
-	@# dcor compiles itself when it is first used: two test workers that do so at once spoil numba's cache for good
-	@$(VENV)/bin/python -c 'import dcor, numpy as np; dcor.distance_correlation(np.arange(9.0), np.arange(9.0))'
+	@# dcor is compiled when it is first used, in half a minute: not by each test worker
+	@$(VENV)/bin/python -c 'from multitracer.analysis.statistics.compiled import distance_correlation as of; of()'
 	@touch $@
 
 $(VENV)/.maturin/.made: $(VENV)/.developer

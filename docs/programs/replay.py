@@ -17,9 +17,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from multitracer.analysis.comparison.runs import share, spread
+from multitracer.cli._comparison import shown, shown_share
 from multitracer.rig.radios import radio_of
 from multitracer.scenario.model import Traffic
-from multitracer.simulator.comparison import MEASURES, Compared, Estimate, Outcome, compare, runs_of
+from multitracer.simulator.comparison import MEASURES, Compared, Outcome, compare, runs_of
 from multitracer.simulator.run import VirtualRun
 from multitracer.testbed.run import run_real
 
@@ -154,23 +156,17 @@ def _comparisons() -> Iterator[str]:
 
 
 def _line(each: Compared, reno: Compared) -> str:
-    goodput, again, timeouts, rtt, _ = (each.estimate(measure) for measure in MEASURES)
+    goodput, again, timeouts, rtt, _ = (spread(each.values(measure)) for measure in MEASURES)
+    of_reno = share(each.values(MEASURES[0]), reno.values(MEASURES[0]))
     cells = (
         f"`{each.transport}`",
-        _shown(goodput, 0, 1e-3),
-        _shown(each.against(reno), 0, 100, " %"),
-        _shown(again, 0),
-        _shown(timeouts, 1),
-        _shown(rtt, 2),
+        shown(goodput, 0, scale=1e-3),
+        "100 %" if each is reno else shown_share(of_reno),
+        shown(again, 0),
+        shown(timeouts, 1),
+        shown(rtt, 2),
     )
     return f"| {' | '.join(cells)} |"
-
-
-def _shown(estimate: Estimate, digits: int, scale: float = 1, unit: str = "") -> str:
-    if estimate.mean is None:
-        return "-"
-    half = "" if estimate.half is None else f" ± {estimate.half * scale:.{digits}f}"
-    return f"{estimate.mean * scale:.{digits}f}{half}{unit}"
 
 
 def _kernels() -> Iterator[str]:

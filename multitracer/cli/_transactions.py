@@ -18,7 +18,7 @@ from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.recording import Recording
 from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
 from multitracer.recording.window import EVERYTHING
-from multitracer.report.transactions.words import factor, seconds, spread
+from multitracer.report.transactions.words import factor, factors, seconds, spread
 from multitracer.words import no_formula
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _ratio_line(row: Row) -> tuple[str, ...]:
     cells = [f"{row['size_bytes']:,} B"]
     for name in ("ratio", "setup_ratio"):
         known = row[name] is not None and math.isfinite(row[name])
-        ends = f"{factor(row[f'{name}_low'])} to {factor(row[f'{name}_high'])}"
+        ends = factors(row[f"{name}_low"], row[f"{name}_high"])
         cells += [factor(row[name]), ends] if known else ["-", ""]
     gap = row["difference"]
     return (*cells, seconds(gap) if gap is not None and math.isfinite(gap) else "-", row["why"])

@@ -248,10 +248,10 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
 @click.option(
     "--runs",
     type=click.IntRange(1, 100),
-    default=5,
+    default=6,
     show_default=True,
     metavar="N",
-    help="Runs of each transport, with seeds that follow each other.",
+    help="Runs of each transport, with seeds that follow each other; from 6 on a share has an interval.",
 )
 @click.option(
     "--seconds",

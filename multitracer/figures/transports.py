@@ -1,9 +1,10 @@
-"""What several transports reached over one radio: goodput with its interval, and the single runs."""
+"""What several transports reached over one radio: goodput of the single runs, their median and range."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.analysis.comparison.runs import spread
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS, THEMES, template
 from multitracer.figures.stack import plain
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 _ROW_PX, _FRAME_PX = 46, 150
 """Height of a transport's row, and of title and axis (ours)."""
 _KILO = 1_000
-_RUN_ROLE, _MEAN_ROLE = "ack", "data"
+_RUN_ROLE, _MEDIAN_ROLE = "ack", "data"
 
 
 def transports_figure(compared: Sequence[Compared], *, title: str, theme: ThemeName = "light") -> go.Figure:
-    """Return the goodput of each transport in kbit/s: a point a run, and mean with its 95 % interval.
+    """Return the goodput of each transport in kbit/s: a point a run, and their median with its range.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def transports_figure(compared: Sequence[Compared], *, title: str, theme: ThemeN
         raise InputError("no transport to draw; name one at least")
     drawn = go.Figure()
     drawn.add_scatter(**_runs(compared, theme))
-    drawn.add_scatter(**_means(compared, theme))
+    drawn.add_scatter(**_medians(compared, theme))
     base = template(theme)
     x_axis = base.pop("xaxis") | {"title": "goodput, kbit/s", "rangemode": "tozero"}
     names = [each.transport for each in reversed(compared)]
@@ -75,18 +76,22 @@ def _runs(compared: Sequence[Compared], theme: ThemeName) -> Props:
     }
 
 
-def _means(compared: Sequence[Compared], theme: ThemeName) -> Props:
-    estimates = [(each.transport, each.estimate("goodput_bits_per_s")) for each in compared]
-    known = [(name, estimate) for name, estimate in estimates if estimate.mean is not None]
-    colour = LOOKS[_MEAN_ROLE].colour(theme)
-    halves = [(estimate.half or 0) / _KILO for _, estimate in known]
+def _medians(compared: Sequence[Compared], theme: ThemeName) -> Props:
+    spreads = [(each.transport, spread(each.values("goodput_bits_per_s"))) for each in compared]
+    known = [(name, [(n or 0) / _KILO for n in of]) for name, of in spreads if of.median is not None]
+    colour = LOOKS[_MEDIAN_ROLE].colour(theme)
     return {
-        "x": [(estimate.mean or 0) / _KILO for _, estimate in known],
+        "x": [median for _, (median, _, _) in known],
         "y": [name for name, _ in known],
         "mode": "markers",
-        "name": "mean and its 95 % interval",
+        "name": "median and range",
         "marker": {"color": colour, "size": 9, "line": {"color": THEMES[theme].paper, "width": 1}},
-        "error_x": {"array": halves, "color": colour, "thickness": 2, "width": 6},
-        "customdata": halves,
-        "hovertemplate": "%{y}: %{x:.1f} ± %{customdata:.1f} kbit/s<extra></extra>",
-    }
+        "error_x": {
+            "array": [most - median for _, (median, _, most) in known],
+            "arrayminus": [median - least for _, (median, least, _) in known],
+            "color": colour, "thickness": 2, "width": 6,
+        },
+        "customdata": [ends for _, (_, *ends) in known],
+        "hovertemplate": "%{y}: %{x:.1f} (%{customdata[0]:.1f} to %{customdata[1]:.1f}) kbit/s"
+        "<extra></extra>",
+    }  # fmt: skip

@@ -6,8 +6,6 @@ Only virtual time can do this: the radio of a run does not know what is sent ove
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import sqrt
-from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from multitracer.scenario.transports import WTCP
@@ -19,32 +17,6 @@ if TYPE_CHECKING:
     from multitracer.scenario.model import Scenario
 
     Progress = Callable[[int], None]
-
-_T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-_T_95_MORE = (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
-"""Student's t for a 95 % interval of a mean, by degrees of freedom from 1 (printed tables)."""
-_T_95_MANY = 2.086
-"""Above 20 degrees of freedom: that of 20, so that an interval is at most 6 % too wide."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean over runs and half of its 95 % interval; None where there was nothing to measure."""
-
-    mean: float | None
-    half: float | None
-    """None of a single run."""
-
-    @classmethod
-    def of(cls, values: Sequence[float | None]) -> Estimate:
-        """Return the estimate of the values that are known."""
-        known = [value for value in values if value is not None]
-        if len(known) < 2:
-            return cls(known[0] if known else None, None)
-        table = (*_T_95, *_T_95_MORE)
-        degrees = len(known) - 1
-        factor = table[degrees - 1] if degrees <= len(table) else _T_95_MANY
-        return cls(fmean(known), factor * stdev(known) / sqrt(len(known)))
 
 
 @dataclass(frozen=True)
@@ -74,18 +46,9 @@ class Compared:
     transport: str
     outcomes: tuple[Outcome, ...]
 
-    def estimate(self, measure: str) -> Estimate:
-        """Return mean and interval of one of `MEASURES`."""
-        return Estimate.of([getattr(outcome, measure) for outcome in self.outcomes])
-
-    def against(self, other: Compared) -> Estimate:
-        """Return the goodput as a share of another transport's, run by run.
-
-        The runs differ more from each other than transports do; of two transports each met the same ones.
-        """
-        pairs = zip(self.outcomes, other.outcomes, strict=True)
-        rates = ((one.goodput_bits_per_s, base.goodput_bits_per_s) for one, base in pairs)
-        return Estimate.of([None if one is None or not base else one / base for one, base in rates])
+    def values(self, measure: str) -> list[float | None]:
+        """Return one of `MEASURES` of each run."""
+        return [getattr(outcome, measure) for outcome in self.outcomes]
 
 
 def runs_of(scenario: Scenario, count: int, *, lasts_s: float = 0.0) -> Iterator[Scenario]:

@@ -76,6 +76,18 @@ def test_ratio_difference_and_their_intervals() -> None:
     assert row["setup_ratio"] is None, "no set-up of a connection is known"
 
 
+def test_three_transactions_have_a_ratio_but_no_interval() -> None:
+    both = transactions({64: [1.0, 2.0, 3.0]}), transactions({64: [4.0] * 9}, protocol="centauruscomm")
+    (row,) = compare(*arms(*both)).rows()
+    assert (row["ratio"], row["ratio_low"], row["ratio_high"], row["difference_low"]) == (
+        0.5,
+        None,
+        None,
+        None,
+    )
+    assert row["why"] == "no interval: 3 and 9 transactions, 4 each are the fewest"
+
+
 def test_a_size_at_which_one_transport_fails_has_no_ratio_but_says_so() -> None:
     first = transactions({8192: [INF] * 9 + [50.0]})
     second = transactions({8192: [9.0] * 10}, protocol="centauruscomm")

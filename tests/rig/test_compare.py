@@ -1,4 +1,4 @@
-"""`testbed compare`: which radio a name stands for, what transports reach over it, and with what interval."""
+"""`testbed compare`: which radio a name stands for, what transports reach over it, and how surely."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.analysis.comparison.runs import Share, Spread, share, spread
 from multitracer.channel.bluetooth.config import SLOT_NS, BluetoothConfig
 from multitracer.channel.capacity.config import CapacityConfig
 from multitracer.channel.cdpd.config import CdpdConfig
@@ -19,7 +20,7 @@ from multitracer.figures.transports import transports_figure
 from multitracer.rig.radios import radio_of
 from multitracer.scenario import Scenario, Traffic, load_scenario
 from multitracer.scenario.transports import TRANSPORTS
-from multitracer.simulator.comparison import Compared, Estimate, Outcome, compare, runs_of
+from multitracer.simulator.comparison import Compared, Outcome, compare, runs_of
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import run
 from tests.conftest import SAMPLES
@@ -128,9 +129,9 @@ def test_eight_transports_meet_the_same_radio(capacity: Path) -> None:
     assert done == list(range(1, 17))
     assert compared[5:6] == compare(runs, ["vegas"])
     most = 500 / 3 * 1500 * 8
-    goodputs = {each.transport: each.estimate("goodput_bits_per_s").mean or 0 for each in compared}
+    goodputs = {each.transport: spread(each.values("goodput_bits_per_s")).median or 0 for each in compared}
     assert all(0.5 * most < goodputs[name] < most for name in EIGHT if name != "wtcp")
-    assert compared[-1].estimate("retransmissions") == Estimate(None, None)
+    assert compared[-1].values("retransmissions") == [None, None]
     assert len(set(goodputs.values())) > 4
 
 
@@ -138,23 +139,25 @@ def outcomes(*rates: float | None) -> tuple[Outcome, ...]:
     return tuple(Outcome("x", seed, rate, 0, 0, None, None) for seed, rate in enumerate(rates))
 
 
-def test_an_interval_is_that_of_students_t() -> None:
-    """1, 2, 3: standard deviation 1, t of 2 degrees of freedom 4.303; 4.303 / sqrt(3) is 2.484."""
-    three = Estimate.of([1, 2, 3])
-    assert three.mean == 2
-    assert three.half == pytest.approx(2.484, abs=1e-3)
-    assert Estimate.of([None, 2]) == Estimate(2, None)
-    assert Estimate.of([]) == Estimate(None, None)
-    many = Estimate.of([0, 1] * 50)
-    assert many.half == pytest.approx(2.086 * 0.50252 / 10, rel=1e-3)
+def test_runs_are_told_by_their_median_and_range() -> None:
+    assert spread([3, None, 1, 8]) == Spread(3, 1, 8)
+    assert spread([None]) == Spread(None, None, None)
 
 
 def test_a_share_is_of_the_same_runs() -> None:
-    base, other = Compared("a", outcomes(100, 200, None)), Compared("b", outcomes(110, 220, 5))
-    share = other.against(base)
-    assert share.mean == pytest.approx(1.1)
-    assert share.half == pytest.approx(0, abs=1e-9)
-    assert base.against(base).mean == 1
+    assert share([120, 180, 5], [100, 200, None]) == Share(1.0, None, None)
+    assert share([1, None], [None, 1]) == Share(None, None, None)
+
+
+def test_six_pairs_of_runs_have_an_interval_and_five_have_none() -> None:
+    """Of 64 ways to swap six pairs the two most extreme are 3 %, of 32 of five pairs 6 %."""
+    base = [100.0, 200.0, 300.0, 400.0, 500.0, 600.0]
+    ratios = [1.1, 1.2, 1.3, 1.15, 1.25, 1.05]
+    rates = [rate * ratio for rate, ratio in zip(base, ratios, strict=True)]
+    six = share(rates, base)
+    assert six.low == pytest.approx(1.05, abs=1e-6)
+    assert six.high == pytest.approx(1.3, abs=1e-6)
+    assert share(rates[1:], base[1:])[1:] == (None, None)
 
 
 def test_the_command_prints_a_table_and_writes_runs_and_a_figure(capacity: Path, tmp_path: Path) -> None:
@@ -165,6 +168,7 @@ def test_the_command_prints_a_table_and_writes_runs_and_a_figure(capacity: Path,
     assert "the trace lasts 3.0 s and is repeated" in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [line[0] for line in lines if line and line[0] in EIGHT] == ["reno", "vegas"]
+    assert "2 runs cannot tell a share from chance: take --runs 6 or more" in done.stdout
     with (tmp_path / "runs.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [(row["transport"], row["seed"]) for row in rows] == [

@@ -20,7 +20,7 @@ _DOUBLINGS = 16
 """Of the distance in the search for the end of an interval: beyond e**32 or 32 spreads there is none."""
 _HALVINGS = 30
 """Of that distance: ends are exact to nine digits."""
-_FIRST = 1e-3
+FIRST = 1e-3
 """Where the search begins: a thousandth of the ratio, or of the spread of values. Not measured."""
 _MOST_WORK, _FEWEST, _MOST = 20_000_000, 1_999, 9_999
 """Entries times relabellings, which take some seconds, and bounds of their number: with 1,999 a p value of
@@ -77,29 +77,52 @@ def difference(entries: Entries, *, relative: bool, draws: int | None = None, se
     return _factor(test) if relative else _added(test, held)
 
 
+def paired(first: Array, second: Array) -> Entries:
+    """Return the entries of values that belong together two by two: chance swaps the two of a pair.
+
+    Parameters
+    ----------
+    first, second : ndarray of float64, shape (n_pairs,)
+    """
+    pair = np.tile(np.arange(len(first)), 2)
+    unit = np.arange(len(pair))
+    values = np.concatenate([first, second])
+    return Entries(unit, pair, np.ones(len(pair)), values, unit >= len(first), pair)
+
+
 def _factor(test: Relabelled) -> Difference:
     """Return the ratio less 1; u is its inverse."""
     u = test.estimate
     if not u > 0:
         return NOTHING
-    low, high = (_end(lambda distance: test.p_value(u * np.exp(distance)), sign * _FIRST) for sign in (1, -1))
+    low, high = (
+        end_of(lambda distance: test.p_value(u * np.exp(distance)), sign * FIRST) for sign in (1, -1)
+    )
     ratio = 1 / u
     return Difference(ratio - 1, ratio * np.exp(-low) - 1, ratio * np.exp(-high) - 1, test.p_value(1.0))
 
 
 def _added(test: Relabelled, held: Array) -> Difference:
     u = test.estimate
-    scale = float(np.ptp(held)) * _FIRST
+    scale = float(np.ptp(held)) * FIRST
     if not np.isfinite(u):
         return NOTHING
     if not scale:  # all are equal: chance has nothing to go by
         return Difference(0.0, -np.inf, np.inf, 1.0)
-    low, high = (_end(lambda distance: test.p_value(u + distance), sign * scale) for sign in (-1, 1))
+    low, high = (end_of(lambda distance: test.p_value(u + distance), sign * scale) for sign in (-1, 1))
     return Difference(u, u + low, u + high, test.p_value(0.0))
 
 
-def _end(p_value: Callable[[float], float], step: float) -> float:
-    """Return the distance from the estimate at which p falls below the level; endless if it does not."""
+def end_of(p_value: Callable[[float], float], step: float) -> float:
+    """Return the distance from the estimate at which p falls below the level; endless if it does not.
+
+    Parameters
+    ----------
+    p_value : callable
+        Of a distance.
+    step : float
+        The first distance that is tried, whose sign tells the direction.
+    """
     inside, outside = 0.0, step
     for _ in range(_DOUBLINGS):
         if p_value(outside) < LEVEL:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
-from dcor import distance_correlation
 from scipy.stats import spearmanr
+
+from multitracer.analysis.statistics.compiled import distance_correlation
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
+
+if find_spec("dcor") is None:  # it is imported when it is called: that takes longer than all the rest
+    raise ModuleNotFoundError("dcor is not installed", name="dcor")
 
 
 def rank_correlation(x: Array, y: Array) -> float:
@@ -25,7 +30,7 @@ def correlation_of_distances(x: Array, y: Array) -> float:
     depend. In time n log n (Huo and Szekely 2016).
     """
     pair = _varying_pair(x, y)
-    return float("nan") if pair is None else float(distance_correlation(*pair))
+    return float("nan") if pair is None else float(distance_correlation()(*pair))
 
 
 def _varying_pair(x: Array, y: Array) -> tuple[Array, Array] | None:

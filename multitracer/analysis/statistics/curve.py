@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     """From x at each lag, (n_points,) or a row of its own for each of y, (rows, n_points), to values,
     (n_lags, rows)."""
 
+_CELLS = 1_000_000
+"""Counts whose entropies are taken at once, 8 MB. Not measured."""
 _TIE = 1e-12
 """Values that differ by less are equal: the same counts, summed in another order (float64)."""
 
@@ -30,8 +32,12 @@ def by_bins(bins: int, bins_y: int, normaliser: Normaliser, *, corrected: bool) 
     """
 
     def measure(partners: list[Numbers], orders: Numbers) -> Array:
-        counts = joint_counts(partners, orders, bins, bins_y)
-        return np.array([normalised(entropies(each, corrected=corrected), normaliser) for each in counts])
+        together = max(1, _CELLS // (len(orders) * bins * bins_y))
+        pieces = []
+        for begin in range(0, len(partners), together):
+            counts = np.array(list(joint_counts(partners[begin : begin + together], orders, bins, bins_y)))
+            pieces.append(normalised(entropies(counts, corrected=corrected), normaliser))
+        return np.concatenate(pieces)
 
     return measure
 
@@ -52,8 +58,10 @@ def joint_counts(partners: list[Numbers], orders: Numbers, bins: int, bins_y: in
     """
     rows, cells = len(orders), (bins + 1) * bins_y  # the missing points of x have cells of their own
     place = orders + (np.arange(rows) * cells + bins_y)[:, None]
+    both = np.empty_like(place)
     for x in partners:
-        counts = np.bincount((place + x * bins_y).ravel(), minlength=rows * cells)
+        np.add(place, x * bins_y, out=both)
+        counts = np.bincount(both.ravel(), minlength=rows * cells)
         yield counts.reshape(rows, bins + 1, bins_y)[:, 1:]
 
 

@@ -7,6 +7,7 @@ once. Entropies are plug-in estimates in nats; Miller (1955) and Madow add (occu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -53,6 +54,7 @@ def entropies(counts: Numbers, *, corrected: bool = False) -> Entropies:
     return Entropies(*(_entropy(each, points, terms, corrected=corrected) for each in (of_x, of_y, in_all)))
 
 
+@lru_cache(maxsize=4)
 def _terms(most: int) -> Array:
     """Return c log c for each count from 0 to `most`."""
     count = np.arange(most + 1, dtype=np.float64)
@@ -61,7 +63,7 @@ def _terms(most: int) -> Array:
 
 def _entropy(counts: Numbers, points: Numbers, terms: Array, *, corrected: bool) -> Array:
     held = np.maximum(points, 1)
-    entropy = np.log(held) - terms[counts].sum(-1) / held
+    entropy = np.log(held) - np.take(terms, counts).sum(-1) / held
     if corrected:
         entropy = entropy + (np.count_nonzero(counts, axis=-1) - 1) / (2 * held)
     return np.where(entropy < _ROUNDING, 0.0, entropy)

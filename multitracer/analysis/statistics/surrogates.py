@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.fft import irfft, next_fast_len, rfft
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def _orders(rows: int, points: int, baseline: Baseline, block: int, chance: np.r
     """Return orders of one session's points, shape (rows, points)."""
     if baseline == "plain":
         return chance.permuted(np.tile(np.arange(points), (rows, 1)), axis=1)
-    turned = (np.arange(points) + chance.integers(0, points, (rows, 1))) % points
+    round_twice = np.tile(np.arange(points), 2)
+    turned = sliding_window_view(round_twice, points)[chance.integers(0, points, rows)]
     blocks = max(1, points // block)
     if baseline == "shift" or blocks == 1:
         return turned
@@ -117,9 +119,12 @@ def _in_two_parts(orders: Numbers, chance: np.random.Generator) -> Numbers:
     with 600 points and 21 lags, 7 % of them.
     """
     rows, points = orders.shape
-    cut = chance.integers(points // 4, max(points // 4 + 1, 3 * points // 4), (rows, 1))
-    place = np.arange(points)
-    in_first = place < cut
-    begin, length = np.where(in_first, 0, cut), np.where(in_first, cut, points - cut)
-    turn = np.where(in_first, chance.integers(0, points, (rows, 1)), chance.integers(0, points, (rows, 1)))
-    return np.take_along_axis(orders, begin + (place - begin + turn) % np.maximum(length, 1), axis=1)
+    cuts = chance.integers(points // 4, max(points // 4 + 1, 3 * points // 4), rows)
+    turns = chance.integers(0, points, (2, rows)).T
+    parted = np.empty_like(orders)
+    for order, result, cut, by in zip(orders, parted, cuts.tolist(), turns.tolist(), strict=True):
+        for low, high, turn in ((0, cut, by[0]), (cut, points, by[1])):
+            first = high - low - turn % max(high - low, 1)
+            result[low : low + first] = order[high - first : high]
+            result[low + first : high] = order[low : high - first]
+    return parted

@@ -1,7 +1,8 @@
 """Two transports compared, size by size: ratio and difference of their RTT, and of its distribution.
 
-The ratio is that of the medians; its interval is a percentile bootstrap of both arms (`bootstrap.py`), each
-resampled by itself, for the transactions of two runs are no pairs. A ratio below 1 is a valid result.
+The ratio is that of the medians; its interval holds every ratio that the test of all comparisons here does
+not refuse (`multitracer.analysis.comparison`): chance is what happens when transactions change sides. A ratio
+below 1 is a valid result.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.transactions.arms import SEED
-from multitracer.analysis.transactions.bootstrap import Interval, interval, median, median_draws
+from multitracer.analysis.comparison.medians import LEAST_VALUES, difference_interval, ratio_interval
+from multitracer.analysis.transactions.bootstrap import Interval, median
 from multitracer.tables import Column, Schema, Table
 
 if TYPE_CHECKING:
@@ -20,14 +21,12 @@ if TYPE_CHECKING:
     from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Array
 
-_DRAW_SEEDS = (1, 2)  # each transport draws its own resamples; the values have no meaning
-
 
 def _interval(name: str, doc: str, unit: str = "") -> tuple[Column, ...]:
     return (
         Column(name, "float64", doc, unit),
-        Column(f"{name}_low", "float64", f"95 % interval: {doc}", unit),
-        Column(f"{name}_high", "float64", f"95 % interval: {doc}; inf: no bound", unit),
+        Column(f"{name}_low", "float64", f"95 % interval: {doc}; NA with fewer than four a side", unit),
+        Column(f"{name}_high", "float64", f"95 % interval: {doc}; NA as the other end; inf: no bound", unit),
     )
 
 
@@ -44,7 +43,7 @@ COMPARISON = Schema(
         *_interval("setup_ratio", "the ratio where the first also sets up its connection"),
         Column("cdf_gap", "float64", "farthest distance of the CDFs; below 0 where the first is faster"),
         Column("cdf_gap_at_s", "float64", "RTT at which they are so far apart", "s"),
-        Column("why", "U128", "why there is no ratio"),
+        Column("why", "U128", "why there is no ratio, or no interval"),
     ),
 )
 """One row is one size that both arms have."""
@@ -97,11 +96,10 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
     with_setup = first.with_setup_s(tables[0])
     gap, at_s = cdf_gap(ours, theirs)
-    nothing = Interval(*[float("nan")] * 3)
-    setup = nothing if with_setup is None else _compared(np.sort(with_setup), theirs, size, np.divide)
+    setup = Interval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
     values = (
-        ("ratio", _compared(ours, theirs, size, np.divide)),
-        ("difference", _compared(ours, theirs, size, np.subtract)),
+        ("ratio", _ratio(ours, theirs)),
+        ("difference", _difference(ours, theirs)),
         ("setup_ratio", setup),
     )
     numbers = {f"{name}{end}": n for name, estimate in values for end, n in zip(_ENDS, estimate, strict=True)}
@@ -113,25 +111,30 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
         "other_dropped": int(np.isinf(theirs).sum()),
         "cdf_gap": gap,
         "cdf_gap_at_s": at_s,
-        "why": _why(first, second, median(ours), median(theirs)),
+        "why": _why(first, second, ours, theirs),
     }
 
 
 _ENDS = ("", "_low", "_high")
 
 
-def _compared(ours: Array, theirs: Array, size: int, operation: np.ufunc) -> Interval:
-    """Return ratio or difference of two medians with its interval."""
-    luck = (np.random.default_rng([SEED, size, each]) for each in _DRAW_SEEDS)
-    draws = [median_draws(values, random) for values, random in zip((ours, theirs), luck, strict=True)]
+def _ratio(ours: Array, theirs: Array) -> Interval:
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = operation(np.float64(median(ours)), np.float64(median(theirs)))
-        return interval(float(value), operation(*draws))
+        value = float(np.divide(median(ours), median(theirs)))
+    return Interval(value, *ratio_interval(ours, theirs))
 
 
-def _why(first: Arm, second: Arm, ours: float, theirs: float) -> str:
-    lost = [arm.name for arm, value in ((first, ours), (second, theirs)) if np.isinf(value)]
-    return f"half or more were dropped: {' and '.join(lost)}"[:128] if lost else ""
+def _difference(ours: Array, theirs: Array) -> Interval:
+    return Interval(median(ours) - median(theirs), *difference_interval(ours, theirs))
+
+
+def _why(first: Arm, second: Arm, ours: Array, theirs: Array) -> str:
+    lost = [arm.name for arm, rtts in ((first, ours), (second, theirs)) if np.isinf(median(rtts))]
+    if lost:
+        return f"half or more were dropped: {' and '.join(lost)}"[:128]
+    if min(len(ours), len(theirs)) < LEAST_VALUES:
+        return f"no interval: {len(ours)} and {len(theirs)} transactions, {LEAST_VALUES} each are the fewest"
+    return ""
 
 
 def cdf_gap(ours: Array, theirs: Array) -> tuple[float, float]:

@@ -25,6 +25,7 @@ from multitracer.report.transactions.words import (
     cost_words,
     dropped_words,
     factor,
+    factors,
     seconds,
     setup_words,
     spread,
@@ -50,8 +51,10 @@ _METHOD = (
     "RTT runs from handing the request over until the whole reply is there; the set-up of a TCP "
     "connection is not in it. Medians and quantiles count a dropped transaction as longer than any, so "
     "that it is not averaged away; means are of the finished ones. Ratios are those of the medians; below "
-    f"1 the first was faster. Intervals hold the middle 95 % of {DRAWS:,} bootstrap resamples "
-    "(percentiles, both transports resampled apart, from a fixed seed). With set-up: each transaction's "
+    "1 the first was faster. The interval of a ratio or of a difference holds all those that are not refused "
+    "at 5 % when transactions change sides by chance (a permutation test, from a fixed seed); with fewer "
+    f"than four on a side there is none. That of a median holds the middle 95 % of {DRAWS:,} bootstrap "
+    "resamples (percentiles). With set-up: each transaction's "
     "own connection where it had one, else the median of those that are known. The straight line goes "
     "through the medians (Theil and Sen), so that a size at which a transport breaks down does not bend "
     "it. Apart is the farthest distance of the two distributions, as a share of the transactions; below 0 "
@@ -209,7 +212,7 @@ def _ratio(row: Row, name: str) -> tuple[str, str]:
     value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if value is None or not np.isfinite(value):
         return "none", ""
-    return factor(value), f"{factor(low)} to {factor(high)}"
+    return factor(value), factors(low, high)
 
 
 def _difference(row: Row) -> tuple[str, str]:
@@ -217,6 +220,8 @@ def _difference(row: Row) -> tuple[str, str]:
     if value is None or not np.isfinite(value):
         return "none", ""
     ends = (row["difference_low"], row["difference_high"])
+    if None in ends:
+        return seconds(value), ""
     low, high = ("no bound" if not np.isfinite(end) else seconds(end) for end in ends)
     return seconds(value), f"{low} to {high}"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.transactions.arms import Arm
     from multitracer.tables import Row, Table
 
-_VERDICTS = ("faster", "alike", "slower", "failed", "other failed", "both failed")
+_VERDICTS = ("faster", "alike", "slower", "too few", "failed", "other failed", "both failed")
 
 
 def seconds(value: float | None) -> str:
@@ -40,6 +40,11 @@ def factor(value: float | None) -> str:
     if isinf(value):
         return "no bound"
     return f"{value:.2f}" if value < 9.995 else f"{value:.3g}"
+
+
+def factors(low: float | None, high: float | None) -> str:
+    """Return an interval of ratios: 0.34 to 3.16; "" for one that is not known."""
+    return "" if low is None else f"{factor(low)} to {factor(high)}"
 
 
 def comparison_sentence(first: Arm, second: Arm, table: Table, *, name: str = "ratio") -> str:
@@ -72,6 +77,8 @@ def _verdict(row: Row, name: str) -> str:
         return "failed"
     if ratio == 0:
         return "other failed"
+    if row[f"{name}_low"] is None:
+        return "too few"
     if row[f"{name}_high"] < 1:
         return "faster"
     return "slower" if row[f"{name}_low"] > 1 else "alike"
@@ -86,6 +93,8 @@ def _part(verdict: str, rows: list[Row], sizes: list[int], first: Arm, second: A
         return f"took {_range(ratios)} times as long as {second.name} {where}"
     if verdict == "alike":
         return f"cannot be distinguished from {second.name} {where}"
+    if verdict == "too few":
+        return f"has too few transactions {where} to be told from {second.name}"
     if verdict == "failed":
         return f"failed {where} ({_lost(rows, '')})"
     if verdict == "other failed":

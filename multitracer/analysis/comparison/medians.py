@@ -1,0 +1,188 @@
+"""Two sides of which some values are only known to be too long: how far their medians are apart.
+
+The test is that of `relabelling.py`: chance is what happens when values change sides. But a transaction that
+was given up has no time, and enters no mean: it counts as longer than any (inf), so the statistic is that of
+the medians, over their standard error. Divided so, it has the right level also where the two sides scatter
+differently, if there are many values (Chung and Romano 2013, Annals of Statistics 41).
+
+A median and its error are four of the sorted values, and which of all sorted values these are when labels
+are drawn does not depend on the values: it is drawn once, for all supposed differences.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import combinations
+from math import comb, sqrt
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.comparison.difference import FIRST, SEED, end_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from multitracer.tables import Array, Mask, Numbers
+
+_STEPS = (-FIRST, FIRST)
+LEAST_VALUES = 4
+"""Of a side: 3 and 3 values have 20 orders, so that even the two most extreme ones are no rarer than 10 %."""
+_MOST_WORK, _FEWEST, _MOST = 4_000_000, 1_999, 3_999
+"""Values times relabellings, which take some hundredths of a second, and bounds of their number: a report has
+some hundred intervals. A p value of 0.05 is known to 0.005 to 0.003 (one standard deviation)."""
+_CELLS = 1_000_000
+"""Labels at once, 1 MB. Not measured."""
+_MANY = 1_000
+"""Of more values `_errors` is 4 within 1 %."""
+_FEW = 64
+"""More values than that have too many orders to take each (and a large number to reckon them by)."""
+_TIE = 1e-9
+"""Statistics that differ by less are equal (float64)."""
+
+
+class Ends(NamedTuple):
+    """Of a 95 % interval: every difference that the test does not refuse lies between them."""
+
+    low: float
+    high: float
+
+
+NO_ENDS = Ends(float("nan"), float("nan"))
+"""Where there is no interval."""
+
+
+def ratio_interval(ours: Array, theirs: Array) -> Ends:
+    """Return the interval of median(ours) / median(theirs), supposing that ours are theirs times a factor.
+
+    Parameters
+    ----------
+    ours, theirs : ndarray of float64, shapes (n_ours,), (n_theirs,)
+        Sorted, above 0; inf for a value that is only known to be too long.
+
+    Returns
+    -------
+    Ends
+        0 and inf where nothing bounds it; NaN with fewer than four values a side, or where a median is inf.
+    """
+    test = _test(ours, theirs, np.log)
+    if test is None:
+        return NO_ENDS
+    ratio = test.middles[0] / test.middles[1]
+    low, high = (end_of(lambda by: test.p_value(theirs * (ratio * np.exp(by))), step) for step in _STEPS)
+    return Ends(ratio * float(np.exp(low)), ratio * float(np.exp(high)))
+
+
+def difference_interval(ours: Array, theirs: Array) -> Ends:
+    """Return the interval of median(ours) - median(theirs), supposing that ours are theirs plus a number.
+
+    As `ratio_interval`; -inf and inf where nothing bounds it.
+    """
+    test = _test(ours, theirs, np.asarray)
+    if test is None:
+        return NO_ENDS
+    apart = test.middles[0] - test.middles[1]
+    scale = float(test.middles.max())
+    low, high = (end_of(lambda by: test.p_value(theirs + (apart + by)), step * scale) for step in _STEPS)
+    return Ends(apart + low, apart + high)
+
+
+def _test(ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> _Medians | None:
+    """Return the test of two sides; None of fewer than four values, or where a median is inf."""
+    if min(len(ours), len(theirs)) < LEAST_VALUES or np.inf in (_middle(ours), _middle(theirs)):
+        return None
+    return _Medians(ours, theirs, scale)
+
+
+def _middle(ordered: Array) -> float:
+    return float(ordered[_four(len(ordered))[1:3]].mean())
+
+
+class _Medians:
+    """The test of two sides whose second one changes; `scale` is what differences are taken of."""
+
+    def __init__(self, ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> None:
+        self._ours, self._scale = ours, scale
+        sizes = len(ours), len(theirs)
+        self._four = [_four(size) for size in sizes]
+        self._errors = np.array([[_errors(size)] for size in sizes])
+        self._places, self._is_every = _places(*sizes)
+        self.middles = np.array([_middle(ours), _middle(theirs)])
+
+    def p_value(self, theirs: Array) -> float:
+        """Return how often chance alone sets medians as far apart, if `theirs` is the second side."""
+        pooled = np.sort(np.concatenate([self._ours, theirs]))
+        longest = pooled[np.isfinite(pooled)][-1]
+        of_chance = self._statistic(pooled[self._places], longest)
+        true = self._statistic(self._of_sides(theirs), longest)[0]
+        reached = int((of_chance >= true * (1 - _TIE)).sum())
+        first = 0 if self._is_every else 1  # drawn labels lack the true ones
+        return (reached + first) / (len(of_chance) + first)
+
+    def _of_sides(self, theirs: Array) -> Array:
+        """Return the four values of both sides as they are, shape (2, 1, 4)."""
+        sides = zip((self._ours, theirs), self._four, strict=True)
+        return np.array([[side[four]] for side, four in sides])
+
+    def _statistic(self, values: Array, longest: float) -> Array:
+        """Return the square of the distance of the medians over its error: of values (2, n_rows, 4).
+
+        For the error alone an endless value is as long as the longest of the others.
+        """
+        middle = values[..., 1:3].mean(axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            low, high = (self._scale(np.minimum(values[..., each], longest)) for each in (0, 3))
+            centre, width = self._scale(middle), high - low
+            square = (centre[0] - centre[1]) ** 2 / ((width / self._errors) ** 2).sum(axis=0)
+        square = np.where(np.isinf(middle).any(axis=0), np.inf, square)
+        return np.nan_to_num(square, nan=0.0, posinf=np.inf)
+
+
+def _four(count: int) -> Numbers:
+    """Return places of sorted values: those whose distance tells the error of the median, and the middle.
+
+    Price and Bonett (2001), Journal of Statistical Computation and Simulation 68.
+    """
+    outer = max(1, round((count + 1) / 2 - sqrt(count)))
+    return np.array([outer - 1, (count - 1) // 2, count // 2, count - outer])
+
+
+@lru_cache(maxsize=256)
+def _errors(count: int) -> float:
+    """Return how many errors of the median lie between the outer two of `_four`, by the sign test."""
+    if count > _MANY:
+        return 4.0
+    below = sum(comb(count, each) for each in range(int(_four(count)[0]) + 1)) / 2**count
+    return 2 * NormalDist().inv_cdf(1 - below)
+
+
+@lru_cache(maxsize=8)
+def _places(first: int, second: int) -> tuple[Numbers, bool]:
+    """Return which sorted values are the four of each side, (2, n_rows, 4); and whether these are all."""
+    number = first + second
+    draws = int(np.clip(_MOST_WORK // number, _FEWEST, _MOST))
+    is_every = number < _FEW and comb(number, first) <= draws
+    pieces = _every(first, number) if is_every else _drawn(first, number, draws)
+    return np.concatenate([_of_labels(piece) for piece in pieces], axis=1), is_every
+
+
+def _of_labels(labels: Mask) -> Numbers:
+    """Return the places of the four of both sides, (2, n_rows, 4); True is the first side."""
+    sides = [np.nonzero(each)[1].reshape(len(labels), -1) for each in (labels, ~labels)]
+    return np.array([side[:, _four(side.shape[1])] for side in sides])
+
+
+def _every(first: int, number: int) -> Iterator[Mask]:
+    chosen = np.array(list(combinations(range(number), first)))
+    labels = np.zeros((len(chosen), number), dtype=bool)
+    np.put_along_axis(labels, chosen, True, axis=1)
+    yield labels
+
+
+def _drawn(first: int, number: int, draws: int) -> Iterator[Mask]:
+    chance = np.random.default_rng(SEED)
+    rows = max(1, _CELLS // number)
+    for begin in range(0, draws, rows):
+        labels = np.tile(np.arange(number) < first, (min(rows, draws - begin), 1))
+        yield chance.permuted(labels, axis=1)
