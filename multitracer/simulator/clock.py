@@ -30,11 +30,11 @@ class HostClock:
     skew_ppm: float = 0.0
 
     def _elapsed_ns(self, now_ns: int) -> int:
-        return now_ns + round(now_ns * self.skew_ppm / 1e6) if self.skew_ppm else now_ns
+        return now_ns + round(now_ns * self.skew_ppm / 1e6)
 
     def monotonic_ns(self, now_ns: int) -> int:
         """Return CLOCK_MONOTONIC at a time of the run."""
-        return self.booted_ns + self._elapsed_ns(now_ns)
+        return self.booted_ns + (self._elapsed_ns(now_ns) if self.skew_ppm else now_ns)
 
     def realtime_ns(self, now_ns: int) -> int:
         """Return CLOCK_REALTIME at a time of the run."""

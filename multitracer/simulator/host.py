@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from multitracer.simulator.application import Application
 
 
-_DONE = State.CLOSED, State.TIME_WAIT
+DONE = State.CLOSED, State.TIME_WAIT
+"""States in which nothing is left to do for a socket."""
 _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
@@ -70,7 +71,7 @@ class Socket:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do for the socket."""
-        return self.connection.state in _DONE
+        return self.connection.state in DONE
 
 
 class Host:

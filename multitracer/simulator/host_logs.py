@@ -43,6 +43,12 @@ class _Log(Generic[Row]):
         if len(self._rows) >= _AT_ONCE:
             self.write()
 
+    def extend(self, rows: list[Row]) -> None:
+        """Take rows."""
+        self._rows += rows
+        if len(self._rows) >= _AT_ONCE:
+            self.write()
+
     def write(self, last: bytes = b"") -> None:
         """Write the rows that wait, and what follows them."""
         rows, self._rows = self._rows, []
@@ -108,9 +114,9 @@ class HostLogs:
         self._events = _Log(self._opened(RLPDUMP), self._rlp.header(), self._event_records)
         return self._events
 
-    def link_event(self, event: LinkEvent) -> None:
-        """Write an event of the host's end of the link."""
-        (self._events or self.open_link_log()).add(event)
+    def link_events(self, events: list[LinkEvent]) -> None:
+        """Write events of the host's end of the link."""
+        (self._events or self.open_link_log()).extend(events)
 
     def _event_records(self, events: list[LinkEvent]) -> bytes:
         record, realtime_ns = self._rlp.record, self.clock.realtime_ns
