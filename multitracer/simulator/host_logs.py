@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from multitracer.channel.shared.hosts import side_of
+from multitracer.native import kernel
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.scenario.session_folder import CAPTURE, RLPDUMP, TCP_STATE
@@ -82,6 +83,7 @@ class HostLogs:
         facts: Mapping[str, str | int | float],
     ) -> None:
         self.clock = clock
+        self._kernel = kernel()
         self._snap = snap_bytes
         self._opened = opened
         self._state = TcpStateLog(host, clock)
@@ -95,6 +97,10 @@ class HostLogs:
         self._packets.add((data, now_ns))
 
     def _records(self, packets: list[tuple[bytes, int]]) -> bytes:
+        if self._kernel is not None:
+            records = self._kernel.pcap_records(packets, self.clock.realtime, self._snap)
+            if records is not None:
+                return records
         realtime_ns, snap_bytes = self.clock.realtime_ns, self._snap
         return b"".join(
             [
@@ -119,8 +125,10 @@ class HostLogs:
         (self._events or self.open_link_log()).extend(events)
 
     def _event_records(self, events: list[LinkEvent]) -> bytes:
+        if self._kernel is not None:
+            return self._kernel.event_records(events, self._rlp.lines, self.clock.realtime)
         record, realtime_ns = self._rlp.record, self.clock.realtime_ns
-        return b"".join([record(event, time_ns=realtime_ns(event.time_ns)) for event in events])
+        return b"".join([record(event, realtime_ns(event.time_ns)) for event in events])
 
     def write(self) -> None:
         """Write the rows that wait."""
