@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, cast
 from multitracer import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -71,6 +71,29 @@ class Kernel(Protocol):
 
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
+
+    def tcp_packet(
+        self, source: bytes, destination: bytes, ecn: int, identification: int, /, *segment: int | bytes
+    ) -> bytes:
+        """Return an IPv4 packet; of its segment both ports, seq, ack, flags, window, options, payload."""
+
+    def pcap_records(
+        self, packets: list[tuple[bytes, int]], clock: tuple[int, float], snap_bytes: int, /
+    ) -> bytes | None:
+        """Return pcap records of packets and their times; None if a time does not fit."""
+
+    def reading_lines(
+        self,
+        rows: Sequence[tuple[object, ...]],
+        pieces: list[str],
+        places: list[tuple[int, int]],
+        blank: bytes,
+        /,
+    ) -> bytes | None:
+        """Return lines with TCP's variables; None if one of them is strange."""
+
+    def event_records(self, events: Sequence[object], lines: object, clock: tuple[int, float], /) -> bytes:
+        """Return the records of events of a link, of which `lines` says how they look."""
 
     def fail(self) -> None:
         """Fail as a bug would; for tests."""
@@ -136,6 +159,14 @@ def _looked_up(setting: str) -> tuple[Kernel | None, str]:
             stacklevel=3,
         )
         return None, f"Python (multitracer-native {version} is ignored: it is not {__version__})"
+    if missing := sorted(name for name in vars(Kernel) if name[0] != "_" and not hasattr(module, name)):
+        warnings.warn(
+            f"multitracer-native {version} is ignored, it is built from older sources, without {missing[0]}: "
+            f"build it again (make native), or set {VARIABLE}=0",
+            NativeIgnoredWarning,
+            stacklevel=3,
+        )
+        return None, f"Python (multitracer-native {version} is ignored: it lacks {missing[0]})"
     return cast("Kernel", module), f"the native kernel {version}"
 
 

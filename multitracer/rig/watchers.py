@@ -92,10 +92,10 @@ class Recorder(Observer):
         if host in self._logs:
             self._logs[host].state(socket, now_ns)
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
-        """Write an event into the log of that end of the link."""
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
+        """Write events into the log of that end of the link."""
         if host in self._logs:
-            self._logs[host].link_event(event)
+            self._logs[host].link_events(events)
 
     # --- the end ---
 

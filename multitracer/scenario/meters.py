@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from multitracer.channel.shared.hosts import FIXED
 from multitracer.scenario.flows import Flow, rate_bps
-from multitracer.scenario.summary import LinkMeter, Summary, TransferMeter
+from multitracer.scenario.summary import NOTED, LinkMeter, Summary, TransferMeter
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.channel.gsm.character_balance import Balance
     from multitracer.channel.shared.hosts import HostName
     from multitracer.protocols.link_events import LinkEvent
@@ -103,9 +105,11 @@ class Meters:
         elif not outgoing:
             meter.at_receiver(packet, now_ns=now_ns)
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
-        """Give an event to the link's meter."""
-        self.link.note(host, event)
+    def link_events(self, host: HostName, events: Sequence[LinkEvent]) -> None:
+        """Give events to the link's meter."""
+        for event in events:
+            if type(event) in NOTED:  # most are not, and there are many
+                self.link.note(host, event)
 
     def summary(self, counts: TcpCounts, *, ledger: Balance | None, end_ns: int) -> Summary:
         """Return the numbers of the run, which ended at `end_ns`."""

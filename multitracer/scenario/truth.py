@@ -10,8 +10,7 @@ to its header, and the link keeps the order; that is how an arrival finds its or
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.channel.shared.hosts import FIXED, host_address
 from multitracer.protocols.link_events import PacketDropped
@@ -38,22 +37,38 @@ def frame_line(frame: OnAir) -> str:
     return f"{_DIRECTIONS[frame.side]},{frame.sent_slot},{frame.arrival_slot},{frame.lost:d},{header}\n"
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(NamedTuple):
     """A packet whose fate is open."""
 
-    ip_id: int
-    seq: int | None
-    """Its TCP sequence number; None for a datagram."""
+    host: HostName
+    left_ns: int
     packet: Packet | None
     data: bytes
-    about: str
-    """The first fields of its line."""
+
+    @property
+    def ip_id(self) -> int:
+        return int.from_bytes(self.data[4:6], "big")
+
+    @property
+    def seq(self) -> int | None:
+        """Its TCP sequence number; None for a datagram."""
+        return None if self.packet is None else self.packet.segment.seq
 
     @property
     def key(self) -> bytes:
         """What it keeps on its way."""
         return _key(self.packet, self.data)
+
+    def line(self, fate: str, arrived_ns: int | str = "") -> str:
+        """Return its line; of a datagram without sequence number and flags."""
+        host, left_ns, packet, data = self
+        begin = f"{host},{left_ns},{data[4] << 8 | data[5]}"
+        if packet is None:
+            port = int.from_bytes(data[20:22], "big")
+            return f"{begin},{port},,{len(data) - _UDP_DATA_AT},,{fate},{arrived_ns}\n"
+        segment = packet.segment
+        about = f"{segment.source_port},{segment.seq},{len(segment.payload)},{segment.flags:#x}"
+        return f"{begin},{about},{fate},{arrived_ns}\n"
 
 
 class SegmentTruth:
@@ -74,10 +89,9 @@ class SegmentTruth:
 
     def left(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> None:
         """Take a packet that left a host."""
-        entry = _pending(f"{host},{now_ns}", packet, data)
         path = self._path(host, data[16:20], outgoing=True)
         if path is not None:
-            self._pending[path].append(entry)
+            self._pending[path].append(_Pending(host, now_ns, packet, data))
 
     def arrived(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> list[str]:
         """Take a packet that reached a host; return the lines of those whose fate is now known."""
@@ -86,9 +100,9 @@ class SegmentTruth:
         place = _place(pending, packet, data)
         if place is None:
             return []
-        lost = [f"{pending.popleft().about},lost,\n" for _ in range(place)]
+        lost = [pending.popleft().line("lost") for _ in range(place)]
         fate = "delivered" if packet is None or packet.checksum_ok else "damaged"
-        return [*lost, f"{pending.popleft().about},{fate},{now_ns}\n"]
+        return [*lost, pending.popleft().line(fate, now_ns)]
 
     def _path(self, host: HostName, far: bytes, *, outgoing: bool) -> tuple[HostName, HostName] | None:
         """Return the two ends of a packet's way; None if the packet names no mobile of the link."""
@@ -109,23 +123,12 @@ class SegmentTruth:
             for entry in reversed(pending):
                 if entry.ip_id == event.ip_id and entry.seq == event.seq:
                     pending.remove(entry)
-                    return [f"{entry.about},dropped,\n"]
+                    return [entry.line("dropped")]
         return []
 
     def rest(self) -> list[str]:
         """Return the lines of what is still under way."""
-        return [f"{entry.about},queued,\n" for pending in self._pending.values() for entry in pending]
-
-
-def _pending(begin: str, packet: Packet | None, data: bytes) -> _Pending:
-    """Return the entry of a packet; of a datagram it has neither sequence number nor flags."""
-    ip_id = int.from_bytes(data[4:6], "big")
-    if packet is None:
-        port = int.from_bytes(data[20:22], "big")
-        return _Pending(ip_id, None, None, data, f"{begin},{ip_id},{port},,{len(data) - _UDP_DATA_AT},")
-    segment = packet.segment
-    about = f"{segment.source_port},{segment.seq},{len(segment.payload)},{segment.flags:#x}"
-    return _Pending(ip_id, segment.seq, packet, data, f"{begin},{ip_id},{about}")
+        return [entry.line("queued") for pending in self._pending.values() for entry in pending]
 
 
 def _key(packet: Packet | None, data: bytes) -> bytes:

@@ -128,7 +128,7 @@ class BulkSender(StreamApplication):
         stream.read()
         if self._bytes_per_s and stream.is_established and now_ns >= (self._due_ns or 0):
             self._allow_more(now_ns)
-        while self.written_bytes < self._allowed_bytes and (free_bytes := stream.free_bytes):
+        if self.written_bytes < self._allowed_bytes and (free_bytes := stream.free_bytes):
             end = min(self._allowed_bytes, self.written_bytes + free_bytes)
             self.written_bytes += stream.write(payload(self.written_bytes, end))
         if self.written_bytes == self._size and not self._has_closed:

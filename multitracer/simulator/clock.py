@@ -30,16 +30,21 @@ class HostClock:
     skew_ppm: float = 0.0
 
     def _elapsed_ns(self, now_ns: int) -> int:
-        return now_ns + round(now_ns * self.skew_ppm / 1e6) if self.skew_ppm else now_ns
+        return now_ns + round(now_ns * self.skew_ppm / 1e6)
 
     def monotonic_ns(self, now_ns: int) -> int:
         """Return CLOCK_MONOTONIC at a time of the run."""
-        return self.booted_ns + self._elapsed_ns(now_ns)
+        return self.booted_ns + (self._elapsed_ns(now_ns) if self.skew_ppm else now_ns)
 
     def realtime_ns(self, now_ns: int) -> int:
         """Return CLOCK_REALTIME at a time of the run."""
         elapsed_ns = self._elapsed_ns(now_ns) if self.skew_ppm else now_ns
         return EPOCH_NS + self.offset_ns + elapsed_ns
+
+    @property
+    def realtime(self) -> tuple[int, float]:
+        """What CLOCK_REALTIME is ahead of the time of the run at its start, in ns, and the skew in ppm."""
+        return EPOCH_NS + self.offset_ns, self.skew_ppm
 
     def reading(self, now_ns: int) -> dict[str, int]:
         """Return both clocks as a collector reads them together."""

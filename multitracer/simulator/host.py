@@ -14,10 +14,9 @@ from multitracer.protocols.tcp import (
     Segment,
     State,
     TcpProfile,
-    build_packet,
     parse_packet,
 )
-from multitracer.protocols.tcp.packet import sequence_length
+from multitracer.protocols.tcp.packet import packet_builder, sequence_length
 from multitracer.protocols.tcp.state import earlier
 from multitracer.scenario.session_folder import FIRST_MOBILE_PORT
 from multitracer.simulator.datagram import Datagram, build_datagram, is_udp, parse_datagram
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from multitracer.simulator.application import Application
 
 
-_DONE = State.CLOSED, State.TIME_WAIT
+DONE = State.CLOSED, State.TIME_WAIT
+"""States in which nothing is left to do for a socket."""
 _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
 
@@ -70,7 +70,7 @@ class Socket:
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to do for the socket."""
-        return self.connection.state in _DONE
+        return self.connection.state in DONE
 
 
 class Host:
@@ -99,6 +99,7 @@ class Host:
         self.keeps_closed = True
         """Whether a closed socket stays in `sockets`, with its counters."""
         self._world = world
+        self._build = packet_builder()
         self._opened = 0
         self._by_address: dict[tuple[int, bytes, int], Socket] = {}
         self._listening: dict[int, tuple[Callable[[], Application], TcpProfile]] = {}
@@ -201,7 +202,7 @@ class Host:
         self._emit(Packet(self.address, packet.source, reset))
 
     def _emit(self, packet: Packet) -> bool:
-        data = build_packet(packet)
+        data = self._build(packet)
         self._world.saw_packet(self, packet, data, outgoing=True)
         return self._world.transmit(self, data)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from multitracer.channel.shared.hosts import side_of
+from multitracer.native import kernel
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.scenario.session_folder import CAPTURE, RLPDUMP, TCP_STATE
@@ -40,6 +41,12 @@ class _Log(Generic[Row]):
     def add(self, row: Row) -> None:
         """Take a row."""
         self._rows.append(row)
+        if len(self._rows) >= _AT_ONCE:
+            self.write()
+
+    def extend(self, rows: list[Row]) -> None:
+        """Take rows."""
+        self._rows += rows
         if len(self._rows) >= _AT_ONCE:
             self.write()
 
@@ -76,6 +83,7 @@ class HostLogs:
         facts: Mapping[str, str | int | float],
     ) -> None:
         self.clock = clock
+        self._kernel = kernel()
         self._snap = snap_bytes
         self._opened = opened
         self._state = TcpStateLog(host, clock)
@@ -89,6 +97,10 @@ class HostLogs:
         self._packets.add((data, now_ns))
 
     def _records(self, packets: list[tuple[bytes, int]]) -> bytes:
+        if self._kernel is not None:
+            records = self._kernel.pcap_records(packets, self.clock.realtime, self._snap)
+            if records is not None:
+                return records
         realtime_ns, snap_bytes = self.clock.realtime_ns, self._snap
         return b"".join(
             [
@@ -108,13 +120,15 @@ class HostLogs:
         self._events = _Log(self._opened(RLPDUMP), self._rlp.header(), self._event_records)
         return self._events
 
-    def link_event(self, event: LinkEvent) -> None:
-        """Write an event of the host's end of the link."""
-        (self._events or self.open_link_log()).add(event)
+    def link_events(self, events: list[LinkEvent]) -> None:
+        """Write events of the host's end of the link."""
+        (self._events or self.open_link_log()).extend(events)
 
     def _event_records(self, events: list[LinkEvent]) -> bytes:
+        if self._kernel is not None:
+            return self._kernel.event_records(events, self._rlp.lines, self.clock.realtime)
         record, realtime_ns = self._rlp.record, self.clock.realtime_ns
-        return b"".join([record(event, time_ns=realtime_ns(event.time_ns)) for event in events])
+        return b"".join([record(event, realtime_ns(event.time_ns)) for event in events])
 
     def write(self) -> None:
         """Write the rows that wait."""

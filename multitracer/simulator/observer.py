@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from multitracer.channel.gsm.link import OnAir
     from multitracer.channel.shared.hosts import HostName
     from multitracer.channel.shared.packet_link import RadioReading
@@ -24,11 +26,17 @@ class Observer:
     def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
         """Note that a socket's variables may have changed."""
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
-        """Note an event of one end of the link."""
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
+        """Note events of one end of the link, in order."""
 
     def on_air(self, frame: OnAir) -> None:
         """Note whether a frame was lost."""
 
     def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
         """Note what a mobile's modem says, each second of a measurement or of a run that asks for it."""
+
+
+def watching(observers: Sequence[Observer], what: str) -> list[Callable[..., Any]]:
+    """Return the methods of this name that do something: most are called for every packet."""
+    nothing = getattr(Observer, what)
+    return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]

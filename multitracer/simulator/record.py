@@ -108,7 +108,8 @@ class SessionRecorder(Observer):
         self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Write a packet into the host's capture."""
-        self._read_clocks(now_ns)
+        if now_ns >= self._clock_due_ns:
+            self._read_clocks(now_ns)
         self._hosts[host].packet(data, now_ns)
         if outgoing:
             self._truth.left(host, packet, data, now_ns=now_ns)
@@ -123,19 +124,18 @@ class SessionRecorder(Observer):
         """Write what a mobile's modem says of its pilot."""
         self._pilots[host].write(pilot_line(reading, time_ns=self._hosts[host].clock.realtime_ns(now_ns)))
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
-        """Write an event into the log of the host's end of the link."""
-        self._hosts[host].link_event(event)
-        if isinstance(event, PacketDropped):
-            self._segments.writelines(self._truth.noted(host, event))
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
+        """Write events into the log of the host's end of the link."""
+        self._hosts[host].link_events(events)
+        for event in events:
+            if type(event) is PacketDropped:
+                self._segments.writelines(self._truth.noted(host, event))
 
     def on_air(self, frame: OnAir) -> None:
         """Write whether a frame was lost."""
         self._frames.write(frame_line(frame))
 
     def _read_clocks(self, now_ns: int) -> None:
-        if now_ns < self._clock_due_ns:
-            return
         self._clock_due_ns = now_ns + NS_PER_S
         for name, host in self._hosts.items():
             self._clocks.write(json.dumps({"host": name, **host.clock.reading(now_ns)}) + "\n")
@@ -145,7 +145,6 @@ class SessionRecorder(Observer):
     def end(self, summary: Summary, link: PacketLink, *, now_ns: int) -> None:
         """Write the summary and the link's radio, close every log and complete the manifest."""
         self._segments.writelines(self._truth.rest())
-        self._clock_due_ns = 0
         self._read_clocks(now_ns)
         for host in self._hosts.values():
             host.end(now_ns)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.scenario.transports import TCP_TRANSPORTS
 from multitracer.simulator.flow import Flow
+from multitracer.simulator.host import DONE
 
 if TYPE_CHECKING:
     from multitracer.scenario.meters import Meters
@@ -37,4 +38,4 @@ class TcpFlow(Flow):
     @property
     def is_done(self) -> bool:
         """Whether it began and the mobile's end has nothing left to do."""
-        return self._socket is not None and self._socket.is_done
+        return self._socket is not None and self._socket.connection.state in DONE  # asked at every event

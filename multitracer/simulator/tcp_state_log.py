@@ -13,6 +13,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer import __version__
+from multitracer.native import kernel
 from multitracer.protocols.sock_diag import TcpState
 from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH, LAYOUT
 from multitracer.protocols.sock_diag.words import SocketTimer
@@ -21,8 +22,6 @@ from multitracer.protocols.tcp.state import CaState, State
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from multitracer.protocols.tcp import Connection
     from multitracer.simulator.clock import HostClock
     from multitracer.simulator.host import Socket
@@ -31,54 +30,76 @@ _PACKED = struct.Struct("<" + "".join(code for _, code in LAYOUT))
 _UNKNOWN = {"I": 0, "B": 0, "H": 0, "Q": (1 << 64) - 1}
 _UNKNOWN_FIELDS = {name: _UNKNOWN[code] for name, code in LAYOUT}
 _NO_MIN_RTT = 0xFFFFFFFF
+_MOST_TIMEOUTS = 0xFFFF  # the field has 16 bits
 _CA_STATES = {state: number for number, state in enumerate(CaState)}
 _STATES = {
-    State.CLOSED: TcpState.CLOSE,
-    State.LISTEN: TcpState.LISTEN,
-    State.SYN_SENT: TcpState.SYN_SENT,
-    State.SYN_RECEIVED: TcpState.SYN_RECV,
-    State.ESTABLISHED: TcpState.ESTABLISHED,
-    State.FIN_WAIT_1: TcpState.FIN_WAIT1,
-    State.FIN_WAIT_2: TcpState.FIN_WAIT2,
-    State.CLOSE_WAIT: TcpState.CLOSE_WAIT,
-    State.CLOSING: TcpState.CLOSING,
-    State.LAST_ACK: TcpState.LAST_ACK,
-    State.TIME_WAIT: TcpState.TIME_WAIT,
+    State.CLOSED: TcpState.CLOSE.value,
+    State.LISTEN: TcpState.LISTEN.value,
+    State.SYN_SENT: TcpState.SYN_SENT.value,
+    State.SYN_RECEIVED: TcpState.SYN_RECV.value,
+    State.ESTABLISHED: TcpState.ESTABLISHED.value,
+    State.FIN_WAIT_1: TcpState.FIN_WAIT1.value,
+    State.FIN_WAIT_2: TcpState.FIN_WAIT2.value,
+    State.CLOSE_WAIT: TcpState.CLOSE_WAIT.value,
+    State.CLOSING: TcpState.CLOSING.value,
+    State.LAST_ACK: TcpState.LAST_ACK.value,
+    State.TIME_WAIT: TcpState.TIME_WAIT.value,
 }
+
+
+_FIELDS = (
+    *("state", "ca_state", "retransmits", "backoff", "rto", "snd_mss", "rcv_mss", "unacked", "sacked"),
+    *("rtt", "rttvar", "min_rtt", "snd_ssthresh", "snd_cwnd", "total_retrans", "bytes_acked"),
+    *("bytes_received", "notsent_bytes", "data_segs_out", "bytes_sent", "bytes_retrans", "dsack_dups"),
+    *("snd_wnd", "rcv_wnd", "total_rto"),
+)
+"""The fields of `struct tcp_info` that our TCP knows, in the order of `tcp_info_values`; the state first."""
+_PLACES = [
+    (struct.calcsize("<" + "".join(code for _, code in LAYOUT[:at])), struct.calcsize("<" + LAYOUT[at][1]))
+    for at in ([name for name, _ in LAYOUT].index(field) for field in _FIELDS)
+]
+"""Where each of them stands in the struct, and how many octets it takes."""
+
+
+def tcp_info_values(connection: Connection) -> tuple[int, ...]:
+    """Return what our TCP knows of `struct tcp_info`, in the kernel's units and the order of `_FIELDS`."""
+    sender, receiver = connection.sender, connection.receiver
+    mss, rto, counters, congestion = sender.mss_bytes, sender.rto, sender.counters, sender.congestion
+    stream, smallest_ns, snd_max, snd_una = sender.stream, rto.smallest_ns, sender.snd_max, sender.snd_una
+    ssthresh, timeouts, unsent = congestion.ssthresh_bytes, counters.timeouts, stream.end - (snd_max or 1)
+    acked, received = snd_una - 1 - stream.fin_acknowledged, receiver.rcv_nxt - 1 - receiver.fin_received
+    return (
+        _STATES[connection.state],
+        _CA_STATES[sender.ca_state],
+        min(sender.retries, 255),
+        min(rto.backoff, 255),
+        rto.rto_ns // NS_PER_US,
+        mss,
+        receiver.peer_mss_bytes,
+        -((snd_una - snd_max) // mss),
+        sender.scoreboard.sacked.total // mss,
+        (rto.srtt_ns or 0) // NS_PER_US,
+        (rto.rttvar_ns or 0) // NS_PER_US,
+        _NO_MIN_RTT if smallest_ns is None else smallest_ns // NS_PER_US,
+        INFINITE_SSTHRESH if ssthresh >= UNLIMITED_BYTES else ssthresh // mss,
+        congestion.cwnd_bytes // mss,
+        counters.retransmitted_segments,
+        acked if acked > 0 else 0,
+        received if received > 0 else 0,
+        unsent if unsent > 0 else 0,
+        counters.segments,
+        counters.payload_bytes,
+        counters.retransmitted_bytes,
+        counters.dsacks,
+        sender.snd_wnd_bytes,
+        receiver.window_bytes,
+        timeouts if timeouts < _MOST_TIMEOUTS else _MOST_TIMEOUTS,
+    )
 
 
 def tcp_info_fields(connection: Connection) -> dict[str, int]:
     """Return the fields of `struct tcp_info` that our TCP knows, in the kernel's units; the state first."""
-    sender, receiver = connection.sender, connection.receiver
-    mss, rto, counters = sender.mss_bytes, sender.rto, sender.counters
-    unlimited = sender.congestion.ssthresh_bytes >= UNLIMITED_BYTES
-    return {
-        "state": _STATES[connection.state],
-        "ca_state": _CA_STATES[sender.ca_state],
-        "retransmits": min(sender.retries, 255),
-        "backoff": min(rto.backoff, 255),
-        "rto": rto.rto_ns // NS_PER_US,
-        "snd_mss": mss,
-        "rcv_mss": receiver.peer_mss_bytes,
-        "unacked": -(-sender.flight_bytes // mss),
-        "sacked": sender.scoreboard.sacked.total // mss,
-        "rtt": (rto.srtt_ns or 0) // NS_PER_US,
-        "rttvar": (rto.rttvar_ns or 0) // NS_PER_US,
-        "min_rtt": _NO_MIN_RTT if rto.smallest_ns is None else rto.smallest_ns // NS_PER_US,
-        "snd_ssthresh": INFINITE_SSTHRESH if unlimited else sender.congestion.ssthresh_bytes // mss,
-        "snd_cwnd": sender.congestion.cwnd_bytes // mss,
-        "total_retrans": counters.retransmitted_segments,
-        "bytes_acked": max(0, sender.snd_una - 1 - sender.stream.fin_acknowledged),
-        "bytes_received": max(0, receiver.rcv_nxt - 1 - receiver.fin_received),
-        "notsent_bytes": max(0, sender.stream.end - max(sender.snd_max, 1)),
-        "data_segs_out": counters.segments,
-        "bytes_sent": counters.payload_bytes,
-        "bytes_retrans": counters.retransmitted_bytes,
-        "dsack_dups": counters.dsacks,
-        "snd_wnd": sender.snd_wnd_bytes,
-        "rcv_wnd": receiver.window_bytes,
-        "total_rto": min(counters.timeouts, 0xFFFF),
-    }
+    return dict(zip(_FIELDS, tcp_info_values(connection), strict=True))
 
 
 def pack_tcp_info(fields: dict[str, int]) -> bytes:
@@ -87,13 +108,17 @@ def pack_tcp_info(fields: dict[str, int]) -> bytes:
 
 
 class Reading(NamedTuple):
-    """A socket's variables as they were at a time."""
+    """A socket's variables as they were at a time; the native kernel knows the order."""
 
-    now_ns: int
+    before: bytes
+    """The line that precedes it, if one does."""
+    number: int
+    """Counts the readings."""
+    read_ns: int
     about: tuple[int | str, ...]
     """What a line says before `tcp_info`, in its order."""
-    fields: dict[str, int]
-    """Of `tcp_info_fields`."""
+    values: tuple[int, ...]
+    """Of `tcp_info_values`."""
 
 
 class TcpStateLog:
@@ -111,9 +136,9 @@ class TcpStateLog:
         self._host = host
         self._clock = clock
         self._clock_due_ns = 0
-        self._last: dict[int, tuple[dict[str, int], int | None]] = {}
+        self._last: dict[int, tuple[tuple[int, ...], int | None]] = {}
         self._reads = 0
-        self._template = ""
+        self._kernel = kernel()
 
     def header(self) -> bytes:
         """Return the first line."""
@@ -136,32 +161,30 @@ class TcpStateLog:
     def reading(self, socket: Socket, now_ns: int) -> Reading | None:
         """Return the variables of a socket that may have changed; None if it has not."""
         connection = socket.connection
-        fields, timer_ns = tcp_info_fields(connection), connection.sender.next_timer_ns()
-        if self._last.get(socket.number) == (fields, timer_ns):
+        now = tcp_info_values(connection), connection.sender.next_timer_ns()
+        if self._last.get(socket.number) == now:
             return None
-        self._last[socket.number] = fields, timer_ns
+        self._last[socket.number] = now
+        self._reads += 1
         local, remote = connection.local, connection.remote
+        timer, expires_ms = _timer(connection, now_ns)
         about = (
             *(_dotted(local.address), local.port, _dotted(remote.address), remote.port, socket.number),
-            *(fields["state"], *_timer(connection, now_ns)),
+            *(now[0][0], timer, expires_ms),
             *(connection.receiver.readable_bytes, len(connection.sender.stream)),
             connection.profile.congestion,
         )
-        return Reading(now_ns, about, fields)
+        return Reading(
+            self._clock_lines(now_ns), self._reads, self._clock.monotonic_ns(now_ns), about, now[0]
+        )
 
-    def lines(self, readings: Iterable[Reading]) -> bytes:
-        """Return the lines of readings, which follow those of the last call."""
-        return b"".join([part for reading in readings for part in self._lines(reading)])
-
-    def _lines(self, reading: Reading) -> tuple[bytes, bytes]:
-        now_ns, about, fields = reading
-        self._reads += 1
-        read_ns = self._clock.monotonic_ns(now_ns)
-        _, *tcp_info = fields.values()
-        raw = binascii.b2a_base64(pack_tcp_info(fields), newline=False).decode()
-        self._template = self._template or _reading_template(*fields)
-        line = self._template % (self._reads, read_ns, read_ns, *about, *tcp_info, raw)
-        return self._clock_lines(now_ns), line.encode()
+    def lines(self, readings: list[Reading]) -> bytes:
+        """Return the lines of readings."""
+        if self._kernel is not None:
+            lines = self._kernel.reading_lines(readings, _PIECES, _PLACES, _BLANK)
+            if lines is not None:
+                return lines
+        return b"".join([part for reading in readings for part in _line_of(reading)])
 
     def _clock_lines(self, now_ns: int) -> bytes:
         if now_ns < self._clock_due_ns:
@@ -178,15 +201,23 @@ class TcpStateLog:
         return self._clock_line(now_ns) + _line(ended)
 
 
-def _reading_template(_: str, *tcp_info: str) -> str:
-    """Return the line of a reading with its values open: a quarter of the time of a JSON encoder."""
-    named = ",".join(f'"{name}":%d' for name in tcp_info)
-    return (
-        '{"kind":"reading","read":%d,"read_before_ns":%d,"read_after_ns":%d,"local":"%s","local_port":%d,'
-        '"remote":"%s","remote_port":%d,"cookie":%d,"inode":0,"state":%d,"timer":%d,"expires_ms":%d,'
-        '"receive_queue_bytes":%d,"send_queue_bytes":%d,"congestion_control":"%s",'
-        f'"tcp_info":{{{named}}},"raw":"%s"}}\n'
-    )
+_NAMED = ",".join(f'"{name}":%d' for name in _FIELDS[1:])
+_TEMPLATE = (
+    '{"kind":"reading","read":%d,"read_before_ns":%d,"read_after_ns":%d,"local":"%s","local_port":%d,'
+    '"remote":"%s","remote_port":%d,"cookie":%d,"inode":0,"state":%d,"timer":%d,"expires_ms":%d,'
+    '"receive_queue_bytes":%d,"send_queue_bytes":%d,"congestion_control":"%s",'
+    f'"tcp_info":{{{_NAMED}}},"raw":"%s"}}\n'
+)
+"""The line of a reading with its values open: a quarter of the time of a JSON encoder."""
+_PIECES = _TEMPLATE.replace("%s", "%d").split("%d")
+"""What is between the values."""
+_BLANK = pack_tcp_info({})
+
+
+def _line_of(reading: Reading) -> tuple[bytes, bytes]:
+    before, number, read_ns, about, values = reading
+    raw = binascii.b2a_base64(pack_tcp_info(dict(zip(_FIELDS, values, strict=True))), newline=False).decode()
+    return before, (_TEMPLATE % (number, read_ns, read_ns, *about, *values[1:], raw)).encode()
 
 
 @lru_cache(maxsize=64)  # of the hosts of a run
@@ -197,9 +228,9 @@ def _dotted(address: bytes) -> str:
 def _timer(connection: Connection, now_ns: int) -> tuple[int, int]:
     sender = connection.sender
     if sender.retransmit_ns is not None:
-        return SocketTimer.RETRANSMISSION, max(0, sender.retransmit_ns - now_ns) // NS_PER_MS
+        return SocketTimer.RETRANSMISSION.value, max(0, sender.retransmit_ns - now_ns) // NS_PER_MS
     if sender.persist_ns is not None:
-        return SocketTimer.ZERO_WINDOW_PROBE, max(0, sender.persist_ns - now_ns) // NS_PER_MS
+        return SocketTimer.ZERO_WINDOW_PROBE.value, max(0, sender.persist_ns - now_ns) // NS_PER_MS
     return 0, 0
 
 

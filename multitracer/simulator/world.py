@@ -14,6 +14,7 @@ from multitracer.channel.shared.hosts import FIXED, HostName, host_address
 from multitracer.simulator.clock import HostClock
 from multitracer.simulator.host import Host
 from multitracer.simulator.loop import EventLoop
+from multitracer.simulator.observer import watching
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -62,14 +63,18 @@ class VirtualWorld:
         observers: Sequence[Observer] = (),
         link_first: bool = False,
     ) -> None:
-        self._observers = observers
+        self._sees_packet = watching(observers, "packet")
+        self._sees_state = watching(observers, "state")
+        self._sees_events = watching(observers, "link_events")
+        self._sees_frame = watching(observers, "on_air")
+        self._sees_reading = watching(observers, "reading")
         self._link_first = link_first
         self._loop = EventLoop()
         self._luck = Random(f"{seed} hosts")  # a run is to be repeated
         self._due_ns: int | None = None
         self._under_way: dict[bytes, Packet] = {}
         """What hosts sent, by its octets: what arrives unchanged is not parsed."""
-        on_air = self._on_air if observers else None
+        on_air = self._on_air if self._sees_frame else None
         self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
         self.hosts = {
@@ -126,8 +131,8 @@ class VirtualWorld:
         self.advance()
         for host in self.link.hosts[:mobiles]:
             reading = self.link.reading(self.now_ns, host=host)
-            for observer in self._observers:
-                observer.reading(host, reading, now_ns=self.now_ns)
+            for see in self._sees_reading:
+                see(host, reading, now_ns=self.now_ns)
         self._loop.at(self.now_ns + NS_PER_S, lambda: self.read_radio_each_second(mobiles))
 
     # --- the hosts' world ---
@@ -153,14 +158,14 @@ class VirtualWorld:
             self._under_way[data] = packet
             if len(self._under_way) > _MOST_UNDER_WAY:
                 self._under_way.clear()
-        for observer in self._observers:
-            observer.packet(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
+        for see in self._sees_packet:
+            see(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
 
     def saw_state(self, host: Host, socket: Socket) -> None:
         """Report to the observers that a socket may have changed."""
         now_ns = self._loop.now_ns
-        for observer in self._observers:
-            observer.state(host.name, socket, now_ns=now_ns)
+        for see in self._sees_state:
+            see(host.name, socket, now_ns=now_ns)
 
     # --- the link ---
 
@@ -187,13 +192,13 @@ class VirtualWorld:
     def drain(self) -> None:
         """Hand the link's events to the observers."""
         for host in self.hosts:
-            for event in self.link.events(host):
-                for observer in self._observers:
-                    observer.link_event(host, event)
+            if events := self.link.events(host):
+                for see in self._sees_events:
+                    see(host, events)
 
     def _on_air(self, frame: OnAir) -> None:
-        for observer in self._observers:
-            observer.on_air(frame)
+        for see in self._sees_frame:
+            see(frame)
 
 
 def _never() -> bool:

@@ -100,7 +100,7 @@ class Recorder(LinkLogs):
     def link_event(self, side: Side, event: LinkEvent) -> None:
         """Take an event of one end of the link."""
         super().link_event(side, event)
-        self.meters.link_event(side, event)
+        self.meters.link_events(side, [event])
         self._segments.writelines(self._truth.noted(side, event))
 
     def reading(self, reading: RadioReading, *, now_ns: int) -> None:

@@ -17,8 +17,10 @@ mod link;
 mod mark;
 mod pass;
 mod pcapng;
+mod rows;
 mod running;
 mod segments;
+mod simulator;
 mod summarise;
 mod tcp;
 mod threads;
@@ -60,8 +62,12 @@ fn outside<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, OutOfMemory
     match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
         Ok(Ok(done)) => Ok(done),
         Ok(Err(OutOfMemory)) => Err(out_of_memory()),
-        Err(_) => Err(Fault::new_err(LAST_PANIC.lock().map_or_else(|_| String::new(), |text| text.clone()))),
+        Err(_) => Err(Fault::new_err(last_panic())),
     }
+}
+
+fn last_panic() -> String {
+    LAST_PANIC.lock().map_or_else(|_| String::new(), |text| text.clone())
 }
 
 /// Return the records of a stretch of a pcap file as (start, captured, original, time_ns, last_s, next).
@@ -246,6 +252,10 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_class::<running::RunningPass>()?;
+    module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
+    module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
+    module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;
+    module.add_function(wrap_pyfunction!(simulator::event_records, module)?)?;
     module.add_function(wrap_pyfunction!(fail, module)?)?;
     Ok(())
 }

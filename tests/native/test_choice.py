@@ -54,6 +54,13 @@ def test_another_version_is_ignored_with_a_warning(tmp_path: Path, capture: Path
     assert "multitracer-native 0.0.9 is ignored" in run("doctor", package=other, MULTITRACER_NATIVE="").stdout
 
 
+def test_a_kernel_of_older_sources_is_ignored_with_a_warning(tmp_path: Path, capture: Path) -> None:
+    older = package(tmp_path, f"__version__ = {multitracer.__version__!r}\n")
+    done = run("analyze", capture, package=older, MULTITRACER_NATIVE="")
+    assert (done.returncode, done.stdout) == (0, run("analyze", capture, MULTITRACER_NATIVE="0").stdout)
+    assert "is built from older sources, without RunningPass: build it again (make native)" in done.stderr
+
+
 def test_without_a_version_it_is_ignored_too(tmp_path: Path, capture: Path) -> None:
     other = package(tmp_path, "")
     assert "Warning: " in run("analyze", capture, package=other, MULTITRACER_NATIVE="").stderr

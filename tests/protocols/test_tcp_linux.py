@@ -255,7 +255,7 @@ def test_acks_wait_as_the_kernels_do() -> None:
     waits = []
     for n in range(15):
         receiver.take(1 + n * MSS, bytes(MSS), fin=False, now_ns=n * NS_PER_S)
-        due_ns = n * NS_PER_S if receiver.ack_due else receiver.next_timer_ns() or 0
+        due_ns = n * NS_PER_S if receiver.acks_due else receiver.delayed_ack_ns or 0
         receiver.on_timer(due_ns)
         receiver.acknowledged(pure=True)
         receiver.window_field(0)

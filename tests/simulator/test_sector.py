@@ -38,9 +38,9 @@ class Rates(Observer):
     def __init__(self) -> None:
         self.events: list[LinkEvent] = []
 
-    def link_event(self, host: str, event: LinkEvent) -> None:
-        if host == "fixed" and isinstance(event, RateAssigned):
-            self.events.append(event)
+    def link_events(self, host: str, events: list[LinkEvent]) -> None:
+        if host == "fixed":
+            self.events += [event for event in events if isinstance(event, RateAssigned)]
 
 
 def measured(scenario: Scenario) -> tuple[float, float]:

@@ -77,8 +77,8 @@ class Watched(Observer):
             )
         )
 
-    def link_event(self, host: str, event: LinkEvent) -> None:
-        self.link.append((host, event))
+    def link_events(self, host: str, events: list[LinkEvent]) -> None:
+        self.link += [(host, event) for event in events]
 
     def on_air(self, frame: OnAir) -> None:
         self.frames.append(frame)

@@ -83,8 +83,8 @@ class CoDel(PacketQueue):
         return self.config.ecn and is_ecn_capable(packet)
 
     def _marked(self, packet: bytes) -> bytes:
-        self._incidents.append(Incident("marked", packet, "codel"))
+        self.happened.append(Incident("marked", packet, "codel"))
         return congestion_marked(packet)
 
     def _drop(self, packet: bytes) -> None:
-        self._incidents.append(Incident("dropped", packet, "codel"))
+        self.happened.append(Incident("dropped", packet, "codel"))

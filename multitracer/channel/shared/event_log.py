@@ -19,15 +19,14 @@ class SideJournal:
 
     def __init__(self, slot_ns: int) -> None:
         self._slot_ns = slot_ns
-        self._events: list[LinkEvent] = []
+        self.waiting: list[LinkEvent] = []
+        """What `events` has not returned yet."""
 
     def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
         """Add an event of a kind with its facts; time and slot come first."""
-        self._events.append(kind(now_ns, now_ns // self._slot_ns, *facts))
+        self.waiting.append(kind(now_ns, now_ns // self._slot_ns, *facts))
 
     def events(self) -> list[LinkEvent]:
         """Return the events since the last call."""
-        if not self._events:
-            return []
-        taken, self._events = self._events, []
+        taken, self.waiting = self.waiting, []
         return taken

@@ -54,13 +54,15 @@ class Interface:
         taken = self.queue.offer(packet, now_ns=now_ns)
         if taken:
             self._tell(PacketQueued, now_ns, len(self.queue), *about)
-        self._report_incidents(now_ns)
+        if self.queue.happened:
+            self._report_incidents(now_ns)
         return taken or self._config.local_drops == "silent"
 
     def take(self, now_ns: int) -> bytes | None:
         """Return the next packet for the link, or None."""
         packet = self.queue.take(now_ns=now_ns)
-        self._report_incidents(now_ns)
+        if self.queue.happened:
+            self._report_incidents(now_ns)
         return packet
 
     def _report_incidents(self, now_ns: int) -> None:

@@ -68,7 +68,8 @@ class PacketQueue(ABC):
     def __init__(self, config: QueueConfig) -> None:
         self.config = config
         self._waiting: deque[_Waiting] = deque()
-        self._incidents: list[Incident] = []
+        self.happened: list[Incident] = []
+        """Drops and marks that `incidents` has not told yet."""
         self.queued_bytes = 0
         """Sum of the waiting packets' lengths."""
 
@@ -81,7 +82,7 @@ class PacketQueue(ABC):
         most_bytes = self.config.limit_bytes
         is_full = len(self._waiting) >= self.config.limit_packets
         if is_full or 0 < most_bytes < self.queued_bytes + len(packet):
-            self._incidents.append(Incident("dropped", packet, "full"))
+            self.happened.append(Incident("dropped", packet, "full"))
             return False
         self._waiting.append(_Waiting(packet, now_ns))
         self.queued_bytes += len(packet)
@@ -93,9 +94,7 @@ class PacketQueue(ABC):
 
     def incidents(self) -> list[Incident]:
         """Return the drops and marks since the last call."""
-        if not self._incidents:  # asked for every packet
-            return []
-        happened, self._incidents = self._incidents, []
+        happened, self.happened = self.happened, []
         return happened
 
     def _pop(self) -> _Waiting | None:
@@ -112,5 +111,8 @@ class DropTail(PacketQueue):
     def take(self, *, now_ns: int) -> bytes | None:
         """Return the oldest packet."""
         del now_ns
-        first = self._pop()
-        return first.packet if first is not None else None
+        if not self._waiting:
+            return None
+        packet, _ = self._waiting.popleft()
+        self.queued_bytes -= len(packet)
+        return packet

@@ -19,13 +19,10 @@ class Agenda:
     def __init__(self) -> None:
         self.now_ns = 0
         """Time of the call that is being made, or up to which all were."""
+        self.next_ns: int | None = None
+        """When the next call is due."""
         self._calls: list[tuple[int, int, Call]] = []
         self._scheduled = 0
-
-    @property
-    def next_ns(self) -> int | None:
-        """When the next call is due."""
-        return self._calls[0][0] if self._calls else None
 
     def at(self, time_ns: int, call: Call) -> None:
         """Make `call` at `time_ns`, which is not in the past."""
@@ -33,11 +30,13 @@ class Agenda:
             raise LocalProtocolError(f"agenda: {time_ns} ns is over, it is {self.now_ns} ns")
         heapq.heappush(self._calls, (time_ns, self._scheduled, call))
         self._scheduled += 1
+        self.next_ns = self._calls[0][0]
 
     def advance(self, now_ns: int) -> None:
         """Make all calls up to `now_ns`; a time before that of the last call changes nothing."""
-        while self._calls and self._calls[0][0] <= now_ns:
-            time_ns, _, call = heapq.heappop(self._calls)
-            self.now_ns = time_ns
-            call(time_ns)
+        calls = self._calls
+        while calls and calls[0][0] <= now_ns:
+            self.now_ns, _, call = heapq.heappop(calls)
+            self.next_ns = calls[0][0] if calls else None
+            call(self.now_ns)
         self.now_ns = max(self.now_ns, now_ns)

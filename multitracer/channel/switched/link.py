@@ -80,6 +80,8 @@ class SwitchedLink:
         self.channel: Channel = config.channel(seed=seed)
         _check_up(self.channel, config)
         self._is_above, self._switches = _switch_times(self.channel, config)
+        self.is_up = self._is_above
+        """Whether the power is above the threshold, no blackout goes on, and no trace is over."""
         self.is_dropped = False
         """Whether a power trace that is not repeated is over, and the link with it."""
         self._agenda = Agenda()
@@ -115,11 +117,6 @@ class SwitchedLink:
         return int(above.argmax()) * self.channel.step_ns
 
     @property
-    def is_up(self) -> bool:
-        """Whether the power is above the threshold, no blackout goes on, and no trace is over."""
-        return self._is_above and not self._outages and not self.is_dropped
-
-    @property
     def is_quiet(self) -> bool:
         """Whether no packet waits or is on the air."""
         return self._in_transit == 0 and not any(len(each.queue) for each in self._interfaces.values())
@@ -145,7 +142,7 @@ class SwitchedLink:
 
     def _start(self, side: Side, now_ns: int) -> None:
         """Begin to send the next packet of a side, if nothing prevents it."""
-        if self._sending[side] or (self.config.when_down == "hold" and not self.is_up):
+        if self._sending[side] or (not self.is_up and self.config.when_down == "hold"):
             return
         packet = self._interfaces[side].take(now_ns)
         if packet is None:
@@ -208,6 +205,7 @@ class SwitchedLink:
 
     def _changed(self, now_ns: int, *, was_up: bool) -> None:
         """Do what follows from the link's going up or down."""
+        self.is_up = self._is_above and not self._outages and not self.is_dropped
         if was_up and not self.is_up:
             self._falls += 1
             if self.config.when_down == "flush":
@@ -241,7 +239,8 @@ class SwitchedLink:
     def events(self, host: HostName) -> list[LinkEvent]:
         """Return what happened at one end since the last call, in order."""
         journal = self._journals.get(host)  # type: ignore[call-overload]  # asked after every event
-        return (journal or self._journals[one_of_two(host)]).events()
+        journal = journal or self._journals[one_of_two(host)]
+        return journal.events() if journal.waiting else []
 
     def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
         """Return the received power; after the end of one that is not repeated that of its last step."""

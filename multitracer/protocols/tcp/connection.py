@@ -131,8 +131,9 @@ class Connection:
             self._receive_syn_sent(segment, now_ns)
         else:
             seq = self._seq_of(segment)
-            if self._passes_checks(segment, seq, now_ns):
-                self._receive_synchronized(packet, seq, now_ns)
+            length = sequence_length(segment)
+            if self._passes_checks(segment, seq, seq + length, now_ns):
+                self._receive_synchronized(packet, seq, length, now_ns)
 
     def _receive_listening(self, packet: Packet) -> None:
         segment = packet.segment
@@ -159,7 +160,7 @@ class Connection:
             self.state = State.SYN_RECEIVED
             self.sender.snd_nxt = 0
             return
-        self._acknowledge(segment, self._seq_of(segment), ack, now_ns)
+        self._acknowledge(segment, self._seq_of(segment), ack, now_ns, pure=False)
         self._established()
 
     def _take_syn(self, syn: Segment) -> None:
@@ -181,10 +182,11 @@ class Connection:
     def _seq_of(self, segment: Segment) -> int:
         return self.numbering.seq(segment, near=self.receiver.rcv_nxt)
 
-    def _passes_checks(self, segment: Segment, seq: int, now_ns: int) -> bool:
+    def _passes_checks(self, segment: Segment, seq: int, end: int, now_ns: int) -> bool:
         """First to fourth check of RFC 9293, section 3.10.7.4, and PAWS (RFC 7323, section 5)."""
-        end = seq + sequence_length(segment)
-        if self._is_old_by_timestamp(segment) or not self.receiver.acceptable(seq, end):
+        if (self.options.timestamps and self._is_old_by_timestamp(segment)) or not self.receiver.acceptable(
+            seq, end
+        ):
             self._answer_unacceptable(segment, seq, now_ns)
             return False
         if segment.flags & _RST:
@@ -199,7 +201,7 @@ class Connection:
         return bool(segment.flags & _ACK)
 
     def _is_old_by_timestamp(self, segment: Segment) -> bool:
-        return self.options.timestamps and not segment.flags & Flag.RST and self.numbering.is_old(segment)
+        return self.options.timestamps and not segment.flags & _RST and self.numbering.is_old(segment)
 
     def _answer_unacceptable(self, segment: Segment, seq: int, now_ns: int) -> None:
         """Acknowledge a segment outside the window, unless it is a RST."""
@@ -211,14 +213,15 @@ class Connection:
             return
         self._challenge(segment, now_ns)
         if segment.flags & Flag.ACK and not self._is_old_by_timestamp(segment):
-            self._acknowledge(segment, seq, self._ack_of(segment), now_ns)
+            pure = sequence_length(segment) == 0
+            self._acknowledge(segment, seq, self._ack_of(segment), now_ns, pure=pure)
         if self.state is State.TIME_WAIT:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
     def _answer_repeated_syn(self, segment: Segment, seq: int, now_ns: int) -> None:
         """Handle a SYN received before: with an ACK it ends a simultaneous open, otherwise ours was lost."""
         if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
-            self._acknowledge(segment, seq, 1, now_ns)
+            self._acknowledge(segment, seq, 1, now_ns, pure=False)
             self._established()
             self.receiver.demand_ack()
         elif self._answers.allow(segment, now_ns=now_ns):
@@ -229,39 +232,42 @@ class Connection:
         if self._answers.allow(segment, now_ns=now_ns):
             self.receiver.demand_ack()
 
-    def _receive_synchronized(self, packet: Packet, seq: int, now_ns: int) -> None:
+    def _receive_synchronized(self, packet: Packet, seq: int, length: int, now_ns: int) -> None:
         segment = packet.segment
         ack = self._ack_of(segment)
         if ack > self.sender.snd_max:
             self._challenge(segment, now_ns)
             return
-        self._note_timestamp(segment, seq)
-        self._note_congestion(packet)
-        self._acknowledge(segment, seq, ack, now_ns)
+        if segment.timestamps is not None:
+            self._note_timestamp(segment.timestamps[0], seq)
+        if self.options.ecn:
+            self._note_congestion(packet)
+        self._acknowledge(segment, seq, ack, now_ns, pure=length == 0)
         if self.state is State.SYN_RECEIVED:
             if ack < 1:
                 return
             self._established()
-        self._advance_closing(now_ns)
-        if sequence_length(segment) and not self.receiver.fin_received:
+        if self.sender.stream.fin_acknowledged:
+            self._advance_closing(now_ns)
+        if length and not self.receiver.fin_received:
             self._take_payload(segment, seq, now_ns)
 
     def _ack_of(self, segment: Segment) -> int:
         return self.numbering.ack(segment, near=self.sender.snd_una)
 
-    def _note_timestamp(self, segment: Segment, seq: int) -> None:
+    def _note_timestamp(self, tsval: int, seq: int) -> None:
         """Update TS.Recent from the segment that covers the last ACK sent (RFC 7323, section 4.3)."""
-        if segment.timestamps is not None and seq <= self._last_ack_sent:
-            self.numbering.ts_recent = segment.timestamps[0]
+        if seq <= self._last_ack_sent:
+            self.numbering.ts_recent = tsval
 
     def _note_congestion(self, packet: Packet) -> None:
         """Echo a CE mark until the peer sends CWR (RFC 3168, section 6.1.3)."""
         if packet.segment.flags & _CWR:
             self._congestion_experienced = False
-        if self.options.ecn and packet.ecn == Ecn.CE:
+        if packet.ecn == Ecn.CE:
             self._congestion_experienced = True
 
-    def _acknowledge(self, segment: Segment, seq: int, ack: int, now_ns: int) -> None:
+    def _acknowledge(self, segment: Segment, seq: int, ack: int, now_ns: int, *, pure: bool) -> None:
         if ack > self.sender.snd_max:
             return
         syn = bool(segment.flags & _SYN)
@@ -271,7 +277,7 @@ class Connection:
             ack=ack,
             window_bytes=segment.window << (0 if syn else self.options.peer_shift),
             blocks=self.numbering.blocks(segment, near=ack) if segment.sack_blocks else (),
-            pure=sequence_length(segment) == 0,
+            pure=pure,
             echoed_ns=echoed_ns,
             ece=self.options.ecn and not syn and bool(segment.flags & _ECE),
         )
@@ -291,8 +297,6 @@ class Connection:
 
     def _advance_closing(self, now_ns: int) -> None:
         """Change state when the peer has acknowledged our FIN (RFC 9293, section 3.10.7.4, fifth check)."""
-        if not self.sender.stream.fin_acknowledged:
-            return
         if self.state is State.FIN_WAIT_1:
             self.state = State.FIN_WAIT_2
         elif self.state is State.CLOSING:
@@ -311,7 +315,7 @@ class Connection:
         if self.state in _SILENT:
             return self._reset_packet(now_ns)
         transmission = self.sender.next_transmission(now_ns)
-        if transmission is None and not self.receiver.ack_due:
+        if transmission is None and not self.receiver.acks_due:
             return None
         segment = self._segment(now_ns, syn=transmission is not None and transmission.syn)
         if transmission is not None:
@@ -381,7 +385,7 @@ class Connection:
         """Return when `on_timer` must be called, or None."""
         if self.state in _SILENT:
             return None
-        ends_ns = earlier(self.receiver.next_timer_ns(), self._time_wait_ns)
+        ends_ns = earlier(self.receiver.delayed_ack_ns, self._time_wait_ns)
         return earlier(self.sender.next_timer_ns(), ends_ns)
 
     def on_timer(self, now_ns: int) -> None:

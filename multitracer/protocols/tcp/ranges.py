@@ -15,6 +15,8 @@ class RangeSet:
     def __init__(self) -> None:
         self._lefts: list[int] = []
         self._rights: list[int] = []
+        self.total = 0
+        """How many integers the ranges hold."""
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(zip(self._lefts, self._rights, strict=True))
@@ -25,11 +27,6 @@ class RangeSet:
     def __len__(self) -> int:
         """Return how many ranges there are."""
         return len(self._lefts)
-
-    @property
-    def total(self) -> int:
-        """How many integers the ranges hold."""
-        return sum(self._rights) - sum(self._lefts)
 
     @property
     def highest(self) -> int | None:
@@ -45,20 +42,27 @@ class RangeSet:
         if first < last:
             left = min(left, self._lefts[first])
             right = max(right, self._rights[last - 1])
+            self.total -= sum(self._rights[first:last]) - sum(self._lefts[first:last])
         self._lefts[first:last] = [left]
         self._rights[first:last] = [right]
+        self.total += right - left
 
     def remove_below(self, bound: int) -> None:
         """Remove all integers below `bound`."""
+        if not self._lefts or self._lefts[0] >= bound:  # as after nearly every segment
+            return
         gone = bisect_right(self._rights, bound)
+        self.total -= sum(self._rights[:gone]) - sum(self._lefts[:gone])
         del self._lefts[:gone], self._rights[:gone]
         if self._lefts and self._lefts[0] < bound:
+            self.total -= bound - self._lefts[0]
             self._lefts[0] = bound
 
     def clear(self) -> None:
         """Remove all integers."""
         self._lefts.clear()
         self._rights.clear()
+        self.total = 0
 
     def holding(self, value: int) -> tuple[int, int] | None:
         """Return the range that holds `value`, or None."""

@@ -46,8 +46,10 @@ class Receiver:
         self._fin_at: int | None = None
         self._right_edge = 0
         self._unacknowledged_bytes = 0
-        self._acks_due = 0
-        self._delayed_ack_ns: int | None = None
+        self.acks_due = 0
+        """ACKs that have to leave now, with data or without."""
+        self.delayed_ack_ns: int | None = None
+        """When a delayed ACK must leave."""
         self._wait_ns = profile.delayed_ack_ns
         self._quick_acks_left: int | None = None
 
@@ -61,18 +63,17 @@ class Receiver:
     @property
     def window_bytes(self) -> int:
         """The window now: the free buffer, or more if more was advertised before."""
-        free = max(0, self.profile.receive_buffer_bytes - len(self._readable))
-        return max(free if self._worth_opening(free) else 0, self._right_edge - self.rcv_nxt)
-
-    def _worth_opening(self, free_bytes: int) -> bool:
-        """Return whether the window grows by enough to advertise it (RFC 9293, section 3.8.6.2.2)."""
-        gain = self.rcv_nxt + free_bytes - self._right_edge
-        return gain >= min(self.peer_mss_bytes, self.profile.receive_buffer_bytes // 2)
+        buffer_bytes, offered = self.profile.receive_buffer_bytes, self._right_edge - self.rcv_nxt
+        free = max(0, buffer_bytes - len(self._readable))
+        if free - offered >= min(self.peer_mss_bytes, buffer_bytes // 2):
+            return free  # it grows by enough to advertise it (RFC 9293, section 3.8.6.2.2)
+        return max(0, offered)
 
     def window_field(self, shift: int) -> int:
         """Return the window as the header carries it, and remember it: it never shrinks."""
         field = min(-(-self.window_bytes >> shift), 0xFFFF)
-        self._right_edge = max(self._right_edge, self.rcv_nxt + (field << shift))
+        edge = self.rcv_nxt + (field << shift)
+        self._right_edge = max(self._right_edge, edge)
         return field
 
     def acceptable(self, seq: int, end: int) -> bool:
@@ -86,7 +87,8 @@ class Receiver:
 
     def take(self, seq: int, payload: bytes, *, fin: bool, now_ns: int) -> None:
         """Take the payload and FIN of a segment, as far as they are new."""
-        self.note_duplicate(seq, seq + len(payload))
+        if seq < self.rcv_nxt or self._early:
+            self.note_duplicate(seq, seq + len(payload))
         if fin:
             self._fin_at = seq + len(payload)
         in_order = seq <= self.rcv_nxt
@@ -97,7 +99,8 @@ class Receiver:
             self._deliver(kept)
         elif kept:
             self._keep_early(first, kept)
-        self._take_fin()
+        if self._fin_at is not None:
+            self._take_fin()
         prompt = had_holes or bool(self._early) or len(kept) < len(payload) or not in_order or fin
         self._plan_ack(len(kept), prompt=prompt, now_ns=now_ns)
 
@@ -114,6 +117,8 @@ class Receiver:
     def _deliver(self, payload: bytes) -> None:
         self._readable += payload
         self.rcv_nxt += len(payload)
+        if not self._early:
+            return
         while self._early and self._early[0][0] <= self.rcv_nxt:
             seq, early = self._early.pop(0)
             rest = early[self.rcv_nxt - seq :]
@@ -145,12 +150,12 @@ class Receiver:
         """Return up to `max_bytes` of the stream; a window that opens by enough is advertised."""
         if not self._readable:
             return b""
-        data = bytes(self._readable[:max_bytes])
+        data = bytes(self._readable[:max_bytes] if max_bytes < len(self._readable) else self._readable)
         del self._readable[:max_bytes]
         gain = self.window_bytes - (self._right_edge - self.rcv_nxt)
         enough = min(2 * self.peer_mss_bytes, self.profile.receive_buffer_bytes // 2)
         if not self.fin_received and gain >= enough:
-            self._acks_due = max(self._acks_due, 1)
+            self.acks_due = max(self.acks_due, 1)
         return data
 
     # --- acknowledgments ---
@@ -159,9 +164,9 @@ class Receiver:
         self._unacknowledged_bytes += new_bytes
         full = self._unacknowledged_bytes >= _ACK_EVERY_SEGMENTS * self.peer_mss_bytes
         if prompt or full or self._wait_ns == 0 or self._quick():
-            self._acks_due += 1
-        elif self._delayed_ack_ns is None:
-            self._delayed_ack_ns = now_ns + self._wait_ns
+            self.acks_due += 1
+        elif self.delayed_ack_ns is None:
+            self.delayed_ack_ns = now_ns + self._wait_ns
 
     def _quick(self) -> bool:
         """Return whether this is one of the first segments, if the profile acknowledges those at once."""
@@ -173,18 +178,13 @@ class Receiver:
 
     def demand_ack(self) -> None:
         """Request one ACK that must leave now."""
-        self._acks_due += 1
-
-    @property
-    def ack_due(self) -> bool:
-        """Whether an ACK has to leave now, with data or without."""
-        return self._acks_due > 0
+        self.acks_due += 1
 
     def acknowledged(self, *, pure: bool) -> None:
         """Note that an ACK leaves; one with data replaces all requested ACKs but duplicate ones."""
-        self._acks_due = max(0, self._acks_due - 1) if pure else 0
+        self.acks_due = max(0, self.acks_due - 1) if pure else 0
         self._unacknowledged_bytes = 0
-        self._delayed_ack_ns = None
+        self.delayed_ack_ns = None
 
     def sack_blocks(self, limit: int) -> tuple[tuple[int, int], ...]:
         """Return up to `limit` blocks: a D-SACK, then the most recent first (RFC 2018, section 4)."""
@@ -199,13 +199,9 @@ class Receiver:
                 held[holder] = None
         return tuple([*duplicate, *held][:limit])
 
-    def next_timer_ns(self) -> int | None:
-        """Return when a delayed ACK must leave, or None."""
-        return self._delayed_ack_ns
-
     def on_timer(self, now_ns: int) -> None:
         """Let a delayed ACK leave."""
-        if self._delayed_ack_ns is not None and self._delayed_ack_ns <= now_ns:
-            self._delayed_ack_ns = None
-            self._acks_due += 1
+        if self.delayed_ack_ns is not None and self.delayed_ack_ns <= now_ns:
+            self.delayed_ack_ns = None
+            self.acks_due += 1
             self._wait_ns = max(self._wait_ns, min(2 * self._wait_ns, self.profile.longest_delayed_ack_ns))

@@ -46,6 +46,8 @@ class SendStream:
         self.capacity_bytes = capacity_bytes
         self._first = 1
         self._data = bytearray()
+        self.end = 1
+        """Unit after the last byte that was written."""
         self.closed = False
         """The application will write no more: a FIN follows the data."""
         self.fin_acknowledged = False
@@ -53,11 +55,6 @@ class SendStream:
     def __len__(self) -> int:
         """Return how many bytes are held: the value of SIOCOUTQ."""
         return len(self._data)
-
-    @property
-    def end(self) -> int:
-        """Unit after the last byte that was written."""
-        return self._first + len(self._data)
 
     @property
     def free_bytes(self) -> int:
@@ -68,6 +65,7 @@ class SendStream:
         """Append bytes; return how many the buffer accepted."""
         taken = data[: self.free_bytes]
         self._data += taken
+        self.end += len(taken)
         return len(taken)
 
     def fin_due(self, seq: int) -> bool:

@@ -29,7 +29,7 @@ class Sender(Transmitter):
         self._waits = False
         same_window = info.window_bytes == self.snd_wnd_bytes
         self._take_window(info)
-        gained = self._take_blocks(info)
+        gained = self._take_blocks(info) if self.sack or info.blocks else 0
         if info.ece:
             self._heed_ecn(now_ns)
         if info.ack > self.snd_una:
@@ -50,8 +50,6 @@ class Sender(Transmitter):
 
     def _take_blocks(self, info: AckInfo) -> int:
         """Update the scoreboard; count a D-SACK apart (RFC 2883); return the newly SACKed units."""
-        if not (self.sack or info.blocks):
-            return 0
         blocks = list(info.blocks)
         if is_dsack(blocks, ack=info.ack):
             self.counters.dsacks += 1
@@ -88,7 +86,8 @@ class Sender(Transmitter):
         if self.snd_una == 0 and self.retries > 0 and rtt_ns is None:
             self.rto.restart_after_syn_timeout()
         self._drop_acknowledged(info.ack, now_ns)
-        self._end_tail_probe(info.ack, now_ns)
+        if self._tail_probe is not None:
+            self._end_tail_probe(info.ack, now_ns)
         if self.ca_state is CaState.RECOVERY:
             self._advance_in_recovery(acked)
             return
@@ -133,7 +132,7 @@ class Sender(Transmitter):
         self.retries = 0
         self.dup_acks = 0
         self.retransmit_ns = None
-        if self.flight_bytes:
+        if self.snd_max > ack:
             self._arm(now_ns)
 
     def _advance_in_recovery(self, acked: int) -> None:
@@ -194,6 +193,8 @@ class Sender(Transmitter):
 
     def next_timer_ns(self) -> int | None:
         """Return when `on_timer` must be called, or None."""
+        if self.persist_ns is None:
+            return self.retransmit_ns
         return earlier(self.retransmit_ns, self.persist_ns)
 
     def on_timer(self, now_ns: int) -> bool:

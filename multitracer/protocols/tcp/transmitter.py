@@ -119,19 +119,20 @@ class Transmitter:
         if self._tail_due:
             self._tail_due = False
             return self._probe_tail(now_ns)
-        self._restart_after_idle(now_ns)
+        if self.snd_max == self.snd_una:
+            self._restart_after_idle(now_ns)
         if self.sack and self.ca_state is CaState.RECOVERY:
             return self._next_in_sack_recovery(now_ns)
         return self._next_in_window(now_ns)
+
+    def _restart_after_idle(self, now_ns: int) -> None:
+        if self.flight_bytes == 0 and now_ns - self._last_sent_ns > self.rto.rto_ns:
+            self.congestion.on_idle()
 
     def _first_hole_end(self) -> int:
         above = self.scoreboard.sacked.above(self.snd_una)
         end = min(self.snd_una + self.mss_bytes, self.snd_max)
         return min(end, above[0]) if above is not None else end
-
-    def _restart_after_idle(self, now_ns: int) -> None:
-        if self.flight_bytes == 0 and now_ns - self._last_sent_ns > self.rto.rto_ns:
-            self.congestion.on_idle()
 
     def _next_in_sack_recovery(self, now_ns: int) -> Transmission | None:
         """NextSeg() of RFC 6675: lost holes, new data, other holes, one rescue."""
@@ -155,7 +156,10 @@ class Transmitter:
     def _next_in_window(self, now_ns: int) -> Transmission | None:
         if self.snd_nxt >= self.stream.end and not self.stream.closed:
             return None  # all is sent, as always at the end that only receives
-        while (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None:
+        while (
+            self.scoreboard.sacked.total
+            and (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None
+        ):
             self.snd_nxt = held[1]
         segment = self._segment_at(self.snd_nxt, room=self._cwnd_with_limited_transmit() - self.pipe_bytes)
         if segment is None:
@@ -165,9 +169,9 @@ class Transmitter:
 
     def _cwnd_with_limited_transmit(self) -> int:
         """Return cwnd, plus two segments while the first duplicate ACKs arrive (RFC 3042)."""
-        limited = self.profile.limited_transmit and self.ca_state is CaState.DISORDER
-        extra = min(self.dup_acks, DUP_THRESH - 1) if limited else 0
-        return self.congestion.cwnd_bytes + extra * self.mss_bytes
+        if self.ca_state is not CaState.DISORDER or not self.profile.limited_transmit:
+            return self.congestion.cwnd_bytes
+        return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
 
     def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
         """Return the segment from `seq` if windows, Nagle and silly-window rules allow it."""

@@ -17,6 +17,8 @@ pub mod mark;
 pub mod pass;
 #[path = "../../src/pcapng.rs"]
 pub mod pcapng;
+#[path = "../../src/rows.rs"]
+pub mod rows;
 #[path = "../../src/segments.rs"]
 pub mod segments;
 #[path = "../../src/tcp.rs"]
