@@ -157,7 +157,10 @@ def _tcp_segments(part: Part, rows: Numbers) -> Iterator[pa.Table]:
     for connections, examined in part.analysis.examined(rows):
         table = examined.segments()
         numbers = np.repeat(part.offset + connections + 1, np.diff(examined.bounds)).astype(np.int32)
-        yield pa.table({"connection": pa.array(numbers), **_columns(table)}, schema=_segments_schema())
+        for begin in range(0, len(table), _ROW_GROUP):  # not a copy of all of a long transfer
+            here = slice(begin, begin + _ROW_GROUP)
+            columns = {"connection": pa.array(numbers[here]), **_columns(table.take(here))}
+            yield pa.table(columns, schema=_segments_schema())
 
 
 def _numbered(table: Table, part: Part) -> pa.Array:
