@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Counterparts:
 
     def _translated(self, connection: int) -> int | None:
         """Return the connection, whatever its ends, that shares most of its packets with this one."""
-        mine = np.unique(_keys(self.near, connection, self.fields, _FIRST_ROWS))
+        mine = distinct(_keys(self.near, connection, self.fields, _FIRST_ROWS))
         keys, connections = self._far_keys
         begin, end = np.searchsorted(keys, mine), np.searchsorted(keys, mine, side="right")
         rows = np.concatenate([np.arange(a, b) for a, b in zip(begin.tolist(), end.tolist(), strict=True)])
@@ -129,15 +130,21 @@ class Counterparts:
 
     def _is_turned(self, connection: int, other: int) -> bool:
         """Return whether what one capture calls forward is reverse in the other."""
-        sent = np.unique(_keys_one_way(self.near, connection, self.fields, reverse=False))
+        sent = distinct(_keys_one_way(self.near, connection, self.fields, reverse=False))
         forward, back = (
-            np.count_nonzero(np.isin(sent, _keys_one_way(self.far, other, self.fields, reverse=reverse)))
+            _shared_keys(sent, distinct(_keys_one_way(self.far, other, self.fields, reverse=reverse)))
             for reverse in (False, True)
         )
         if forward or back:
             return bool(back > forward)
-        answers = _keys_one_way(self.near, connection, self.fields, reverse=True)
-        return bool(np.isin(answers, _keys_one_way(self.far, other, self.fields, reverse=False)).any())
+        answers = distinct(_keys_one_way(self.near, connection, self.fields, reverse=True))
+        return _shared_keys(answers, distinct(_keys_one_way(self.far, other, self.fields, reverse=False))) > 0
+
+
+def _shared_keys(one: Array, other: Array) -> int:
+    """Return how many identities both hold; both are distinct and ascending."""
+    both = np.sort(np.concatenate([one, other]), kind="stable")
+    return int(np.count_nonzero(both[1:] == both[:-1]))
 
 
 def _endpoints(analysis: Analysis, number: int) -> bytes:
