@@ -154,10 +154,14 @@ def _directions(part: Part, rows: Numbers) -> pa.Table:
 
 
 def _tcp_segments(part: Part, rows: Numbers) -> Iterator[pa.Table]:
+    """Yield the segments in pieces of a row group: one connection may be as long as the capture."""
     for connections, examined in part.analysis.examined(rows):
         table = examined.segments()
         numbers = np.repeat(part.offset + connections + 1, np.diff(examined.bounds)).astype(np.int32)
-        yield pa.table({"connection": pa.array(numbers), **_columns(table)}, schema=_segments_schema())
+        for first in range(0, len(table), _ROW_GROUP):
+            piece = slice(first, first + _ROW_GROUP)
+            columns = {"connection": pa.array(numbers[piece]), **_columns(table.take(piece))}
+            yield pa.table(columns, schema=_segments_schema())
 
 
 def _numbered(table: Table, part: Part) -> pa.Array:
