@@ -77,7 +77,9 @@ class Case:
     @cached_property
     def dead_times(self) -> list[DeadTime]:
         """When nothing came back though data were outstanding, by the packets."""
-        return dead_times(self.transfer)
+        seen = self.limited.seen
+        known = None if seen is None else seen.dead_times
+        return dead_times(self.transfer) if known is None else known
 
     @cached_property
     def delays(self) -> Delays | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Finding, rows
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
@@ -101,4 +102,4 @@ def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple
         return begin, end
     sent = limited.shown.pause.end
     sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
-    return np.unique(np.concatenate([begin, sent])), np.unique(np.concatenate([end, sent]))
+    return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.intervals import first_painters, reduce_groups, span_minimum, unwrapped
+from multitracer.analysis.intervals import distinct, first_painters, reduce_groups, span_minimum, unwrapped
 from tests.analysis import oracle
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=30)
@@ -30,6 +30,11 @@ def test_a_span_minimum_is_the_minimum_of_the_span(values: list[int], data: st.D
     high = np.array([max(pair) for pair in chosen], dtype=np.int64)
     found = span_minimum(np.array(values, dtype=np.int64), low, high)
     assert found.tolist() == [min(values[a:b]) for a, b in zip(low, high, strict=True)]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50))
+def test_distinct_values_are_those_of_a_set_in_order(values: list[int]) -> None:
+    assert distinct(np.array(values, dtype=np.int64)).tolist() == sorted(set(values))
 
 
 numbers = st.one_of(

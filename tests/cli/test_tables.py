@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from multitracer.api import files
+from multitracer.recording.open import open_recording
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from tests.cli.program import analyze, call
 from tests.recording.captures import START_NS, Conversation, write_conversations, write_pcap
@@ -72,6 +74,18 @@ def test_every_segment_of_every_connection(folder: Path, sample_session: Path) -
         for c in analyze(sample_session)["connections"]
     }
     assert table["ack_bytes"].null_count > 0
+
+
+def test_a_connection_longer_than_a_row_group_is_written_whole(
+    folder: Path, sample_session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_ROW_GROUP", 100)
+    recording = open_recording(sample_session)
+    files.write_tables(tmp_path, [(part, None) for part in recording.parts])
+    for name in (f"{schema.name}.parquet" for schema in SCHEMAS):
+        assert pq.read_table(tmp_path / name).equals(pq.read_table(folder / name), check_metadata=True)
+    groups = pq.ParquetFile(tmp_path / "tcp_segments.parquet").metadata
+    assert {groups.row_group(at).num_rows for at in range(groups.num_row_groups)} <= set(range(101))
 
 
 def test_chosen_connection_as_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ class Counterparts:
 
     def _translated(self, connection: int) -> int | None:
         """Return the connection, whatever its ends, that shares most of its packets with this one."""
-        mine = np.unique(_keys(self.near, connection, self.fields, _FIRST_ROWS))
+        mine = distinct(_keys(self.near, connection, self.fields, _FIRST_ROWS))
         keys, connections = self._far_keys
         begin, end = np.searchsorted(keys, mine), np.searchsorted(keys, mine, side="right")
         rows = np.concatenate([np.arange(a, b) for a, b in zip(begin.tolist(), end.tolist(), strict=True)])

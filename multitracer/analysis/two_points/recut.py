@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.intervals import unwrapped
+from multitracer.analysis.intervals import distinct, unwrapped
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def recut(near: Table, near_rows: Array, far: Table, far_rows: Array) -> Recut:
     """
     first = int(near["seq"][near_rows[0]])
     sent, came = _bytes(near, near_rows, first), _bytes(far, far_rows, first)
-    edges = np.unique(np.concatenate([*sent, *came]))
+    edges = distinct(np.concatenate([*sent, *came]))
     times_sent, times_came = _depth(sent, edges), _depth(came, edges)
     missing, extra = np.maximum(times_sent - times_came, 0), np.maximum(times_came - times_sent, 0)
     return Recut(~_among_first(sent, edges, missing), ~_among_first(came, edges, extra))

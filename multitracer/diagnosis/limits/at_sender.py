@@ -18,7 +18,7 @@ from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sen
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
-from multitracer.diagnosis.packets.policing import LEAST_LOSSES, Policer, policer
+from multitracer.diagnosis.packets.policing import LEAST_LOSSES, policer
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.tables import NA
 from multitracer.tcp import WindowScaleBy
@@ -54,6 +54,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is View.BOTH_ENDS else None
+    dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
     delays, shortest = _delays(transfer, sends, segments, floor, full)
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
@@ -69,17 +70,12 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         segments=segments,
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
-        policer=_policer(transfer, on_path),
+        policer=None if dead is None else policer(carried(transfer, on_path, dead)),
+        dead_times=dead,
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
         weak=weak_limits(transfer, view),
     )
-
-
-def _policer(transfer: Transfer, segments: WireSegments) -> Policer | None:
-    if np.count_nonzero(segments.lost) < LEAST_LOSSES:
-        return None
-    return policer(carried(transfer, segments, dead_times(transfer)))
 
 
 def sends_of(transfer: Transfer, time: Array) -> Sends:

@@ -107,7 +107,7 @@ def _empty_bucket(seen: Observed) -> Spans:
         return Spans.none()
     service_ns = (seen.mss_bytes + HEADERS_BYTES) * NS_PER_S / seen.policer.rate_bytes_per_s
     empty = Spans.of(*seen.policer.empty_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
-    times = np.union1d(seen.sends.time_ns, seen.answers.time_ns)
+    times = seen.moments_ns
     is_idle = seen.outstanding(times[:-1]) <= 0
     idle = Spans.of(times[:-1][is_idle], times[1:][is_idle])
     return _clipped(empty.where(empty.length_ns >= seen.floor_ns), seen).without(idle)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
+
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import Limit, View
+    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.diagnosis.ranges import Side
@@ -175,6 +178,8 @@ class Observed:
     """The sender's times are known to no better than 4 ms, or not at all."""
     policer: Policer | None = None
     """The policer that lost segments, if one did."""
+    dead_times: list[DeadTime] | None = None
+    """When nothing came back, by the packets; None where nothing asked for them yet."""
     lost_answers_ns: Array | None = None
     """When answers were sent that did not arrive, by the receiver's capture; None without one."""
 
@@ -182,6 +187,11 @@ class Observed:
     def fresh(self) -> Array:
         """Indexes in `sends` of what was sent for the first time: int64, ascending."""
         return np.flatnonzero(~self.sends.again)
+
+    @cached_property
+    def moments_ns(self) -> Array:
+        """When something was sent or answered: int64, ns, ascending, each time once."""
+        return distinct(np.concatenate([self.sends.time_ns, self.answers.time_ns]))
 
     @cached_property
     def highest(self) -> Array:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_window, steady_flight
 from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.growth import slow_start
@@ -105,7 +106,7 @@ def _edges(seen: Observed, shown: Shown) -> Array:
         last,
         [seen.opened_ns],
     ]
-    inner = np.unique(np.concatenate(places)).astype(np.int64)
+    inner = distinct(np.concatenate(places)).astype(np.int64)
     inner = inner[(inner > seen.begin_ns) & (inner < seen.end_ns)]
     return np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
 

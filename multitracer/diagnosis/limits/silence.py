@@ -72,9 +72,9 @@ def _silence(seen: Observed, answer: int) -> tuple[int, int, bool]:
     """
     time, sends = seen.answers.time_ns, seen.sends
     last_ack_ns = int(time[answer]) if answer >= 0 else seen.begin_ns
-    waiting = sends.end > (int(seen.answers.ack[answer]) if answer >= 0 else 0)
-    first = np.flatnonzero(waiting)
-    begin = max(last_ack_ns, int(sends.time_ns[first[0]])) if len(first) else last_ack_ns
+    acknowledged = int(seen.answers.ack[answer]) if answer >= 0 else 0
+    first = int(np.searchsorted(seen.highest, acknowledged, side="right"))  # the first that goes beyond
+    begin = max(last_ack_ns, int(sends.time_ns[first])) if first < len(sends) else last_ack_ns
     return (begin, int(time[answer + 1]), True) if answer + 1 < len(time) else (begin, seen.end_ns, False)
 
 

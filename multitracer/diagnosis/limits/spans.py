@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.ranges import merged, within
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Spans(NamedTuple):
 
     def without(self, other: Spans) -> Spans:
         """Return those parts of the stretches that lie in none of the other ones."""
-        edges = np.unique(np.concatenate([*self, *other]))
+        edges = distinct(np.concatenate([*self, *other]))
         begin, end = edges[:-1], edges[1:]
         kept = self.holds(begin) & ~other.holds(begin)
         return Spans.of(begin[kept], end[kept])

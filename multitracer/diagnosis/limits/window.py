@@ -27,7 +27,7 @@ def full_window(seen: Observed) -> FullWindow:
     After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
     window counts there too, if what ended it was data.
     """
-    times = np.union1d(seen.sends.time_ns, seen.answers.time_ns)
+    times = seen.moments_ns
     times = times[(times >= seen.opened_ns) & (times < seen.end_ns)]
     fresh = seen.fresh
     if not len(times) or not len(fresh):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.analysis.two_points.alike import Copies, arrivals
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
@@ -127,7 +128,7 @@ def _arrivals(transfer: Transfer, pairs: Pairs) -> _Pieces:
     """Return what arrived with payload, in order, its bytes as the sender's capture counts them."""
     table, other = transfer.sender, transfer.receiver
     assert other is not None
-    rows = np.unique(pairs.arrived[pairs.arrived != NA])
+    rows = distinct(pairs.arrived[pairs.arrived != NA])
     rows = rows[other["payload_bytes"][rows] > 0]
     both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))[:1]
     shift = table["seq_bytes"][pairs.sent[both]] - other["seq_bytes"][pairs.arrived[both]]
@@ -138,7 +139,7 @@ def _arrivals(transfer: Transfer, pairs: Pairs) -> _Pieces:
 def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
     """Return the row in which the last byte of each piece arrived; NA where it did not."""
     assert transfer.receiver is not None
-    of, end = _holding(came, np.unique(pieces.end))
+    of, end = _holding(came, distinct(pieces.end))
     came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[came.row[of]]
     sent = Copies(pieces.end, transfer.sender["time_ns"][pieces.row])
     left, arrived = arrivals(sent, Copies(end, came_ns))

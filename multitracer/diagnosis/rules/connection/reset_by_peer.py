@@ -25,8 +25,10 @@ def find(case: Case) -> Iterator[Finding]:
     After a FIN a reset is how many programs close. After a long silence it is an `idle-timeout`.
     """
     opening, table = Opening(case.transfer), case.transfer.sender
-    opened = np.union1d(opening.syn_acks, np.flatnonzero(table["payload_bytes"] > 0))
-    if not len(opening.resets) or not len(opened) or opening.resets[0] < opened[0]:
+    if not len(opening.resets):
+        return
+    opened = np.concatenate([opening.syn_acks[:1], np.flatnonzero(table["payload_bytes"] > 0)[:1]])
+    if not len(opened) or opening.resets[0] < opened.min():
         return
     row = int(opening.resets[0])
     if has(table["flags"][:row], Flag.FIN).any() or any(idle_timeout.find(case)):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
@@ -116,7 +117,7 @@ def _is_held(case: Case, delays: Delays, full: int) -> bool:
     at = np.searchsorted(acks, delays.row) - 1
     window = np.where(at >= 0, table["window_bytes"][acks[np.maximum(at, 0)]], np.iinfo(np.int64).max)
     filled = np.mean(table["flight_bytes"][delays.row] + full > window)
-    covered = np.diff(np.unique(table["ack_bytes"][acks]))
+    covered = np.diff(distinct(table["ack_bytes"][acks]))
     return bool(filled > _HELD_SHARE and len(covered) and np.median(covered) > _HELD_SEGMENTS * full)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.held import WORTH, held
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.tables import NA
@@ -63,8 +64,8 @@ def _paused_s(case: Case) -> Array | None:
     data, asks, client = case.transfer.data_pairs, case.transfer.ack_pairs, case.transfer.receiver
     if data is None or asks is None or client is None:
         return None
-    came = np.unique(data.arrived[data.arrived != NA])
-    requests = np.unique(asks.sent[asks.sent != NA])
+    came = distinct(data.arrived[data.arrived != NA])
+    requests = distinct(asks.sent[asks.sent != NA])
     requests = requests[client["payload_bytes"][requests] > 0]
     last = np.searchsorted(came, requests) - 1
     first = (last >= 0) & (np.diff(last, prepend=-1) > 0)
