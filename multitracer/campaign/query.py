@@ -101,15 +101,15 @@ def answer(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
         As the engine and the reader of the tables raise it.
     """
     with ThreadPoolExecutor(1) as asking:  # the engine itself lets Ctrl-C and SIGTERM wait for its answer
-        asked = asking.submit(_asked, engine, sql)
+        future = asking.submit(_table, engine, sql)
         try:
-            return asked.result()
+            return future.result()
         except BaseException:
             engine.interrupt()
             raise
 
 
-def _asked(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
+def _table(engine: duckdb.DuckDBPyConnection, sql: str) -> pa.Table:
     relation = engine.sql(sql)
     return pa.table({}) if relation is None else relation.to_arrow_table()
 
