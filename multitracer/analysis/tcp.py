@@ -227,7 +227,7 @@ def tables_by(began: Began, columns: dict[str, Array], acknowledged: Array) -> t
 def _connections(began: Began, directions: Table, acknowledged: Array) -> Table:
     packets = directions["packets"].reshape(-1, 2)
     last, unique = (directions[name].reshape(-1, 2) for name in ("last_ns", "unique_bytes"))
-    asked, answered = began.syn_sent[0::2], began.answer_sent[1::2]
+    opened, answered = began.syn_sent[0::2], began.answer_sent[1::2]
     columns = {
         "connection": np.arange(1, len(packets) + 1, dtype=np.int32),
         "file": began.file,
@@ -235,9 +235,9 @@ def _connections(began: Began, directions: Table, acknowledged: Array) -> Table:
         "start_ns": _starts(directions["first_ns"].reshape(-1, 2)),
         "end_ns": last.max(axis=1),
         "segments": packets[:, 0] + packets[:, 1],
-        "syn_seen": asked,
+        "syn_seen": opened,
         "initiator_by": began.initiator_by,
-        "handshake_seen": asked & answered & acknowledged.reshape(-1, 2).all(axis=1),
+        "handshake_seen": opened & answered & acknowledged.reshape(-1, 2).all(axis=1),
         "close": _closes(directions),
         "bulk_direction": (unique[:, 1] > unique[:, 0]).astype(np.uint8),
     }

@@ -129,14 +129,14 @@ def _rows(phone: Phone) -> int:
 def _logs(radio: Sequence[Placed], orders: Sequence[Placed]) -> list[PhoneLog]:
     """Return the logs that tell of a radio; one may hold readings and messages."""
     read = {(each.host, each.path): each for each in radio}
-    told = {(each.host, each.path): each for each in orders}
+    by_log = {(each.host, each.path): each for each in orders}
     return [
         PhoneLog(
             each.host, each.path, each.format,
             read[key].table if key in read else Table.empty(RADIO),
-            told[key].table if key in told else Table.empty(HANDOVERS),
+            by_log[key].table if key in by_log else Table.empty(HANDOVERS),
         )
-        for key, each in (read | told).items()
+        for key, each in (read | by_log).items()
     ]  # fmt: skip
 
 
