@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.bottleneck.rate_steps import _was_busy
 from multitracer.diagnosis.bottleneck.service_times import Gaps
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
-from multitracer.diagnosis.rules.link.rate_change import _was_busy
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of

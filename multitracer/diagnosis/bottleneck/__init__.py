@@ -2,7 +2,7 @@
 
 What comes in: a `Case`, with the delay of each packet and which of them were lost. What goes out, to the
 rules: what lost the packets (`loss_causes`: a full queue or chance; `empty_queue`, where both ends were
-captured), and how long the link had each full segment (`service_times`).
+captured), how long the link had each full segment (`service_times`), and whether that changed (`rate_steps`).
 
 What must hold: these are measures; which finding they make, if any, the rule decides. Few losses tell
 nothing: with fewer than a threshold the answer is None. No link log is needed, so the path may be anybody's;

@@ -32,6 +32,8 @@ _GRAIN = 0.2
 """Of a segment's time, by which a wait may fall short of the gap before it ..."""
 _JOINED, _GRAIN_JOINED, _MEANT = 1.5, 1.0, 4
 """... and where devices join segments before they are captured: they hold back some longer than others."""
+_MOST_GRAIN = 0.5
+"""Of the gap itself: of a sender that spaces its packets out the gaps are long, and so would be the grain."""
 _OFTEN = 0.05
 """Part of the arrivals that must be joined for that: a host that was busy once joins some. Not measured"""
 _PIECE = 16  # gaps: a step of the rate shows once three pieces, 48 gaps, lie behind it
@@ -92,7 +94,7 @@ def arrival_gaps(case: Case) -> Gaps | None:
     gap, many = gap[later - 1], came.many[later]
     is_joined = bool((many >= _JOINED).mean() > _OFTEN)
     grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
-    queued = _waited_ns(case, came.last[later]) >= gap - grain_ns
+    queued = _waited_ns(case, came.last[later]) >= gap - np.minimum(grain_ns, _MOST_GRAIN * gap)
     gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued, own_ns(means))
     gaps = _meant(gaps, later) if is_joined else gaps
     return gaps if len(gaps.gap_ns) else None

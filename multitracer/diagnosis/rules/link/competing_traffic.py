@@ -1,7 +1,8 @@
 """Others used the link meanwhile: packets waited longer than all of ours before them explain.
 
 Two ways show it: gaps between our packets are longer for a while than the link needs, however rough the link;
-and on a steady link single packets wait although none of ours is before them (`work_of_others`).
+and on a steady link single packets wait although none of ours is before them (`work_of_others`). Behind a
+link that became slower they do so, too: where its rate made a step, waits show nothing.
 In the log of a cell the packets of other mobiles are those of other streams, and nothing is inferred.
 """
 
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.bottleneck.rate_steps import rate_step
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
 from multitracer.diagnosis.bottleneck.work_of_others import work_of_others
 from multitracer.diagnosis.case import Case, Finding, rows
@@ -86,7 +88,7 @@ def find(case: Case) -> Iterator[Finding]:
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:
         yield _finding(case, watched, *shared)
-    elif (work := work_of_others(case)) is not None:
+    elif (work := work_of_others(case)) is not None and (gaps is None or rate_step(case, gaps) is None):
         yield _finding_of_work(case, work)
 
 
