@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.channel.ray.reflection import coefficient
-from multitracer.channel.ray.surfaces import ON_IT_M
+from multitracer.channel.ray.surfaces import ON_IT_M, lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig)
         if held.size:
             *points, held = _kept(~scene.blocked(points, held), [*points, held])
         if held.size:
-            length_m = np.linalg.norm(points[0] - chain.image(len(chain.surfaces), held), axis=1)
+            length_m = lengths(points[0] - chain.image(len(chain.surfaces), held))
             yield Ray(chain.surfaces, held, length_m, _gain(chain, points, held, radio))
 
 
@@ -148,7 +148,7 @@ def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RadioConfig) -
     last = len(chain.surfaces)
     for number, point in zip(range(last, 0, -1), points, strict=False):
         surface, way = chain.surfaces[number - 1], chain.image(number, rows) - point
-        gain = gain * coefficient(radio, surface, np.abs(way @ surface.normal) / np.linalg.norm(way, axis=1))
+        gain = gain * coefficient(radio, surface, np.abs(way @ surface.normal) / lengths(way))
     return gain
 
 
