@@ -16,7 +16,7 @@ def payload(begin: int, end: int) -> bytes:
     Text, because PPP escapes control characters; numbered, so that each byte's place can be checked.
     """
     first, last = begin // _BLOCK_BYTES, -(-end // _BLOCK_BYTES)
-    blocks = b"".join(map(_block, range(first, last)))
+    blocks = _block(first) if last == first + 1 else b"".join(map(_block, range(first, last)))
     return blocks[begin - first * _BLOCK_BYTES : end - first * _BLOCK_BYTES]
 
 

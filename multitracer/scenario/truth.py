@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.channel.shared.hosts import FIXED, host_address
+from multitracer.channel.shared.named import named
 from multitracer.protocols.link_events import PacketDropped
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class SegmentTruth:
         """Take a packet that left a host."""
         path = self._path(host, data[16:20], outgoing=True)
         if path is not None:
-            self._pending[path].append(_Pending(host, now_ns, packet, data))
+            self._pending[path].append(named(_Pending, (host, now_ns, packet, data)))
 
     def arrived(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> list[str]:
         """Take a packet that reached a host; return the lines of those whose fate is now known."""

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer import __version__
+from multitracer.channel.shared.named import named
 from multitracer.native import kernel
 from multitracer.protocols.sock_diag import TcpState
 from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH, LAYOUT
@@ -174,9 +175,8 @@ class TcpStateLog:
             *(connection.receiver.readable_bytes, len(connection.sender.stream)),
             connection.profile.congestion,
         )
-        return Reading(
-            self._clock_lines(now_ns), self._reads, self._clock.monotonic_ns(now_ns), about, now[0]
-        )
+        read_ns = self._clock.monotonic_ns(now_ns)
+        return named(Reading, (self._clock_lines(now_ns), self._reads, read_ns, about, now[0]))
 
     def lines(self, readings: list[Reading]) -> bytes:
         """Return the lines of readings."""

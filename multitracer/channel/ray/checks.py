@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.channel.ray.surfaces import lengths
 from multitracer.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def check_places(places: Mapping[str, Array], scene: Scene, config: RayConfig, t
 
 
 def _check_distance(one: Array, other: Array, radio: RadioConfig, times_s: Array) -> None:
-    apart_m = np.linalg.norm(one - other, axis=1)
+    apart_m = lengths(one - other)
     at = int(np.argmin(apart_m))
     if apart_m[at] < radio.wavelength_m:
         raise LocalProtocolError(

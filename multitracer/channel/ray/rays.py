@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.channel.ray.reflection import coefficient
-from multitracer.channel.ray.surfaces import ON_IT_M
+from multitracer.channel.ray.surfaces import ON_IT_M, lengths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,16 @@ class _Chain(NamedTuple):
 
     surfaces: tuple[Surface, ...]
     images: tuple[Array, ...]
-    """The transmitter first; one more than surfaces."""
+    """The transmitter first; one for each surface, or without the last one."""
+    distance: Array
+    """From the last surface to the image before it."""
+
+    def image(self, number: int, rows: Array) -> Array:
+        """Return an image at some steps; the last one is computed where a ray may be, which is rare."""
+        if number < len(self.images):
+            return _at(self.images[number], rows)
+        image, distance = _at(self.images[-1], rows), _at(self.distance, rows)
+        return _mirrored(image, distance, self.surfaces[-1])
 
 
 def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig) -> Iterator[Ray]:
@@ -62,8 +71,8 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig)
     radio : RadioConfig
     """
     rows = np.arange(scene.steps)
-    seen: dict[tuple[int, ...], list[tuple[Array, Array]]] = {}
-    for chain in _chains(scene, _Chain((), (source,)), rows, radio.order):
+    seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]] = {}
+    for chain in _chains(scene, _Chain((), (source,), np.zeros(1)), rows, radio.order):
         points, held = _way(chain, target, rows)
         if len(chain.surfaces) > 1 and held.size:
             new = _first_time(chain, held, seen)
@@ -71,7 +80,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig)
         if held.size:
             *points, held = _kept(~scene.blocked(points, held), [*points, held])
         if held.size:
-            length_m = np.linalg.norm(points[0] - _at(chain.images[-1], held), axis=1)
+            length_m = lengths(points[0] - chain.image(len(chain.surfaces), held))
             yield Ray(chain.surfaces, held, length_m, _gain(chain, points, held, radio))
 
 
@@ -83,12 +92,20 @@ def _chains(scene: Scene, chain: _Chain, rows: Array, left: int) -> Iterator[_Ch
     for surface in scene.surfaces:
         if chain.surfaces and surface is chain.surfaces[-1]:
             continue
-        image = chain.images[-1]
-        distance = surface.distance(image, rows)
+        distance = surface.distance(chain.images[-1], rows)
         if surface.both_sides or (distance > 0).any():
-            mirrored = image - 2 * distance[:, None] * surface.normal
-            longer = _Chain((*chain.surfaces, surface), (*chain.images, mirrored))
+            images = chain.images
+            if left > 1:
+                images = (*images, _mirrored(images[-1], distance, surface))
+            longer = _Chain((*chain.surfaces, surface), images, distance)
             yield from _chains(scene, longer, rows, left - 1)
+
+
+def _mirrored(image: Array, distance: Array, surface: Surface) -> Array:
+    mirrored = np.empty((max(len(image), len(distance)), 3))
+    for axis, part in enumerate(surface.normal):  # rows of three at once took twelve times as long
+        mirrored[:, axis] = image[:, axis] - 2 * distance * part
+    return mirrored
 
 
 def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]:
@@ -96,19 +113,19 @@ def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]
     points, held = [target], rows
     for number in reversed(range(len(chain.surfaces))):
         surface, last = chain.surfaces[number], points[-1]
-        near, far = surface.distance(last, held), surface.distance(_at(chain.images[number], held), held)
+        near, far = surface.distance(last, held), surface.distance(chain.image(number, held), held)
         towards = np.sign(far) * near if surface.both_sides else np.where(far > 0, near, -1.0)
         sees = (towards > -ON_IT_M) & (far != 0)  # a point on the edge to the surface before it counts
         *points, near, far, held = _kept(sees, [*points, near, far, held])
         if not held.size:
             break
-        image, share = _at(chain.images[number + 1], held), near / (near + far)
+        image, share = chain.image(number + 1, held), near / (near + far)
         inside = surface.holds(points[-1], image, share, held)
         *points, image, share, held = _kept(inside, [*points, image, share, held])
         if not held.size:
             break
         points.append(points[-1] + share[:, None] * (image - points[-1]))
-    return [*points, _at(chain.images[0], held)], held
+    return [*points, chain.image(0, held)], held
 
 
 def _kept(mask: Mask, arrays: list[Array]) -> list[Array]:
@@ -128,24 +145,25 @@ def _at(array: Array, rows: Array) -> Array:
 def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RadioConfig) -> Array | complex:
     """Return the product of the reflection coefficients; points go from the receiver back."""
     gain: Array | complex = 1.0 + 0.0j
-    for surface, image, point in zip(chain.surfaces[::-1], chain.images[:0:-1], points, strict=False):
-        way = _at(image, rows) - point
-        gain = gain * coefficient(radio, surface, np.abs(way @ surface.normal) / np.linalg.norm(way, axis=1))
+    last = len(chain.surfaces)
+    for number, point in zip(range(last, 0, -1), points, strict=False):
+        surface, way = chain.surfaces[number - 1], chain.image(number, rows) - point
+        gain = gain * coefficient(radio, surface, np.abs(way @ surface.normal) / lengths(way))
     return gain
 
 
-def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tuple[Array, Array]]]) -> Mask:
+def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]]) -> Mask:
     """Return at which steps no other order of the same surfaces gave the same ray; remember this one.
 
     Parameters
     ----------
     seen : dict
-        Surfaces without their order -> the last image and the steps of each ray by them.
+        Surfaces without their order -> the chain and the steps of each ray by them.
     """
-    image, new = chain.images[-1], np.ones(len(rows), dtype=np.bool_)
+    last, new = len(chain.surfaces), np.ones(len(rows), dtype=np.bool_)
     known = seen.setdefault(tuple(sorted(map(id, chain.surfaces))), [])
     for other, steps in known:
-        same = np.abs(_at(other, rows) - _at(image, rows)).max(axis=1) < _SAME_M
+        same = np.abs(other.image(last, rows) - chain.image(last, rows)).max(axis=1) < _SAME_M
         new &= ~(same & np.isin(rows, steps, assume_unique=True))
-    known.append((image, rows))
+    known.append((chain, rows))
     return new

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from multitracer.channel.shared.named import named
+
 if TYPE_CHECKING:
     from multitracer.protocols.link_events import LinkEvent
 
@@ -24,7 +26,11 @@ class SideJournal:
 
     def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
         """Add an event of a kind with its facts; time and slot come first."""
-        self.waiting.append(kind(now_ns, now_ns // self._slot_ns, *facts))
+        fields = now_ns, now_ns // self._slot_ns, *facts
+        if len(fields) == len(kind._fields):
+            self.waiting.append(named(kind, fields))
+        else:
+            self.waiting.append(kind(*fields))
 
     def events(self) -> list[LinkEvent]:
         """Return the events since the last call."""

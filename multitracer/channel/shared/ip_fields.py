@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from multitracer.capture import IpProtocol
+from multitracer.channel.shared.named import named
 
 _TCP = IpProtocol.TCP.value
 _IP, _TCP_HEADER = struct.Struct("!B3xH3xB2x8s"), struct.Struct("!4sI4xB")
@@ -35,4 +36,4 @@ def ip_facts(packet: bytes) -> IpFacts:
     if protocol != _TCP or len(packet) < header + 20:
         return IpFacts(ip_id)
     ports, seq, offset = _TCP_HEADER.unpack_from(packet, header)
-    return IpFacts(ip_id, addresses + ports, seq, len(packet) - header - (offset >> 4) * 4)
+    return named(IpFacts, (ip_id, addresses + ports, seq, len(packet) - header - (offset >> 4) * 4))

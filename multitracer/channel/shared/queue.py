@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from multitracer.channel.shared.named import named
 from multitracer.errors import LocalProtocolError
 from multitracer.units import NS_PER_MS
 
@@ -84,7 +85,7 @@ class PacketQueue(ABC):
         if is_full or 0 < most_bytes < self.queued_bytes + len(packet):
             self.happened.append(Incident("dropped", packet, "full"))
             return False
-        self._waiting.append(_Waiting(packet, now_ns))
+        self._waiting.append(named(_Waiting, (packet, now_ns)))
         self.queued_bytes += len(packet)
         return True
 

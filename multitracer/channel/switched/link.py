@@ -17,6 +17,7 @@ from multitracer.channel.shared.event_log import SideJournal
 from multitracer.channel.shared.hosts import FAR, SIDES, one_of_two
 from multitracer.channel.shared.interface import Interface
 from multitracer.channel.shared.ip_fields import ip_facts
+from multitracer.channel.shared.named import named
 from multitracer.channel.shared.outages import Outages
 from multitracer.channel.shared.packet_link import Delivery, RadioReading
 from multitracer.channel.shared.scheduler import Agenda
@@ -151,7 +152,7 @@ class SwitchedLink:
         self._sent_bytes[side] += len(packet)
         about = len(packet), offset, facts.ip_id, facts.seq
         air_ns = self.config.air_ns(packet)
-        sent = _OnAir(side, packet, about, air_ns, self._falls if self.is_up else None)
+        sent = named(_OnAir, (side, packet, about, air_ns, self._falls if self.is_up else None))
         self._sending[side] = True
         self._in_transit += 1
         self._agenda.at(now_ns + air_ns, partial(self._has_left, sent))
@@ -159,7 +160,7 @@ class SwitchedLink:
     def _has_left(self, sent: _OnAir, now_ns: int) -> None:
         octets, offset, ip_id, seq = sent.about
         air_us = sent.air_ns // NS_PER_US
-        self._journals[sent.side].add(PieceSent, now_ns, air_us, octets, offset, 1, ip_id, seq)
+        self._journals[sent.side].add(PieceSent, now_ns, air_us, octets, offset, 1, ip_id, seq, "")
         self._agenda.at(now_ns + self.config.delay_ns, partial(self._arrive, sent))
         self._sending[sent.side] = False
         self._start(sent.side, now_ns)
@@ -169,8 +170,8 @@ class SwitchedLink:
         far = FAR[sent.side]
         self._in_transit -= 1
         if sent.falls == self._falls and self.is_up:
-            self._journals[far].add(PieceReceived, now_ns, *sent.about)
-            self._out.append(Delivery(far, sent.packet))
+            self._journals[far].add(PieceReceived, now_ns, *sent.about, "")
+            self._out.append(named(Delivery, (far, sent.packet)))
         else:
             self._journals[far].add(PieceLost, now_ns, *sent.about, "outage")
 

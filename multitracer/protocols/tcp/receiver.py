@@ -64,10 +64,11 @@ class Receiver:
     def window_bytes(self) -> int:
         """The window now: the free buffer, or more if more was advertised before."""
         buffer_bytes, offered = self.profile.receive_buffer_bytes, self._right_edge - self.rcv_nxt
-        free = max(0, buffer_bytes - len(self._readable))
-        if free - offered >= min(self.peer_mss_bytes, buffer_bytes // 2):
+        free = buffer_bytes - len(self._readable)
+        gain = free - offered
+        if free > 0 and (gain >= self.peer_mss_bytes or gain >= buffer_bytes // 2):
             return free  # it grows by enough to advertise it (RFC 9293, section 3.8.6.2.2)
-        return max(0, offered)
+        return offered if offered > 0 else 0
 
     def window_field(self, shift: int) -> int:
         """Return the window as the header carries it, and remember it: it never shrinks."""

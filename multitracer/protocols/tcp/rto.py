@@ -31,6 +31,8 @@ class RtoEstimator:
         self._max_ns = max_ns
         self._tick_ns = tick_ns
         self._base_ns = initial_ns
+        self.rto_ns = min(initial_ns, max_ns)
+        """The timeout to arm the timer with now, backed off and bounded."""
         self.srtt_ns: int | None = None
         self.rttvar_ns: int | None = None
         self.latest_ns: int | None = None
@@ -39,11 +41,6 @@ class RtoEstimator:
         """The smallest sample."""
         self.backoff = 0
         """How often the timeout has been doubled."""
-
-    @property
-    def rto_ns(self) -> int:
-        """The timeout to arm the timer with now, backed off and bounded."""
-        return min(self._base_ns << self.backoff, self._max_ns)
 
     def sample(self, rtt_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
         """Take one measurement R of the round-trip time (equations 2.2 and 2.3); ends any back-off."""
@@ -59,8 +56,13 @@ class RtoEstimator:
         """Keep a sample and the timeout that results from it."""
         self.latest_ns = rtt_ns
         self.smallest_ns = rtt_ns if self.smallest_ns is None else min(rtt_ns, self.smallest_ns)
+        self._start(min(max(self._whole_ticks(rto_ns), self._min_ns), self._max_ns))
+
+    def _start(self, base_ns: int) -> None:
+        """Use a timeout without back-off."""
         self.backoff = 0
-        self._base_ns = min(max(self._whole_ticks(rto_ns), self._min_ns), self._max_ns)
+        self._base_ns = base_ns
+        self.rto_ns = min(base_ns, self._max_ns)
 
     def sample_between(self, sent_ns: int, acked_ns: int, *, snd_una: int = 0, snd_nxt: int = 0) -> None:
         """Take a measurement from two readings of this coarse clock, and the sender's window then."""
@@ -71,11 +73,11 @@ class RtoEstimator:
         """Double the timeout (equation 5.5)."""
         if self.rto_ns < self._max_ns:
             self.backoff += 1
+            self.rto_ns = min(self._base_ns << self.backoff, self._max_ns)
 
     def restart_after_syn_timeout(self) -> None:
         """Use 3 s for data when the SYN timed out and less was in use (RFC 6298, section 5.7)."""
-        self._base_ns = max(self._base_ns, 3_000_000_000)
-        self.backoff = 0
+        self._start(max(self._base_ns, 3_000_000_000))
 
     def deadline_ns(self, now_ns: int) -> int:
         """Return when a timer armed at `now_ns` expires: on a tick, never early."""
