@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from docs.programs import cross_layer_nmi
 from docs.programs.cross_layer import COLUMNS, Point, kept, points_of, run_at
 from docs.programs.cross_layer_page import PAGE, PICTURES, part, parts, runs_of
 from docs.programs.cross_layer_plan import OFTEN_S, SACK, SWEEPS, base
@@ -67,6 +68,15 @@ def test_a_run_of_now_is_the_kept_one(name: str, point: Point) -> None:
     rows = {Point(row["arm"], float(row["value"]), int(row["seed"])): row for row in kept(name)}
     now = run_at(SWEEPS[name], point, rows)
     assert {key: "" if value is None else str(value) for key, value in now.items()} == rows[point]
+
+
+def test_the_mutual_information_of_runs_of_now_is_the_kept_one() -> None:
+    known = [row for row in cross_layer_nmi.kept() if row["window_kb"] == "64"]
+    now = [
+        {"x": pair.name, "y": pair.y, "lag_s": f"{result.peak_lag_s:g}", "nmi": f"{result.peak_nmi:.4g}"}
+        for pair, result in cross_layer_nmi.pairs_of(64)
+    ]
+    assert now == [{name: row[name] for name in ("x", "y", "lag_s", "nmi")} for row in known]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)

@@ -87,7 +87,7 @@ def _series(window_kb: float, seed: int) -> dict[str, Array]:
 
 def rows() -> Iterator[dict[str, object]]:
     """Yield a line for each pair and window: the lag that stands out most, and how surely."""
-    results = [(window_kb, pair, result) for window_kb in WINDOWS_KB for pair, result in _pairs(window_kb)]
+    results = [(window_kb, pair, result) for window_kb in WINDOWS_KB for pair, result in pairs_of(window_kb)]
     table = table_of([(f"{w:g} {p.name}", p.y, result) for w, p, result in results])
     peaks = table["is_peak"]
     q_values = dict(
@@ -110,7 +110,8 @@ def rows() -> Iterator[dict[str, object]]:
         }
 
 
-def _pairs(window_kb: float) -> Iterator[tuple[Pair, Dependence]]:
+def pairs_of(window_kb: float) -> Iterator[tuple[Pair, Dependence]]:
+    """Yield each pair with what the runs of a window say of it."""
     series, session = pooled(window_kb)
     for pair in PAIRS:
         yield (

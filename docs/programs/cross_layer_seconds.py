@@ -99,10 +99,12 @@ class Seconds(Observer):
         flight[second] = max(flight[second], self._trips.in_flight)
         self._end = second
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
         """Take what the link does towards the mobile."""
-        if host != FIXED:
-            return
+        for event in events if host == FIXED else ():
+            self._take(event)
+
+    def _take(self, event: LinkEvent) -> None:
         if isinstance(event, RateAssigned):
             self._hold(event.time_ns)
             self._rate = event.time_ns, event.rate_bps

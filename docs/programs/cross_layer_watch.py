@@ -52,10 +52,10 @@ class Losses(Observer):
         while under_way and under_way.popleft() != packet.identification:
             self.overtaken += 1
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
         """Count what the buffer dropped."""
-        if host == FIXED and isinstance(event, PacketDropped):
-            self.dropped += 1
+        if host == FIXED:
+            self.dropped += sum(isinstance(event, PacketDropped) for event in events)
 
 
 class Rates(Observer):
@@ -65,10 +65,9 @@ class Rates(Observer):
         self._assigned: dict[bool, list[LinkEvent]] = {True: [], False: []}
         """By whether they are for data to the mobiles."""
 
-    def link_event(self, host: HostName, event: LinkEvent) -> None:
-        """Take a rate that holds from now on."""
-        if isinstance(event, RateAssigned):
-            self._assigned[host == FIXED].append(event)
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
+        """Take the rates that hold from their times on."""
+        self._assigned[host == FIXED] += [event for event in events if isinstance(event, RateAssigned)]
 
     def mean_bps(self, mobiles: int, *, is_down: bool, until_ns: int) -> float | None:
         """Return the mean over the mobiles of a direction's mean rate, in bit/s; None without any."""
