@@ -96,7 +96,7 @@ def headline_of(limited: Limited) -> Headline:
     first = _first(limited, limit, part, share, main.confidence)
     rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
     sentence = " ".join([first, *rest])
-    helps = _POLICED_HELP if limit is Limit.LINK and _is_policed(limited) else _help(limited, limit)
+    helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
     return Headline(limit, part, share, main.confidence, sentence, _PART_HELP.get(part, helps))
 
 
@@ -142,6 +142,8 @@ def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confi
 def _also(limited: Limited, limit: Limit, share: float) -> str:
     if limit is Limit.UNKNOWN:
         return f"For {share:.0%} the limit is unknown: {limited.reason}."
+    if limit is Limit.LINK and is_policed(limited):
+        return f"The policer was the limit for {share:.0%}."
     return f"{_noun(limited, limit).capitalize()} was the limit for {share:.0%}."
 
 
@@ -158,7 +160,7 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     return client if part is Part.PEER else server
 
 
-def _is_policed(limited: Limited) -> bool:
+def is_policed(limited: Limited) -> bool:
     """Return whether the empty bucket of a policer, more than a queue, shows that the link was the limit."""
     return limited.by_bucket_s > limited.by_queue_s
 
@@ -188,7 +190,7 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
     if limit is Limit.APPLICATION:
         return _of_application(part, lengths)
     if limit is Limit.LINK:
-        held = "a policer let no more through" if _is_policed(limited) else "it had data queued or in service"
+        held = "a policer let no more through" if is_policed(limited) else "it had data queued or in service"
         return f"{held} for {seconds:.1f} s{_at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
         return f"it was closed for {seconds:.1f} s"

@@ -68,6 +68,7 @@ _SHORT = {
     Part.WRITES: "own pace",
     Part.THINK: "thinking",
     Part.PEER: "late requests",
+    Part.NAGLE: "small segments held (nagle)",
 }
 """What the first screen calls a part, where its label says too little."""
 

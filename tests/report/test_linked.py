@@ -10,6 +10,7 @@ from multitracer.recording.open import open_recording
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.report.figure_pages import view
+from tests.report.test_still_figure import NO_CANVAS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,6 +62,26 @@ def test_a_drag_over_the_rows_zooms_the_figure(page: Browser) -> None:
     assert view(page) == pytest.approx([begin + s * (end - begin) for s in (0.5, 0.6)], abs=0.05)
     assert left_of(page, ".over .window") == pytest.approx(x, abs=2)
     assert page.complaints == []
+
+
+def test_a_drag_marks_the_lists_without_a_canvas(browser: Browser, upload: Path) -> None:
+    """The picture cannot zoom; what lies in the window that was dragged stands out all the same."""
+    early = browser.call("Page.addScriptToEvaluateOnNewDocument", source=NO_CANVAS)
+    try:
+        browser.open("about:blank")
+        browser.open(upload)
+        browser.wait("Timeline.bounds()[1] > 20")
+        begin, end = browser.evaluate("Object.values(document.querySelector('.tracks').dataset).map(Number)")
+        first, last = (place(browser, (at - begin) / (end - begin)) for at in (16, 18))
+        for kind, at in (("mousePressed", first), ("mouseMoved", last), ("mouseReleased", last)):
+            mouse(browser, kind, *at)
+        inside = (
+            "[...document.querySelectorAll('#happened li.inside')].map((li) => li.firstChild.textContent)"
+        )
+        assert "outage" in browser.evaluate(inside)
+        assert left_of(browser, ".over .window") == pytest.approx(first[0], abs=2)
+    finally:
+        browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=early["identifier"])
 
 
 def test_a_zoom_of_the_figure_is_seen_in_the_rows_and_the_lists(page: Browser) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from tests.report.chromium import EXECUTABLE
 if TYPE_CHECKING:
     from pathlib import Path
 
+PDFTOTEXT = shutil.which("pdftotext")
 SESSION = SAMPLES / "fig4-slow-start"
 
 
@@ -34,6 +37,18 @@ def test_report_pdf_writes_both_and_names_them(tmp_path: Path, monkeypatch: pyte
     assert done.stdout == "r.pdf\nr.html\n"
     assert (tmp_path / "r.pdf").read_bytes().startswith(b"%PDF-")
     assert (tmp_path / "r.pdf").stat().st_size > 20_000
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(EXECUTABLE is None or PDFTOTEXT is None, reason="chromium or pdftotext is not installed")
+def test_page_one_holds_the_longest_answer_and_its_figure(tmp_path: Path) -> None:
+    """A first screen that was taller than the rest of page one once left a title there, and nothing else."""
+    call("report", "--pdf", "-o", tmp_path / "r.html", SAMPLES / "fade-n2-20")
+    command = [str(PDFTOTEXT), "-f", "1", "-l", "1", str(tmp_path / "r.pdf"), "-"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert all(
+        words in said for words in ("The link was the limit", "Round-trip time", "seen from the link's log")
+    )
 
 
 @pytest.mark.browser

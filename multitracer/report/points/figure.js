@@ -45,7 +45,12 @@ const Figures = (() => {
 
   /* One figure element of the page: its plot, its buttons and its legend. */
   function mount(root, figures, opened) {
-    if (!document.createElement("canvas").getContext?.("2d")) return new Promise(() => undefined); // the picture stays
+    if (!document.createElement("canvas").getContext?.("2d")) {
+      // The picture stays; rows, tables and lists still share one window of time.
+      const first = prepared(figures[0]);
+      if (first.unit !== KM) Timeline.whole(...first.view);
+      return new Promise(() => undefined);
+    }
     root.classList.add("live");
     const holder = root.querySelector(".plot");
     const [status, legend, places, docs] = [".status", ".legend", ".places", ".docs"].map((each) => root.querySelector(each));

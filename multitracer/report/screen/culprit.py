@@ -68,7 +68,7 @@ _LOOKS = {
         "Round-trip time: how long until each segment was acknowledged",
         {"rtt": "round trip"},
     ),
-    "delay": _Look("Delay of each segment on its way, above the least: the queue", {"rtt": "queue"}),
+    "delay": _Look("The queue: delay of each segment above the least, when it left", {"rtt": "queue"}),
     "flight": _Look(
         "What was in flight, below the windows that held it",
         {"window": "window offered", "cwnd": "congestion window", "flight": "in flight"},
@@ -180,13 +180,17 @@ def _label(panel: Panel, role: str) -> str:
 
 
 def _delay(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
-    """Return the queue that each segment met, one way; empty where no capture shows it."""
+    """Return the queue that each segment met, one way, when it left it; empty where no capture shows it.
+
+    At the time of sending the picture would have a hole where the sender waits for a queue that empties.
+    """
     seen = diagnosis.limited.seen
     if seen is None or not len(seen.delays.time_ns):
         return []
     delays, speed = seen.delays, diagnosis.transfer.speed
-    time_ns = axis.origin_ns + np.rint((delays.time_ns - axis.origin_ns) * speed).astype(np.int64)
     least = int(delays.way_ns.min())
+    left_ns = delays.time_ns + delays.way_ns - least
+    time_ns = axis.origin_ns + np.rint((left_ns - axis.origin_ns) * speed).astype(np.int64)
     queue_ns = np.rint((delays.way_ns - least) * speed).astype(np.int64)
     series = Series("queue", "rtt", time_ns, queue_ns, doc="delay of a segment above the least")
     return [Panel("delay", "Delay above the least", SECONDS, 1, [series])]

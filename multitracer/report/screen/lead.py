@@ -53,6 +53,8 @@ _PLAIN = {
     "radio-limited": "the radio was weak",
 }
 """Causes that need no number."""
+_UNREAD = "The receiving program read more slowly than data came, until its buffer was full."
+"""What a closed window says (RFC 9293, section 3.8.6): the buffer holds only what nobody has read."""
 _OF_THE_LINK = {"link-flow-control", "rlp-retransmission-burst", "rate-change"}
 """What the link did while it was the limit: it tells more of it, and is not why."""
 _WORTH_A_SENTENCE = 0.02
@@ -121,6 +123,8 @@ def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
     """Return the sentence of what made the limit, and how sure it is; "" where the headline says it."""
+    if diagnosis.headline.part is Part.ZERO:
+        return _UNREAD
     if first is None:
         return _lost_somehow(diagnosis)
     words = _words(diagnosis, first)

@@ -8,10 +8,11 @@ import numpy as np
 
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.sentence import is_policed
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.cause import cause, confidence_of, lost_segments
+from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, lost_segments
 from multitracer.report.screen.rows import row
 from multitracer.units import NS_PER_S
 from multitracer.words import duration
@@ -85,7 +86,7 @@ def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], 
     value = [element("b", _rounded(share)), f" {took}, {_sure(own)}", _parts(diagnosis, limit, own)]
     meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
     return row(
-        element("span", swatch, _name(diagnosis, limit, own), title=meaning),
+        [element("span", swatch, _name(diagnosis, limit, own), title=meaning), _made_by(diagnosis, limit)],
         _area(heights(diagnosis, axis, limit), kind, label),
         value,
     )
@@ -97,7 +98,16 @@ def _name(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> str:
     is_other = max(own, key=lambda each: each.share).part is Part.PEER
     more = [ends[is_other]] if limit is Limit.APPLICATION else []
     more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
+    more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
     return f"{limit.label} ({', '.join(more)})" if more else limit.label
+
+
+def _made_by(diagnosis: Diagnosis, limit: Limit) -> Markup | None:
+    """Return what made the largest limit, where its name tells the mechanism only; else None."""
+    headline, first = diagnosis.headline, cause(diagnosis)
+    if limit is not headline.limit or limit not in AFTER_LOSSES or first is None:
+        return None
+    return element("small", f"made by {first.kind}", class_="muted")
 
 
 def _parts(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> Markup | None:
