@@ -1,7 +1,7 @@
 """Decompression in bounded memory: gzip, Zstandard, xz and bzip2, any number of members in a row.
 
 Stored bytes are taken in small pieces and no more output is made than was asked for; where the library
-cannot limit its output (Zstandard: up to 32 KiB out per byte in), pieces are 256 bytes. A window or
+cannot limit its output (Zstandard), a piece is a block, of which the format allows 128 KiB. A window or
 dictionary of over 64 MiB is refused. Sources: RFC 1952, RFC 8878, the xz file format 1.2.1, bzip2.
 """
 
@@ -17,10 +17,12 @@ from multitracer.errors import FormatError
 _WINDOW_BYTES = 64 * 1024 * 1024
 _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
-_ZSTD_PIECE_BYTES = 256
 _MAGICS = (("gzip", b"\x1f\x8b\x08"), ("zstd", b"\x28\xb5\x2f\xfd"), ("xz", b"\xfd7zXZ\0"), ("bzip2", b"BZh"))
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 """Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f."""
+_BLOCK_HEADER_BYTES = 3
+_REPEATED_BYTE = 1
+"""The type of a block that is one byte, so many times."""
 
 
 def compression_of(head: bytes) -> str | None:
@@ -28,6 +30,9 @@ def compression_of(head: bytes) -> str | None:
     if head[1:4] == _ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50:
         return "zstd"
     return next((name for name, magic in _MAGICS if head.startswith(magic)), None)
+
+
+Bytes = bytes | memoryview
 
 
 class Source(Protocol):
@@ -43,7 +48,7 @@ class _Decoder(Protocol):
     eof: bool
     hungry: bool
 
-    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+    def feed(self, data: Bytes, size: int) -> tuple[bytes, Bytes]:
         """Return some output, about `size` bytes at most, and the part of `data` that must be given again."""
 
 
@@ -54,7 +59,7 @@ class _Gzip:
         self._inner = zlib.decompressobj(wbits=31)
         self.eof = False
 
-    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+    def feed(self, data: Bytes, size: int) -> tuple[bytes, Bytes]:
         out = self._inner.decompress(data, size)
         self.eof = self._inner.eof
         return out, self._inner.unused_data if self.eof else self._inner.unconsumed_tail
@@ -68,7 +73,7 @@ class _Buffering:
         self.eof = False
         self.hungry = True
 
-    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+    def feed(self, data: Bytes, size: int) -> tuple[bytes, Bytes]:
         out = self._inner.decompress(data, size)
         self.eof = self._inner.eof
         self.hungry = self._inner.needs_input
@@ -83,17 +88,64 @@ class _Zstd:
 
         self._inner = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
         self._error = zstandard.ZstdError
+        self._blocks = _ZstdBlocks()
         self.eof = False
 
-    def feed(self, data: bytes, size: int) -> tuple[bytes, bytes]:
+    def feed(self, data: Bytes, size: int) -> tuple[bytes, Bytes]:
         del size
-        piece = data[:_ZSTD_PIECE_BYTES]
+        data = memoryview(data)  # to cut bytes would copy all that is left
+        taken = self._blocks.step(data)
         try:
-            out = self._inner.decompress(piece)
+            out = self._inner.decompress(data[:taken])
         except self._error as error:
             raise ValueError(str(error)) from error
         self.eof = self._inner.eof
-        return out, (self._inner.unused_data if self.eof else b"") + data[_ZSTD_PIECE_BYTES:]
+        left = data[taken:]
+        return out, self._inner.unused_data + bytes(left) if self.eof else left
+
+
+class _ZstdBlocks:
+    """Cuts a frame into its headers, byte by byte, and what follows each (RFC 8878, section 3.1.1)."""
+
+    def __init__(self) -> None:
+        self._header = bytearray()
+        self._left = 0
+        """Bytes that are still to come of what the last header told."""
+        self._is_in_frame = False
+
+    def step(self, data: memoryview) -> int:
+        """Return how many of these bytes to unpack at once: one block's at most."""
+        if not self._left:
+            self._header.append(data[0])
+            self._left = self._told()
+            return 1
+        taken = min(self._left, len(data))
+        self._left -= taken
+        return taken
+
+    def _told(self) -> int:
+        """Return how many bytes follow the header before the next one; 0 if it is not whole yet, too."""
+        size = _BLOCK_HEADER_BYTES if self._is_in_frame else _frame_header_bytes(self._header)
+        if len(self._header) < size:
+            return 0
+        header = bytes(self._header)
+        self._header.clear()
+        if self._is_in_frame:
+            word = int.from_bytes(header, "little")
+            return 1 if word >> 1 & 3 == _REPEATED_BYTE else word >> 3
+        self._is_in_frame = True
+        return int.from_bytes(header[4:], "little") if header[1:4] == _ZSTD_SKIPPABLE else 0
+
+
+def _frame_header_bytes(header: bytearray) -> int:
+    """Return the size of a frame's header with its magic number, of which some bytes are known."""
+    if header[1:4] == _ZSTD_SKIPPABLE:
+        return 4 + 4
+    if len(header) <= 4:  # the magic number, and nothing of what follows
+        return 5
+    descriptor = header[4]
+    is_single = descriptor >> 5 & 1
+    return 5 + (1 - is_single) + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
 
 
 def _new_decoder(compression: str) -> _Decoder:
@@ -114,7 +166,7 @@ class Members:
         self._compression = compression
         self._path = path
         self._decoder: _Decoder | None = _new_decoder(compression)
-        self._pending = b""
+        self._pending: Bytes = b""
         self._out = memoryview(b"")
         self._consumed = 0
 
@@ -144,7 +196,7 @@ class Members:
     def _advance(self, size: int) -> bool:
         """Do one step towards more output; return False at the end of the last member."""
         if self._decoder is None:
-            self._pending = self._pending.lstrip(b"\0")
+            self._pending = bytes(self._pending).lstrip(b"\0")
         if not self._pending and (self._decoder is None or self._decoder.hungry):
             self._pending = self._more()
             if not self._pending and self._decoder is not None:

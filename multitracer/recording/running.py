@@ -50,7 +50,7 @@ def _without_segments(native: Kernel, inputs: Inputs, progress: Progress | None)
     recording = Recording(inputs)
     try:
         with recording.watched([inputs.large_file]):
-            analysis = _analysis(native, inputs.large_file, progress)
+            analysis = analysis_of(native, inputs.large_file, progress)
     except UNREADABLE:
         return None
     if analysis is None:
@@ -60,8 +60,8 @@ def _without_segments(native: Kernel, inputs: Inputs, progress: Progress | None)
     return recording
 
 
-def _analysis(native: Kernel, path: str, progress: Progress | None) -> Analysis | None:
-    """Count each piece while the next one is read; return None if that is not enough."""
+def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:
+    """Count each piece of a capture while the next one is read; return None if that is not enough."""
     pieces = parsers.Pieces([path], rows=_ROWS, progress=progress, reads_ahead=True)
     running, files = RunningAnalysis(native), []
     with reading(path), ThreadPoolExecutor(1, "counts") as thread, closing(iter(pieces)) as each:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import analyse
+from multitracer.analysis.running import RunningAnalysis
+from multitracer.capture import Capture
 from multitracer.errors import MultiTracerError
-from multitracer.native import VARIABLE
+from multitracer.native import VARIABLE, kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.analysis import Analysis
-    from multitracer.capture import Capture
 
 Read = "Callable[[], Capture]"
 _TABLES = ("segments", "flows", "sack_blocks", "syn_options")
@@ -85,10 +86,26 @@ def analyse_by_both(capture: Capture) -> Analysis:
     native = analyse(capture)
     with python_only():
         python = analyse(capture)
+    assert_same(native, python)
+    return native
+
+
+def assert_same(one: Analysis, two: Analysis) -> None:
+    """Compare two analyses, bit for bit."""
     for name in ("connections", "directions"):
-        for column, values in getattr(native, name).columns.items():
-            expected = getattr(python, name)[column]
+        for column, values in getattr(one, name).columns.items():
+            expected = getattr(two, name)[column]
             assert values.dtype == expected.dtype, f"{name}.{column}"
             assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
-    assert native.trust == python.trust
-    return native
+    assert one.trust == two.trust
+
+
+def counted(whole: Capture, rows: int) -> Analysis | None:
+    """Return the analysis of a capture that comes in pieces of so many segments; None if it asks for all."""
+    native = kernel()
+    assert native is not None
+    analysis, number = RunningAnalysis(native), np.arange(len(whole.segments))
+    for begin in range(0, len(number), rows):
+        if not analysis.add(whole.where((number >= begin) & (number < begin + rows))):
+            return None
+    return analysis.finish(Capture(whole.files, flows=whole.flows), np.arange(len(whole.flows)))

@@ -1,33 +1,42 @@
 """Reads small damaged captures by both paths: `python -m tests.native.mutated --inputs 1000000 --seed 1`.
 
 Each capture follows from its seed alone; seeds are consecutive, so a run that was interrupted is continued by
-the seed that its last line names. One whose answers differ is written to out/fuzz. With --packets, damaged
-packets of one link are the inputs, thousands of them in a sane capture: this tries decoding only, and faster.
+the seed that its last line names. One whose answers differ is written to out/fuzz. Compared are what is read,
+what all its segments tell, and what is counted while it is read. With --packets, damaged packets of one link
+are the inputs, thousands of them in a sane capture, and what is read is compared: faster.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import io
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from multitracer.capture import Capture
 from multitracer.native import kernel, state
+from multitracer.recording.inputs import UNREADABLE
+from multitracer.recording.running import analysis_of
 from parsers._capture.window import WINDOW_BYTES, Window
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, parser_of
 from tests.fuzz.run import samples
-from tests.native.both import read_by_both
+from tests.native.both import analyse_by_both, assert_same, counted, read_by_both
 from tests.parsers.frames import Packet, pcap_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from multitracer.capture import Capture
+    from multitracer.analysis import Analysis
+    from multitracer.native import Kernel
 
 MOST_BYTES = 4096
 """Of an input: small ones are read fast, and damage meets every kind of header in them."""
@@ -37,6 +46,10 @@ _LONGEST_S = 60
 """CPU time. An input that takes longer has met a loop without an end: one takes 3 ms."""
 _PACKETS = 5000
 """Inputs of one capture with --packets."""
+_MOST_ROWS = 4
+"""Of a piece: the largest input has some twenty segments."""
+_FILE_IN = 10
+"""One input in so many is counted as a file: to open it and to start threads takes longer than the rest."""
 _FAMILY = 50
 """Inputs of one parent: to make one by grammar takes longer than to read it by both paths."""
 _TOLD_EVERY_S = 60.0
@@ -72,12 +85,14 @@ def _known() -> list[bytes]:
     return samples()
 
 
-def difference(data: bytes) -> str | None:
+def difference(data: bytes, *, is_analysed: bool = True) -> str | None:
     """Return how the answers to an input differ; None if they are equal."""
     signal.signal(signal.SIGVTALRM, _too_long)
     signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_S)
     try:
-        read_by_both(lambda: _read(data))
+        capture = read_by_both(lambda: _read(data))
+        if is_analysed and isinstance(capture, Capture):
+            _analyse(capture, data)
     except Exception as error:  # noqa: BLE001 - what no capture may raise is a difference, too
         return f"{type(error).__name__}: {error}"
     finally:
@@ -90,13 +105,48 @@ def _too_long(*_: object) -> NoReturn:
 
 
 def _read(data: bytes) -> Capture:
+    with _window_for(data):
+        return parser_of(data)(io.BytesIO(data), path=str(_file()))
+
+
+@contextmanager
+def _window_for(data: bytes) -> Iterator[None]:
     defaults = Window.__init__.__kwdefaults__
     assert defaults
     defaults["size"] = _WINDOW_BYTES if len(data) <= MOST_BYTES else WINDOW_BYTES
     try:
-        return parser_of(data)(io.BytesIO(data), path="mutated")
+        yield
     finally:
         defaults["size"] = WINDOW_BYTES  # in a small one, the search behind damage never ends
+
+
+def _analyse(capture: Capture, data: bytes) -> None:
+    """Compare what all segments tell with what is counted of pieces of them, or of the file as it is read."""
+    native = kernel()
+    assert native is not None
+    whole = analyse_by_both(capture)
+    if len(data) % _FILE_IN:
+        running = counted(capture, 1 + data[-1] % _MOST_ROWS)
+    else:
+        running = _counted_of_file(native, data)
+    if running is not None:  # else it asks for all segments, and the answer is theirs
+        assert_same(running, whole)
+
+
+def _counted_of_file(native: Kernel, data: bytes) -> Analysis | None:
+    _file().write_bytes(data)
+    try:
+        with _window_for(data):
+            return analysis_of(native, str(_file()))
+    except UNREADABLE:
+        return None
+
+
+@lru_cache(1)
+def _file() -> Path:
+    folder = tempfile.mkdtemp(prefix="multitracer-")
+    atexit.register(shutil.rmtree, folder)
+    return Path(folder) / "mutated"
 
 
 def run(first_seed: int, captures: int, make: Callable[[int], bytes]) -> tuple[int, list[int]]:
@@ -106,7 +156,7 @@ def run(first_seed: int, captures: int, make: Callable[[int], bytes]) -> tuple[i
     try:
         for seed in range(first_seed, first_seed + captures):
             data = make(seed)
-            if (words := difference(data)) is not None:
+            if (words := difference(data, is_analysed=make is mutated)) is not None:
                 differ.append(seed)
                 _keep(seed, data, words)
             if time.monotonic() - told_s > _TOLD_EVERY_S:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from multitracer.analysis import Analysis
+
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
 
@@ -38,3 +40,21 @@ def test_a_difference_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr(both, "assert_equal", differ)
     assert mutated.run(50, 2, mutated.mutated) == (52, [50, 51])
     assert (tmp_path / "differs-51.bin").read_bytes() == mutated.mutated(51)
+
+
+def test_what_is_counted_while_it_is_read_is_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def different(*arguments: object) -> Analysis | None:
+        analysis = count(*arguments)
+        if analysis is not None:
+            analysis.directions["packets"][:] += 1
+        return analysis
+
+    first, captures = 3_000_051, 100
+    monkeypatch.setattr(mutated, "_OUT", tmp_path)
+    for name in ("counted", "_counted_of_file"):
+        count = getattr(mutated, name)
+        with monkeypatch.context() as patched:
+            patched.setattr(mutated, name, different)
+            assert mutated.run(first, captures, mutated.mutated)[1]

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
 from multitracer.analysis import analyse
-from multitracer.analysis.running import RunningAnalysis
-from multitracer.capture import Capture, Mark
+from multitracer.capture import Mark
 from multitracer.recording import running
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording
@@ -21,39 +19,17 @@ from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture, handshake
 from tests.cli.program import call
 from tests.conftest import SAMPLES
-from tests.native.both import python_only
+from tests.native.both import assert_same, counted, python_only
 from tests.native.test_pass import long_transfer, timed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.analysis import Analysis
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
 SESSION = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"
 CAPTURES = sorted(path for path in SAMPLES.rglob("tcp-0.pcap*") if "damaged" not in path.parts)[:12]
-
-
-def counted(whole: Capture, rows: int) -> Analysis | None:
-    """Return the analysis of a capture that comes in pieces of so many segments."""
-    kernel = native.kernel()
-    assert kernel is not None
-    analysis, number = RunningAnalysis(kernel), np.arange(len(whole.segments))
-    for begin in range(0, len(number), rows):
-        if not analysis.add(whole.where((number >= begin) & (number < begin + rows))):
-            return None
-    return analysis.finish(Capture(whole.files, flows=whole.flows), np.arange(len(whole.flows)))
-
-
-def assert_same(one: Analysis, two: Analysis) -> None:
-    """Compare two analyses, bit for bit."""
-    for name in ("connections", "directions"):
-        for column, values in getattr(one, name).columns.items():
-            expected = getattr(two, name)[column]
-            assert values.dtype == expected.dtype, f"{name}.{column}"
-            assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
-    assert one.trust == two.trust
 
 
 def is_counted(segments: list[Segment], rows: int = 1000) -> bool:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
+from parsers._expand import Members
 from parsers._stream import Stream, open_stream
 from tests.parsers.frames import EPOCH_S, Packet, frame, pcap_file, read, same
 
@@ -79,6 +80,37 @@ def test_members_one_after_the_other_are_one_file(name: str, tmp_path: Path) -> 
     data = b"".join(pieces) + (bytes(512) if name in ("gzip", "xz") else b"")
     facts = parsers.read_capture([write(tmp_path / "many", data)]).files[0]
     assert (facts.packets, facts.damaged) == (500, None)
+
+
+@given(
+    data=st.binary(max_size=300) | st.integers(1, 2**22).map(bytes) | st.just(DATA),
+    threads=st.booleans(),
+    checksum=st.booleans(),
+    size=st.booleans(),
+    skipped=st.none() | st.binary(max_size=9),
+    level=st.integers(-3, 12),
+    stored=st.integers(1, 100) | st.just(1 << 20),
+)
+def test_zstandard_is_unpacked_block_by_block(  # what a frame may be like
+    *, data: bytes, threads: bool, checksum: bool, size: bool, skipped: bytes | None, level: int, stored: int
+) -> None:
+    packer = zstandard.ZstdCompressor(
+        level=level, write_checksum=checksum, write_content_size=size, threads=2 if threads else 0
+    )
+    frames = 2 * packer.compress(data)
+    if skipped is not None:
+        frames = b"\x57\x2a\x4d\x18" + len(skipped).to_bytes(4, "little") + skipped + frames
+    packed, out, view = io.BytesIO(frames), b"", memoryview(bytearray(1 << 24))
+
+    class Source:
+        def readinto(self, view: memoryview) -> int:
+            return packed.readinto(view[:stored])
+
+    members = Members(Source(), "zstd", path="packed")
+    while count := members.readinto(view):
+        assert count <= 128 * 1024, "of a small frame's piece the memory must not grow"
+        out += view[:count]
+    assert out == data + data
 
 
 def test_skippable_frames_of_zstandard_are_stepped_over(tmp_path: Path) -> None:
