@@ -47,10 +47,16 @@ class Catalogue:
         self.store = place if isinstance(place, Store) else store_at(place, options)
         self.snapshot: Snapshot = newest(self.store)
 
-    def dataset(self, table: str) -> ds.Dataset:
+    def dataset(self, table: str, *, coded: str = "") -> ds.Dataset:
         """Return a table as a dataset: columns and row groups are read when they are needed.
 
         A column that an older part lacks is null there.
+
+        Parameters
+        ----------
+        table : str
+        coded : str
+            A column of text that stays as it is stored, each word once: a dictionary in Arrow.
 
         Raises
         ------
@@ -62,7 +68,8 @@ class Catalogue:
             return ds.dataset(ARROW[table].empty_table())
         paths, files = self.store.arrow(sizes)
         try:
-            return ds.dataset(paths, schema=ARROW[table], format="parquet", filesystem=files)
+            form = ds.ParquetFileFormat(dictionary_columns={coded} if coded else None)
+            return ds.dataset(paths, schema=_coded(ARROW[table], coded), format=form, filesystem=files)
         except FileNotFoundError as error:
             raise InputError(f"{error}: is gone; `campaign run` analyses its sessions again") from error
 
@@ -79,6 +86,15 @@ class Catalogue:
                 f"{self.store.name}/{part.name}: {damage}; `campaign run` analyses its sessions anew"
             )
         return read_part(self.store, part)
+
+
+def _coded(schema: pa.Schema, column: str) -> pa.Schema:
+    at = schema.get_field_index(column)
+    return (
+        schema
+        if at < 0
+        else schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
+    )
 
 
 def read_part(store: Store, part: Part) -> pa.Table:

@@ -148,6 +148,14 @@ def _processor_s(process: int) -> float:
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
+def test_the_session_of_a_second_is_text_like_that_of_any_row(place: Path) -> None:
+    catalogue = Catalogue(place)
+    both = "SELECT typeof(session) FROM seconds UNION SELECT typeof(session) FROM sessions"
+    assert query(catalogue, both).columns[0].to_pylist() == ["VARCHAR"]
+    joined = query(catalogue, "SELECT count(*) AS n FROM seconds JOIN sessions USING (session)")
+    assert joined["n"].to_pylist() == query(catalogue, "SELECT count(*) FROM seconds").columns[0].to_pylist()
+
+
 # --- the other commands ---
 
 
