@@ -57,7 +57,10 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 
 def _labels(header: str, path: str) -> list[str]:
     """Return the names of the labels that the header lists."""
-    names = next(csv.reader([header]), [])
+    try:
+        names = next(csv.reader([header]), [])
+    except csv.Error:  # a carriage return within the line
+        names = []
     rest = names[len(_PLAIN) :]
     good = tuple(names[: len(_PLAIN)]) == _PLAIN and all(name.startswith(LABEL) for name in rest)
     if not good or len(rest) > _MOST_LABELS:

@@ -44,6 +44,7 @@ APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
 """Header and status octet of an information frame; in the longer ones a count may follow."""
 _KINDS = {kind: (name, kind._fields[2:]) for kind, name in EVENT_NAMES.items()}
+"""Name of each kind of event in the log, and the names of its facts."""
 _FACTS = dict(_KINDS.values())
 """Names of what follows time and slot in every event."""
 _NOTHING = frozenset({None, "", b""})
