@@ -117,13 +117,13 @@ class _ZstdBlocks:
         """Return how many of these bytes to unpack at once: one block's at most."""
         if not self._left:
             self._header.append(data[0])
-            self._left = self._told()
+            self._left = self._octets_left()
             return 1
         taken = min(self._left, len(data))
         self._left -= taken
         return taken
 
-    def _told(self) -> int:
+    def _octets_left(self) -> int:
         """Return how many bytes follow the header before the next one; 0 if it is not whole yet, too."""
         size = _BLOCK_HEADER_BYTES if self._is_in_frame else _frame_header_bytes(self._header)
         if len(self._header) < size:

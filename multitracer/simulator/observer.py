@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ class Observer:
         """Note what a mobile's modem says, each second of a measurement or of a run that asks for it."""
 
 
-def watching(observers: Sequence[Observer], what: str) -> list[Callable[..., Any]]:
+def watching(observers: Sequence[Observer], what: str) -> list[Callable[..., object]]:
     """Return the methods of this name that do something: most are called for every packet."""
     nothing = getattr(Observer, what)
     return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]

@@ -69,11 +69,11 @@ def _between(limited: Limited, least_s: float) -> str:
         (each for each in limited.shares if each.limit is not Limit.LINK or each.part),
         key=lambda each: -each.seconds,
     )
-    told = [each for each in others if each.share >= _WORTH]
-    rest_s = limited.total_s - least_s - sum(each.seconds for each in told)
-    if not told or sum(each.seconds for each in others) > limited.total_s - least_s:
+    named = [each for each in others if each.share >= _WORTH]
+    rest_s = limited.total_s - least_s - sum(each.seconds for each in named)
+    if not named or sum(each.seconds for each in others) > limited.total_s - least_s:
         return ""
-    terms = [f"{duration(each.seconds * NS_PER_S)} {_term(each)}" for each in told]
+    terms = [f"{duration(each.seconds * NS_PER_S)} {_term(each)}" for each in named]
     other = duration((limited.total_s - least_s) * NS_PER_S)
     return f". The other {other}: {', '.join(terms)}, {duration(rest_s * NS_PER_S)} headers and the rest"
 
