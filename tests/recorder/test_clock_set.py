@@ -32,18 +32,20 @@ cd {root} && ip link set lo up
 {python} -m multitracer capture -o {room}/out/drive --plain --rehearse --clap-every 1 \\
     --with host_clock --with modem --with tcp_info 2>{room}/out/said &
 capture=$!
-clocks={room}/out/drive/mobile/clocks-0.jsonl
-steps() {{ grep -c '"event":"step"' $clocks 2>/dev/null; }}
-tags() {{ grep -c '"tag"' $clocks 2>/dev/null; }}
-until [ "$(tags)" -ge 1 ] && grep -q '"kind":"clock"' ${{clocks%/*}}/tcp_state-0.jsonl; do sleep 0.1; done
-date -s '+37 seconds'
-until [ "$(steps)" = 1 ]; do sleep 0.1; done
-before=$(tags)
-until [ "$(tags)" -gt $before ]; do sleep 0.1; done
-date -s '-2 seconds'
-until [ "$(steps)" = 2 ]; do sleep 0.1; done
-before=$(tags)
-until [ "$(tags)" -gt $before ]; do sleep 0.1; done
+logs={room}/out/drive/mobile
+count() {{ cat $logs/$2-0.jsonl 2>/dev/null | grep -c "$1"; }}
+seen() {{ echo $(count '"tag"' clocks) $(count '"kind":"clock"' radio) $(count '"kind":"clock"' tcp_state); }}
+each_log_has_read_the_clock() {{
+    before="$1 $2 $3"
+    until set -- $before $(seen) && [ $4 -gt $1 ] && [ $5 -gt $2 ] && [ $6 -gt $3 ]; do sleep 0.1; done
+}}
+each_log_has_read_the_clock 0 0 0
+for step in +37 -2; do
+    before=$(seen)
+    date -s "$step seconds"
+    each_log_has_read_the_clock $before
+done
+until [ "$(count '"event":"step"' clocks)" = 2 ]; do sleep 0.1; done
 kill -TERM $capture
 wait $capture
 echo $? >{room}/out/status
