@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.campaign.report.judged import literal
+from multitracer.campaign.query import literal
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

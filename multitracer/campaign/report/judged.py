@@ -121,11 +121,6 @@ class Engine:
         return self.rows(sql)[0]
 
 
-def literal(text: str) -> str:
-    """Return a text as SQL has it."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _judged(bounds: Bounds) -> str:
     return _JUDGED.format(
         out=_OUT, wanted=_WANTED, weak=_WEAK, poor=_POOR, poor_bps=repr(bounds.poor_bps),
