@@ -24,6 +24,7 @@ mod simulator;
 mod summarise;
 mod tcp;
 mod threads;
+mod times;
 mod walk;
 
 use std::collections::TryReserveError;
@@ -162,6 +163,21 @@ fn decode<'py>(
     PyList::new(py, parts)
 }
 
+/// Return what times in ns show as (known, last, steps back, the largest, lowest, highest); see `times.rs`.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn time_facts(
+    py: Python<'_>,
+    time_ns: PyReadonlyArray1<'_, i64>,
+    last: Option<i64>,
+    far_ns: i64,
+) -> PyResult<(usize, Option<i64>, usize, i64, i64, i64)> {
+    let time_ns = time_ns.as_slice()?;
+    let facts = outside(py, || Ok(times::facts(time_ns, last, far_ns)))?;
+    let (steps, largest) = (facts.steps_back, facts.largest_step_back_ns);
+    Ok((facts.known, facts.last, steps, largest, facts.lowest_ns, facts.highest_ns))
+}
+
 /// Fail as a bug would; for tests.
 #[pyfunction]
 fn fail(py: Python<'_>) -> PyResult<()> {
@@ -212,7 +228,7 @@ fn part_dict(py: Python<'_>, part: Part) -> PyResult<Bound<'_, PyDict>> {
     answer.0.set_item("segments", columns.0)?;
     answer.0.set_item("sack_blocks", sack.0)?;
     answer.0.set_item("syn_options", syn.0)?;
-    answer.0.set_item("flows", flows_dict(py, &part.flows.flows)?)?;
+    answer.0.set_item("flows", flows_dict(py, &part.flows)?)?;
     answer.set("record", part.record)?;
     answer.set("rest", part.rest)?;
     Ok(answer.0)
@@ -252,6 +268,9 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_class::<running::RunningPass>()?;
+    module.add_class::<running::RunningDecoder>()?;
+    module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
+    module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;
