@@ -72,6 +72,12 @@ class Kernel(Protocol):
     def time_facts(self, time_ns: Times, last: int | None, far_ns: int, /) -> tuple[int, ...]:
         """Return what the known times show: how many, the last, steps back, the largest, lowest, highest."""
 
+    def calm_stamps(self, time_ns: Times, stamp: Array, short_ns: int, /) -> tuple[int, int, int]:
+        """Return of the short pauses between stamped segments their number, time and ticks."""
+
+    def stamp_disagreements(self, time_ns: Times, stamp: Array, /, **limits: float) -> Numbers:
+        """Return behind which stamped segments time and ticks disagree."""
+
     def RunningDecoder(self) -> RunningDecoder:  # noqa: N802  # it is a class
         """Return what decodes a capture and keeps its segments in the kernel."""
 

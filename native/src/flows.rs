@@ -99,11 +99,14 @@ impl Flows {
         let (source, destination) = (packet.source, packet.destination);
         let (low, high) = if source <= destination { (source, destination) } else { (destination, source) };
         let key = Key { version: packet.version, low, high, vlan: packet.vlan };
-        let number = match self.last {
-            Some((last, number)) if last == key => number,
-            _ => self.number(key, packet)?,
+        let number = match &self.last {
+            Some((last, number)) if *last == key => *number,
+            _ => {
+                let number = self.number(key, packet)?;
+                self.last = Some((key, number));
+                number
+            }
         };
-        self.last = Some((key, number));
         Ok((number << 1) as i32 | i32::from(self.flows[number as usize].source != source))
     }
 

@@ -39,6 +39,7 @@ use pyo3::types::{PyDict, PyList};
 use flows::Flow;
 use pcapng::{Interface, Section};
 use segments::{Part, Records};
+use times::Stamped;
 use walk::Layout;
 
 pyo3::create_exception!(multitracer_native, Fault, PyRuntimeError, "A bug in the native kernel.");
@@ -178,6 +179,35 @@ fn time_facts(
     Ok((facts.known, facts.last, steps, largest, facts.lowest_ns, facts.highest_ns))
 }
 
+/// Return of the short pauses between stamped segments: how many, the sum of time in ns, that of ticks.
+#[pyfunction]
+fn calm_stamps(
+    py: Python<'_>,
+    time_ns: PyReadonlyArray1<'_, i64>,
+    stamp: PyReadonlyArray1<'_, u32>,
+    short_ns: i64,
+) -> PyResult<(usize, i64, i64)> {
+    let stamped = Stamped { time_ns: time_ns.as_slice()?, stamp: stamp.as_slice()? };
+    outside(py, || Ok(stamped.calm(short_ns)))
+}
+
+/// Return behind which stamped segments time and ticks disagree; see `times.rs`.
+#[pyfunction]
+#[pyo3(signature = (time_ns, stamp, *, tick_ns, least_ns, skew, resolution_ns))]
+fn stamp_disagreements<'py>(
+    py: Python<'py>,
+    time_ns: PyReadonlyArray1<'_, i64>,
+    stamp: PyReadonlyArray1<'_, u32>,
+    tick_ns: f64,
+    least_ns: f64,
+    skew: f64,
+    resolution_ns: f64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let stamped = Stamped { time_ns: time_ns.as_slice()?, stamp: stamp.as_slice()? };
+    let at = outside(py, || stamped.disagreements(tick_ns, least_ns, skew, resolution_ns))?;
+    Ok(PyArray1::from_vec(py, at))
+}
+
 /// Fail as a bug would; for tests.
 #[pyfunction]
 fn fail(py: Python<'_>) -> PyResult<()> {
@@ -271,6 +301,8 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<running::RunningDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
+    module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;
