@@ -94,16 +94,12 @@ class Pieces:
             for given in each:
                 yield decoder.take() if given is None else given
 
-    def in_kernel(self, native: Kernel) -> Generator[Capture | Segments]:
-        """Yield the pieces as they lie in the native kernel, or as tables where Python decodes, too."""
+    def in_kernel(self, native: Kernel) -> Generator[list[Capture | Segments]]:
+        """Yield lists of pieces, as they lie in the native kernel or, where Python decodes too, as tables."""
         decoder = KernelDecoder(native)
         with closing(self._each(decoder)) as each:
             for given in each:
-                left = decoder.left()
-                if left is not None:
-                    yield left
-                else:
-                    yield decoder.take() if given is None else given
+                yield decoder.pieces() if given is None else [given]
 
     def _each(self, decoder: Decoder) -> Generator[Capture | None]:
         """Yield when the decoder holds a piece, or the one that a format of another package found."""

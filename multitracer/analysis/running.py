@@ -28,6 +28,8 @@ from multitracer.capture import Capture, Mark
 from multitracer.tables import NA, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from multitracer.analysis.segments.stamp_spread import Stamped
     from multitracer.native import DecodedPart, Kernel, RunningPass, Segments
     from multitracer.tables import Array, Times
@@ -54,6 +56,10 @@ class RunningAnalysis:
         self._kept: list[Capture] = []
         self._kept_direction: list[Array] = []
         self._kept_rows = 0
+
+    def add_all(self, pieces: Iterable[Capture | Segments]) -> bool:
+        """Count the segments of the next pieces, as `add` does."""
+        return all(self.add(piece) for piece in pieces)
 
     def add(self, piece: Capture | Segments) -> bool:
         """Count the segments of the next piece; return False if the capture has to be read as a whole."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from multitracer.recording.open import Progress
     from multitracer.recording.window import Window
 
+_ROWS = 1 << 16
+"""Segments that are handed on together: fewer cost more in Python than their memory. Not measured."""
+
 
 def read_numbers(
     inputs: Inputs,
@@ -59,7 +62,7 @@ def _without_segments(native: Kernel, inputs: Inputs, progress: Progress | None)
 
 def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:
     """Count each piece of a capture while the next one is read; return None if that is not enough."""
-    pieces = parsers.Pieces([path], rows=1, progress=progress, reads_ahead=True)
+    pieces = parsers.Pieces([path], rows=_ROWS, progress=progress, reads_ahead=True)
     running = RunningAnalysis(native)
     with (
         reading(path),
@@ -67,10 +70,10 @@ def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> 
         closing(pieces.in_kernel(native)) as each,
     ):
         counted = thread.submit(lambda: True)
-        for piece in each:
+        for some in each:
             if not counted.result():
                 return None
-            counted = thread.submit(running.add, piece)
+            counted = thread.submit(running.add_all, some)
         if not counted.result():
             return None
         flows, number = pieces.flows()
