@@ -13,8 +13,8 @@ use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
 use crate::pass::connection::Rows;
 use crate::pass::running::{Piece, Running, Side};
-use crate::segments::{Part, Records, Syn, picked};
-use crate::{Columns, flows_dict, outside, part_dict, summarise};
+use crate::segments::{Part, Records, Syn, picked, push, with_room};
+use crate::{Columns, flows_dict, out_of_memory, outside, part_dict, summarise};
 
 /// Segments in capture order.
 #[pyclass]
@@ -42,9 +42,19 @@ impl Segments {
 }
 
 fn column<T: Element + Copy>(table: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
+    converted(table, name, |value| value)
+}
+
+fn converted<T: Element + Copy, R>(
+    table: &Bound<'_, PyDict>,
+    name: &str,
+    convert: impl Fn(T) -> R,
+) -> PyResult<Vec<R>> {
     let missing = || PyValueError::new_err(format!("no column {name}"));
     let values: PyReadonlyArray1<T> = table.get_item(name)?.ok_or_else(missing)?.extract()?;
-    Ok(values.as_array().to_vec())
+    let mut copy = with_room(values.as_array().len()).map_err(|_| out_of_memory())?;
+    copy.extend(values.as_array().iter().copied().map(convert));
+    Ok(copy)
 }
 
 #[pymethods]
@@ -78,9 +88,8 @@ pub fn segments_of(
     sack_blocks: &Bound<'_, PyDict>,
     syn_options: &Bound<'_, PyDict>,
 ) -> PyResult<Segments> {
-    let edges = column(sack_blocks, "left")?.into_iter().zip(column(sack_blocks, "right")?);
     let mut part = Part {
-        record: column::<u32>(table, "frame")?.into_iter().map(i64::from).collect(),
+        record: converted(table, "frame", |frame: u32| i64::from(frame))?,
         flow: column(table, "flow")?,
         seq: column(table, "seq")?,
         ack: column(table, "ack")?,
@@ -92,21 +101,25 @@ pub fn segments_of(
         tsecr: column(table, "tsecr")?,
         sack_blocks: column(table, "sack_blocks")?,
         marks: column(table, "marks")?,
-        sack: column(sack_blocks, "row")?.into_iter().zip(edges).map(|(row, e)| (row, e.0, e.1)).collect(),
         ..Part::default()
     };
+    let (left, right) = (column(sack_blocks, "left")?, column(sack_blocks, "right")?);
+    for (place, row) in column(sack_blocks, "row")?.into_iter().enumerate() {
+        push(&mut part.sack, (row, left[place], right[place])).map_err(|_| out_of_memory())?;
+    }
     let (mss_bytes, scale) = (column(syn_options, "mss_bytes")?, column(syn_options, "window_scale")?);
     let (sack, mptcp) = (column(syn_options, "sack_permitted")?, column(syn_options, "mptcp")?);
     let fast_open = column(syn_options, "fast_open")?;
     for (place, row) in column(syn_options, "row")?.into_iter().enumerate() {
-        part.syn.push(Syn {
+        let syn = Syn {
             row,
             mss_bytes: mss_bytes[place],
             window_scale: scale[place],
             sack_permitted: sack[place],
             mptcp: mptcp[place],
             fast_open: fast_open[place],
-        });
+        };
+        push(&mut part.syn, syn).map_err(|_| out_of_memory())?;
     }
     Ok(Segments { part, time_ns: column(table, "time_ns")? })
 }
@@ -157,7 +170,9 @@ impl RunningDecoder {
 
     /// Number the flows of segments as the capture does; `numbers` are of those that are new.
     fn number(&mut self, segments: &mut Segments, numbers: PyReadonlyArray1<'_, i32>) -> PyResult<()> {
-        self.numbers.extend(numbers.as_slice()?);
+        let numbers = numbers.as_slice()?;
+        self.numbers.try_reserve(numbers.len()).map_err(|_| out_of_memory())?;
+        self.numbers.extend(numbers);
         for flow in &mut segments.part.flow {
             let known = self.numbers.get((*flow >> 1) as usize);
             *flow = known.ok_or_else(|| PyValueError::new_err("a flow has no number"))? ^ (*flow & 1);

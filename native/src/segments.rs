@@ -59,13 +59,13 @@ pub struct Syn {
     pub fast_open: bool,
 }
 
-fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
+pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
     let mut room = Vec::new();
     room.try_reserve_exact(count)?;
     Ok(room)
 }
 
-fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
+pub fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
     column.try_reserve(1)?;
     column.push(value);
     Ok(())
