@@ -4,9 +4,10 @@
 //! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
 //! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
-//! `summarise.rs` hands that to Python.
+//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `running.rs` hands
+//! them from decoder to pass, block by block. `times.rs` looks at times and timestamps.
 //!
-//! What must hold: no unsafe code; nothing outlives a call; memory is reserved before it is used, and where
+//! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before it is used, and where
 //! there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
 #![deny(unsafe_code)]
 
