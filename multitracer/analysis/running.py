@@ -20,11 +20,10 @@ from multitracer.analysis.initiator import assumed, servers
 from multitracer.analysis.segments.compiled import own_counted, put_counted
 from multitracer.analysis.segments.directions import OF_SYN, blank, own, put, resolution_ns_of
 from multitracer.analysis.segments.stamp_spread import stamps_of
-from multitracer.analysis.streaming.open_connections import joined
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import steps_by
 from multitracer.analysis.trust.trust import SegmentFacts, giants, trust_by
-from multitracer.capture import Capture, Mark
+from multitracer.capture import Capture, Mark, joined
 from multitracer.tables import NA, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
