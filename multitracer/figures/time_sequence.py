@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.figures.delay_series import rate_series, rate_window_ns, rtt_series, timer_series
 from multitracer.figures.downsample import thin
-from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, figure
+from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_figure
 from multitracer.figures.tcp_series import flight_series, sequence_series
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import Vantage
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.direction import Direction
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
 
 
 def time_sequence(
@@ -49,6 +49,21 @@ def time_sequence(
         Thinned by M4 to what a screen can show; every retransmission, SACK, zero window and reset is kept as
         long as there are no more than `downsample.RARE_LIMIT` of its kind.
     """
+    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
+
+    plain = plain_time_sequence(direction, origin_ns=origin_ns, from_ns=from_ns, to_ns=to_ns, theme=theme)
+    return go.Figure(plain)
+
+
+def plain_time_sequence(
+    direction: Direction,
+    *,
+    origin_ns: int | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    theme: ThemeName = "light",
+) -> Props:
+    """Return the figure as the dict that plotly calls one; parameters as of `time_sequence`."""
     panels = time_sequence_panels(direction)
     if origin_ns is None:
         times = direction.segments["time_ns"]
@@ -56,7 +71,7 @@ def time_sequence(
     panels = cut(panels, from_ns, to_ns)
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
-    return figure(panels, origin_ns=origin_ns, theme=theme)
+    return plain_figure(panels, origin_ns=origin_ns, theme=theme)
 
 
 def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Panel]:
