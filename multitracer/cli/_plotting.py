@@ -152,8 +152,10 @@ def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeN
 def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
     """Write a figure as plotly's JSON, or as a page that loads no other file."""
     if as_json:
-        import plotly.graph_objects as go  # slow to import, and a page needs it not
+        if isinstance(figure, dict):
+            import plotly.graph_objects as go  # slow to import, and a page needs it not
 
-        path.write_text(go.Figure(figure).to_json(), "utf-8")
+            figure = go.Figure(figure)
+        path.write_text(figure.to_json(), "utf-8")
     else:
         path.write_text(plot_page(figure, title=title, theme=theme), "utf-8", "backslashreplace")
