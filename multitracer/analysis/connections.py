@@ -32,6 +32,10 @@ _BLOCK_ROWS = 1 << 16
 """Rows that are looked at together: what is made of them stays in the processor's cache."""
 
 
+_LARGE_SHARE = 8
+"""One in so many segments make a connection large: there are few of them, so few looks through all."""
+
+
 @dataclass(slots=True)
 class Partition:
     """The segments of a capture, distinguished by connection and direction.
@@ -69,6 +73,17 @@ class Partition:
         if self._order is None:
             return np.flatnonzero(self.direction == direction)
         return self._order[self.bounds[direction] : self.bounds[direction + 1]]
+
+    def rows_between(self, first: int, last: int) -> Array:
+        """Return the rows of directions `first` to `last` - 1, direction after direction.
+
+        Of one large connection they are looked for, if nothing has asked for the order of all yet.
+        """
+        begin, end = self.bounds[[first, last]].tolist()
+        is_large = last - first == 2 and (end - begin) * _LARGE_SHARE > len(self.direction)
+        if self._order is None and is_large:
+            return np.concatenate([self.rows_sent(direction) for direction in range(first, last)])
+        return self.order[begin:end]
 
     def rows_of(self, connection: int) -> Array:
         """Return the rows of a connection (from 0) in capture order."""

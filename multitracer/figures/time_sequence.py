@@ -6,8 +6,10 @@ How to read it: docs/figures.md; paper 004, section 4.4.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from multitracer.analysis.parallel import in_parallel
 from multitracer.figures.delay_series import rate_series, rate_window_ns, rtt_series, timer_series
 from multitracer.figures.downsample import thin
 from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_figure
@@ -17,10 +19,13 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import plotly.graph_objects as go
 
     from multitracer.figures.direction import Direction
     from multitracer.figures.palette import Props, ThemeName
+    from multitracer.figures.series import Series
 
 
 def time_sequence(
@@ -92,13 +97,21 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
     `speed` is that of the recorded link, for the title that tells how long throughput is averaged.
     """
     window_ns = rate_window_ns(direction)
+    makers: list[Callable[[Direction], list[Series]]] = [
+        partial(rate_series, window_ns=window_ns),
+        flight_series,
+        sequence_series,
+        lambda direction: [*rtt_series(direction), *timer_series(direction)],
+    ]
+    jobs = [partial(maker, direction) for maker in makers]  # the longest first
+    rates, flight, sequence, round_trips = in_parallel(jobs, rows=len(direction.segments))
     return [
         Panel(
             "sequence",
             "Time / sequence",
             BYTES,
             3.2,
-            sequence_series(direction),
+            sequence,
             "No segment of this direction carries a time and a sequence number.",
             from_zero=False,
         ),
@@ -107,7 +120,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             "Flight and window",
             BYTES,
             1.2,
-            flight_series(direction),
+            flight,
             "Nothing was sent in this direction, and no window was advertised for it.",
         ),
         Panel(
@@ -115,7 +128,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             "Round-trip time",
             SECONDS,
             1.2,
-            [*rtt_series(direction), *timer_series(direction)],
+            round_trips,
             _why_no_rtt(direction),
         ),
         Panel(
@@ -123,7 +136,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             f"Throughput, averaged over {_duration(round(window_ns * speed))}",
             BIT_RATE,
             1.2,
-            rate_series(direction, window_ns=window_ns),
+            rates,
             "No payload in this direction.",
         ),
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 import pytest
 
+from multitracer.analysis import parallel
 from multitracer.figures import Direction
 from multitracer.figures.document import document
 from multitracer.figures.time_sequence import plain_time_sequence
@@ -28,3 +29,9 @@ def test_the_document_of_a_figure_is_what_plotly_writes(direction: Direction, th
     written = json.loads(go.Figure(plain).to_json())
     assert json.dumps(document(plain)) == json.dumps(written)
     assert document(go.Figure(plain)) == written
+
+
+def test_a_figure_made_by_two_threads_is_the_figure_made_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = document(plain_time_sequence(transfer(lost=(5, 50))))
+    monkeypatch.setattr(parallel, "_FEWEST_ROWS", 0)
+    assert document(plain_time_sequence(transfer(lost=(5, 50)))) == alone

@@ -61,7 +61,7 @@ class Connections:
 
     @cached_property
     def _columns(self) -> dict[str, Array]:
-        by_position, by_row = self._found()
+        by_position, by_row = self._derived_columns()
         columns = {name: self.capture.segments[name].take(self.rows) for name in SEGMENTS.names}
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
@@ -69,7 +69,7 @@ class Connections:
 
     def pieces(self, rows: int) -> Iterator[Table]:
         """Yield `segments()` so many rows at a time: of a long connection the whole takes more memory."""
-        by_position, by_row = self._found()
+        by_position, by_row = self._derived_columns()
         for begin in range(0, len(self.rows), rows):
             here = slice(begin, begin + rows)
             columns = {name: self.capture.segments[name].take(self.rows[here]) for name in SEGMENTS.names}
@@ -77,7 +77,7 @@ class Connections:
             columns |= {name: values[here] for name, values in by_row.items()}
             yield Table(TCP_SEGMENTS, columns)
 
-    def _found(self) -> tuple[dict[str, Array], dict[str, Array]]:
+    def _derived_columns(self) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return what the analysis says of each segment: columns in the order of the group, and of `rows`."""
         group, origin = self.group, self.examination.axis.origin
         flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
