@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -34,8 +34,7 @@ _TOLD = "multitracer.warnings"
 """Where the context of a command keeps what it has warned of."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionChoice:
+class ConnectionChoice(NamedTuple):
     """A chosen connection: by its number, or by one of its endpoints."""
 
     number: int | None = None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import InputError, WindowError
 from multitracer.units import NS_PER_S, NS_PER_US
@@ -23,8 +22,7 @@ Bounds = tuple[int | None, int | None]
 """Begin and end in ns since 1970, the end not included; None leaves a side open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A point in time as the user gave it."""
 
     ns: int
@@ -39,8 +37,7 @@ class Moment:
         return max(-LAST_NS, min(start_ns + since, LAST_NS))
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A stretch of time, open where it is None; its seconds are those of the link."""
 
     begin: Moment | None = None
