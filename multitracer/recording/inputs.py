@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import Log, Point
-from multitracer.manifest import MANIFEST, inside, read_manifest
 from multitracer.words import printable, size
 
 if TYPE_CHECKING:
@@ -49,8 +48,8 @@ _COMPRESSED = re.compile(r"\.(gz|zst|xz|bz2)$")
 
 _COMPANIONS = frozenset(
     {
-        MANIFEST,
-        f"{MANIFEST}.tmp",
+        "manifest.json",
+        "manifest.json.tmp",
         "README.md",
         "scenario.toml",
         "summary.json",
@@ -94,6 +93,8 @@ class Inputs:
     @property
     def paths(self) -> list[str]:
         """Every file that belongs to the recording."""
+        from multitracer.manifest import MANIFEST
+
         paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
         return paths if self.folder is None else [*paths, str(self.folder / MANIFEST)]
 
@@ -235,6 +236,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _of_folder(folder: Path) -> Inputs:
+    from multitracer.manifest import read_manifest
+
     warnings: list[str] = []
     try:
         manifest = read_manifest(folder)
@@ -291,6 +294,8 @@ class _Search:
 
     def logs_in(self, place: Path, *, is_host: bool) -> Iterator[tuple[str, Format]]:
         """Yield the logs of one host's folder, or of the session's own, with their formats."""
+        from multitracer.manifest import inside
+
         for entry in _entries(place):
             path = place / entry.name
             if self._is_companion(entry.name) or parsers.is_map(path):
