@@ -17,7 +17,6 @@ from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
 from parsers._registry import formats, recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
-from parsers._text.lines import Lines
 from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
@@ -76,6 +75,8 @@ def read_lines(path: Path) -> Iterator[str]:
     InputError
         If it cannot be read.
     """
+    from parsers._text.lines import Lines  # noqa: PLC0415  no capture needs it
+
     with open_stream(path) as stream:
         yield from Lines(io.BufferedReader(stream))
 

@@ -47,6 +47,7 @@ def test_a_capture_loads_no_other_format_and_no_room_that_makes_traffic(sample_s
     others = ("scenario", "channel", "simulator", "protocols.tcp", "protocols.wtcp", "protocols.modem")
     unused = {f"multitracer.{room}" for room in others} | {"parsers.tcp_info", "importlib.metadata"}
     unused |= {"parsers.pcapng", "parsers.erf", "parsers._signalling", "multitracer.manifest"}
+    unused |= {"parsers._text.lines", "parsers._unread_formats"}
     assert not modules & (unused | {"numpy.ma", "hashlib", "socket", "json", "concurrent.futures"})
 
 

@@ -11,9 +11,9 @@ pandas. Data goes to standard output, warnings and progress to standard error. E
 
 from __future__ import annotations
 
-_YOUNG_OBJECTS = 50_000
-"""New objects after which Python looks for cycles of dead ones: as many as a small capture's summary makes
-(49,000). By default it looks after each 700: seventy times while modules load, and finds next to nothing."""
+_YOUNG_OBJECTS = 100_000
+"""New objects after which Python looks for cycles of dead ones: twice what a small capture's summary makes.
+By default it looks after each 700: seventy times while modules load, and finds next to nothing."""
 
 
 def main() -> None:

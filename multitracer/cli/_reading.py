@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Chosen = list[tuple[Part, list[int] | None]]
 
-_HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
 """Where the context of a command keeps what it has warned of."""
 
@@ -59,7 +59,7 @@ def connection_choice(text: str) -> ConnectionChoice:
     """Return the connection that an option states."""
     if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
         return ConnectionChoice(number=int(text))
-    match = _HOST_PORT.fullmatch(text)
+    match = re.fullmatch(_HOST_PORT, text)
     if match is None or int(match["port"]) > 65535:
         examples = "10.0.0.1:80 or [fd00::1]:80"
         raise click.BadParameter(f"{text!r} is neither a number from 1 nor HOST:PORT such as {examples}")

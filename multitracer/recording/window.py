@@ -83,7 +83,7 @@ def within_both(one: Bounds, other: Bounds) -> Bounds:
     return max(begins, default=None), min(ends, default=None)
 
 
-_FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
+_FRACTION = r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -110,7 +110,7 @@ def moment_of(text: str) -> Moment:
 
 def _iso_ns(text: str) -> int:
     """Return nanoseconds since 1970 of an ISO 8601 time; without a zone it is UTC."""
-    match = _FRACTION.fullmatch(text)
+    match = re.fullmatch(_FRACTION, text)
     digits = match["digits"] if match else ""
     try:
         time = datetime.fromisoformat(match["whole"] + match["zone"] if match else text)
