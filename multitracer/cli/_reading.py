@@ -6,7 +6,6 @@ import functools
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -75,8 +74,7 @@ def _address(host: str) -> str:
         raise click.BadParameter(f"{host!r} is not an IP address; names are not looked up") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a command reads, and which part of it the user wants."""
 
     inputs: tuple[str, ...]
