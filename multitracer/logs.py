@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -13,8 +12,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """One place where packets were captured, with the files of that capture in order."""
 
     name: str
@@ -22,8 +20,7 @@ class Point:
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Log:
+class Log(NamedTuple):
     """A log of a host that is no packet capture."""
 
     host: str

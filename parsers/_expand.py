@@ -10,36 +10,23 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import FormatError
+from parsers._compression import ZSTD_SKIPPABLE
+
+if TYPE_CHECKING:
+    from parsers._compression import Source
 
 _WINDOW_BYTES = 64 * 1024 * 1024
 _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
-_MAGICS = (("gzip", b"\x1f\x8b\x08"), ("zstd", b"\x28\xb5\x2f\xfd"), ("xz", b"\xfd7zXZ\0"), ("bzip2", b"BZh"))
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
-"""Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f."""
 _BLOCK_HEADER_BYTES = 3
 _REPEATED_BYTE = 1
 """The type of a block that is one byte, so many times."""
 
 
-def compression_of(head: bytes) -> str | None:
-    """Return the name of the compression that `head` begins with, or None."""
-    if head[1:4] == _ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50:
-        return "zstd"
-    return next((name for name, magic in _MAGICS if head.startswith(magic)), None)
-
-
 Bytes = bytes | memoryview
-
-
-class Source(Protocol):
-    """A source of bytes."""
-
-    def readinto(self, view: memoryview, /) -> int:
-        """Fill some of `view`; return how many bytes, 0 only at the end."""
 
 
 class _Decoder(Protocol):
@@ -134,12 +121,12 @@ class _ZstdBlocks:
             word = int.from_bytes(header, "little")
             return 1 if word >> 1 & 3 == _REPEATED_BYTE else word >> 3
         self._is_in_frame = True
-        return int.from_bytes(header[4:], "little") if header[1:4] == _ZSTD_SKIPPABLE else 0
+        return int.from_bytes(header[4:], "little") if header[1:4] == ZSTD_SKIPPABLE else 0
 
 
 def _frame_header_bytes(header: bytearray) -> int:
     """Return the size of a frame's header with its magic number, of which some bytes are known."""
-    if header[1:4] == _ZSTD_SKIPPABLE:
+    if header[1:4] == ZSTD_SKIPPABLE:
         return 4 + 4
     if len(header) <= 4:  # the magic number, and nothing of what follows
         return 5

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture
+    from collections.abc import Generator
+
+    from multitracer.capture import Capture, SourceFile
     from multitracer.tables import Table
+    from parsers._packets.records import Records
 
     Parsed = Capture | dict[str, Table]
 
@@ -23,6 +26,20 @@ class Parser(Protocol):
 
     def __call__(self, stream: BinaryIO, *, path: str) -> Parsed:
         """Return what the stream holds; `path` is only for messages and provenance."""
+
+
+class Readable(Protocol):
+    """A source of bytes: a `Stream`, or any binary file object."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Fill some of `buffer`; return how many bytes, 0 only at the end."""
+
+
+class Blocks(Protocol):
+    """The function that finds the packets of a capture."""
+
+    def __call__(self, stream: Readable, source: SourceFile, /) -> Generator[Records]:
+        """Yield the packet records of a file, one batch per window; note its facts in `source`."""
 
 
 class Sniffer(Protocol):
@@ -53,3 +70,5 @@ class Format:
     """Recognises the format."""
     parse: Parser
     """A `Capture` for the layer "packet", otherwise tables by name."""
+    blocks: Blocks | None = None
+    """Of a capture of ours, which is read in windows; what another package gives is not used."""

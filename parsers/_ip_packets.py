@@ -11,7 +11,7 @@ from parsers._packets.chain import ip_packets, link
 from parsers._packets.decode import by_link_type
 from parsers._packets.layers import Ledger
 from parsers._packets.steps import STEPS
-from parsers._read import BLOCKS, format_of_capture
+from parsers._read import format_of_capture
 from parsers._stream import open_stream
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[Records]:
     """
     with open_stream(path) as stream:
         fmt = format_of_capture(stream)
-        if fmt.name not in BLOCKS:
+        if fmt.blocks is None:
             raise InputError(f"{stream.path}: this is {fmt.name}, not pcap or pcapng")
-        yield from BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name))
+        yield from fmt.blocks(stream, SourceFile(stream.path, fmt.name))
 
 
 def packets_of(records: Records, first_frame: int) -> Iterator[IpPacket]:

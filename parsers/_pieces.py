@@ -12,7 +12,6 @@ from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
 from parsers._packets.in_kernel import KernelDecoder
 from parsers._read import (
-    BLOCKS,
     first_packet_ns,
     format_of_capture,
     let_malloc_keep_memory,
@@ -114,7 +113,7 @@ class Pieces:
             step = None if self._progress is None else self._counted(done)
             with open_stream(path, progress=step, stop=self._stop, ranges=self._ranges) as stream:
                 fmt = format_of_capture(stream)
-                if fmt.name not in BLOCKS:
+                if fmt.blocks is None:
                     capture = of_plug_in(fmt, stream, alone=len(self._paths) == 1)
                     self._given_flows = capture.flows
                     yield capture
@@ -161,9 +160,10 @@ def _blocks(
     fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None, *, reads_ahead: bool
 ) -> Generator[Records]:
     """Decode one file, and yield each block then."""
+    assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
     clock = StampFacts(source)
-    blocks = BLOCKS[fmt.name](stream, source)
+    blocks = fmt.blocks(stream, source)
     with closing(ahead(blocks) if reads_ahead else blocks) as each:
         yield from decode_blocks(each, source, decoder, clock, max_packets=max_packets)
     note_stream(stream, source)

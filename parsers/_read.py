@@ -10,14 +10,13 @@ import numpy as np
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
-from parsers import erf, pcap, pcapng, snoop
+from parsers import pcap
 from parsers._capture.ahead import ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
 from parsers._registry import formats, recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
-from parsers._text.lines import Lines
 from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 _MALLOC_THRESHOLD_BYTES = 31 << 20
 """Just below the largest that glibc adapts to."""
-
-BLOCKS = {module.FORMAT.name: module.blocks for module in (pcap, pcapng, snoop, erf)}
-"""What yields the records of each capture format, one window at a time."""
 
 
 def detect(path: Path) -> Format:
@@ -79,6 +75,8 @@ def read_lines(path: Path) -> Iterator[str]:
     InputError
         If it cannot be read.
     """
+    from parsers._text.lines import Lines  # noqa: PLC0415  no capture needs it
+
     with open_stream(path) as stream:
         yield from Lines(io.BufferedReader(stream))
 
@@ -117,7 +115,7 @@ def read_capture(
         step = None if progress is None else (lambda n, before=done: progress(before + n))
         with open_stream(path, progress=step) as stream:
             fmt = format_of_capture(stream)
-            if fmt.name not in BLOCKS:
+            if fmt.blocks is None:
                 return of_plug_in(fmt, stream, alone=len(paths) == 1)
             _read_one(fmt, stream, decoder, left)
             done += stream.stored_bytes
@@ -135,7 +133,7 @@ def first_packet_ns(path: Path) -> int | None:
     decoder = Decoder()
     with open_stream(path) as stream:
         fmt = format_of_capture(stream)
-        if fmt.name not in BLOCKS:
+        if fmt.blocks is None:
             return of_plug_in(fmt, stream, alone=False).files[0].first_ns
         _read_one(fmt, stream, decoder, 1)
     return decoder.files[0].first_ns
@@ -154,8 +152,7 @@ def let_malloc_keep_memory() -> None:
 def format_of_capture(stream: Stream) -> Format:
     """Return the result of `recognise`; where a magic number decides, without importing other formats."""
     head = stream.peek_head()
-    claims = [fmt for fmt in (pcap.FORMAT, pcapng.FORMAT) if fmt.sniff(head) == "yes"]
-    return claims[0] if len(claims) == 1 else recognise(head, path=stream.path)
+    return pcap.FORMAT if pcap.sniff(head) == "yes" else recognise(head, path=stream.path)
 
 
 def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
@@ -179,8 +176,9 @@ def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
 
 
 def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> None:
+    assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
-    blocks = BLOCKS[fmt.name](stream, source)
+    blocks = fmt.blocks(stream, source)
     may_wait = max_packets is not None or stream.share_read() is None
     with closing(blocks if may_wait else ahead(blocks)) as each:
         decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)

@@ -17,7 +17,6 @@ from multitracer.capture import Capture
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from multitracer.tables import Table
 from parsers._format import Format, Match
-from parsers._unread_formats import kind_of, looks_like_columns, named
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -98,7 +97,7 @@ def _guarded(fmt: Format, broken: list[PluginError]) -> Format:
             raise FormatError(path, f"the format plug-in {fmt.name} returned no tables by their names")
         return parsed
 
-    return replace(fmt, sniff=sniff, parse=parse)
+    return replace(fmt, sniff=sniff, parse=parse, blocks=None)
 
 
 def _checked(answer: Match) -> Match:
@@ -161,6 +160,8 @@ def recognise(head: bytes, *, path: str) -> Format:
 
 
 def _unknown(head: bytes, path: str) -> str:
+    from parsers._unread_formats import kind_of, looks_like_columns, named  # noqa: PLC0415  of no capture
+
     if head and (message := named(head, path=path)):
         return message
     known = ", ".join(installed().formats)

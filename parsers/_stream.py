@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from parsers._expand import Members, Source, compression_of
+from parsers._compression import compression_of
 from parsers._format import HEAD_BYTES
 from parsers._ranges import Ranges
 from parsers._until import Until
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from _typeshed import WriteableBuffer
+
+    from parsers._compression import Source
 
 STDIN = "-"
 SUSPICIOUS_RATIO = 200.0
@@ -89,6 +91,8 @@ class Stream(io.RawIOBase):
         """gzip, zstd, xz, bzip2 or None."""
         self._source: Source = self._stored
         if self.compression:
+            from parsers._expand import Members  # noqa: PLC0415  a plain file needs no library of compression
+
             self._source = Members(self._stored, self.compression, path=path)
         self._head = b""
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import SourceFile
 from multitracer.endpoints import Endpoints, host_text
 from multitracer.protocols.wtcp.packet import (
     DATA_BYTES,
@@ -32,13 +31,12 @@ from multitracer.protocols.wtcp.packet import (
 )
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.wtcp import WTCP_PACKETS, WtcpCapture
-from parsers._ip_packets import addresses, packets_of, udp_datagram
-from parsers._read import BLOCKS, format_of_capture
-from parsers._stream import open_stream
+from parsers._ip_packets import addresses, packets_of, read_records, udp_datagram
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from multitracer.capture import SourceFile
     from multitracer.protocols.wtcp.packet import Body, WtcpPacket
     from parsers._ip_packets import IpPacket, UdpDatagram
 
@@ -205,13 +203,11 @@ def read_wtcp(files: Iterable[SourceFile]) -> WtcpCapture:
 
 def _packets_of_file(file: SourceFile) -> Iterator[IpPacket]:
     before = 0
-    with open_stream(file.path) as stream:
-        fmt = format_of_capture(stream)
-        for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
-            for packet in packets_of(records, before + 1):
-                if packet.frame > file.packets:
-                    return
-                yield packet
-            before += len(records)
-            if before >= file.packets:
+    for records in read_records(file.path):
+        for packet in packets_of(records, before + 1):
+            if packet.frame > file.packets:
                 return
+            yield packet
+        before += len(records)
+        if before >= file.packets:
+            return

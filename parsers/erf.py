@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from multitracer.tables import Numbers
-    from parsers._capture.window import Readable
+    from parsers._format import Readable
     from parsers._packets.layers import Bytes
 
 _LAYOUT = Layout(16, struct.Struct(">H"), 10)
@@ -129,4 +129,5 @@ FORMAT = Format(
     source="Endace, ERF types reference guide, EDM11-01",
     sniff=sniff,
     parse=parse,
+    blocks=blocks,
 )

@@ -19,7 +19,7 @@ from parsers._pcap.walk import Reading
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from parsers._capture.window import Readable
+    from parsers._format import Readable
     from parsers._packets.records import Records
 
 
@@ -68,4 +68,5 @@ FORMAT = Format(
     source="draft-ietf-opsawg-pcap, pcap-savefile(5)",
     sniff=sniff,
     parse=parse,
+    blocks=blocks,
 )

@@ -20,7 +20,7 @@ from parsers._pcapng.walk import Walked, next_block, skip_giant, walk
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from parsers._capture.window import Readable
+    from parsers._format import Readable
     from parsers._packets.records import Records
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
@@ -133,4 +133,5 @@ FORMAT = Format(
     source="draft-ietf-opsawg-pcapng",
     sniff=sniff,
     parse=parse,
+    blocks=blocks,
 )

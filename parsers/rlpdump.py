@@ -20,7 +20,7 @@ from parsers._rlpdump.log import Log
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
-    from parsers._capture.window import Readable
+    from parsers._format import Readable
 
 _MARK = MARK.encode() + b" "
 _SMALLEST_BLOCK_BYTES, _SMALLEST_PACKET_BYTES = 12, 32

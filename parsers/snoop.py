@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from multitracer.tables import Numbers
-    from parsers._capture.window import Readable
+    from parsers._format import Readable
     from parsers._packets.layers import Bytes
 
 _MAGIC = b"snoop\0\0\0"
@@ -91,4 +91,5 @@ FORMAT = Format(
     source="RFC 1761",
     sniff=sniff,
     parse=parse,
+    blocks=blocks,
 )

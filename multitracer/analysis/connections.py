@@ -32,6 +32,10 @@ _BLOCK_ROWS = 1 << 16
 """Rows that are looked at together: what is made of them stays in the processor's cache."""
 
 
+_LARGE_SHARE = 8
+"""One in so many segments make a connection large: there are few of them, so few looks through all."""
+
+
 @dataclass(slots=True)
 class Partition:
     """The segments of a capture, distinguished by connection and direction.
@@ -70,6 +74,17 @@ class Partition:
             return np.flatnonzero(self.direction == direction)
         return self._order[self.bounds[direction] : self.bounds[direction + 1]]
 
+    def rows_between(self, first: int, last: int) -> Array:
+        """Return the rows of directions `first` to `last` - 1, direction after direction.
+
+        Of one large connection they are looked for, if nothing has asked for the order of all yet.
+        """
+        begin, end = self.bounds[[first, last]].tolist()
+        is_large = last - first == 2 and (end - begin) * _LARGE_SHARE > len(self.direction)
+        if self._order is None and is_large:
+            return np.concatenate([self.rows_sent(direction) for direction in range(first, last)])
+        return self.order[begin:end]
+
     def rows_of(self, connection: int) -> Array:
         """Return the rows of a connection (from 0) in capture order."""
         return np.sort(self.order[self.bounds[2 * connection] : self.bounds[2 * connection + 2]])
@@ -82,6 +97,8 @@ class Partition:
         connections : ndarray of int64, shape (n_chosen,)
             Numbers of connections, from 0, in the order that the result has.
         """
+        if np.array_equal(connections, np.arange(self.connections)):
+            return self
         sides = np.stack([2 * connections, 2 * connections + 1], axis=1).ravel()
         index, bounds = spans(self.bounds, sides)
         columns = (self.first_row, self.forward_flow, self.initiator_by)

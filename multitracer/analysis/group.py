@@ -58,7 +58,7 @@ class Group:
     def of(cls, capture: Capture, partition: Partition, first: int, last: int) -> Group:
         """Return directions `first` to `last` - 1, whole connections."""
         bounds = partition.bounds[first : last + 1]
-        rows = partition.order[bounds[0] : bounds[-1]]
+        rows = partition.rows_between(first, last)
         seq, ack, payload, flags, window = (
             capture.segments[name].take(rows) for name in ("seq", "ack", "payload_bytes", "flags", "window")
         )

@@ -155,12 +155,13 @@ def _directions(part: Part, rows: Numbers) -> pa.Table:
 
 def _tcp_segments(part: Part, rows: Numbers) -> Iterator[pa.Table]:
     for connections, examined in part.analysis.examined(rows):
-        table = examined.segments()
-        numbers = np.repeat(part.offset + connections + 1, np.diff(examined.bounds)).astype(np.int32)
-        for begin in range(0, len(table), _ROW_GROUP):  # not a copy of all of a long transfer
-            here = slice(begin, begin + _ROW_GROUP)
-            columns = {"connection": pa.array(numbers[here]), **_columns(table.take(here))}
+        number = (part.offset + connections + 1).astype(np.int32)
+        numbers, begin = np.repeat(number, np.diff(examined.bounds)), 0
+        for table in examined.pieces(_ROW_GROUP):  # not a copy of all of a long transfer
+            end = begin + len(table)
+            columns = {"connection": pa.array(numbers[begin:end]), **_columns(table)}
             yield pa.table(columns, schema=_segments_schema())
+            begin = end
 
 
 def _numbered(table: Table, part: Part) -> pa.Array:

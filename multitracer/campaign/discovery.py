@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -214,7 +215,7 @@ def no_captures(folder: str, names: Iterable[str]) -> list[str]:
     return [
         f"{folder}/{portable(name)}: is named as a capture, and holds none"
         for name in names
-        if CAPTURE_NAME.search(name)
+        if re.search(CAPTURE_NAME, name)
     ]
 
 

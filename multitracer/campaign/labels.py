@@ -49,10 +49,11 @@ def labels_read(engine: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, ...]:
 
 def _tree(engine: duckdb.DuckDBPyConnection, sql: str) -> Tree:
     try:
-        found = engine.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
-        return json.loads(found[0][0])
+        rows = engine.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
+        tree: Tree = json.loads(rows[0][0])
     except (duckdb.Error, RecursionError):  # of an engine without JSON, or a text nested too deeply
         return None
+    return tree
 
 
 def _parts(tree: Tree) -> Iterator[Tree]:

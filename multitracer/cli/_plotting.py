@@ -10,7 +10,7 @@ from multitracer.cli._output import warn
 from multitracer.cli._reading import axis_bounds_ns
 from multitracer.cli._spans import Wish
 from multitracer.errors import InputError
-from multitracer.figures.connection import connection_figure
+from multitracer.figures.connection import plain_connection_figure
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
 from multitracer.figures.surroundings.distance import over_distance
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from multitracer.cli._reading import Reading
     from multitracer.cli._spans import Span
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
     from multitracer.figures.stack import Panel
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
@@ -60,10 +60,10 @@ class Plot:
         ends = self.part.analysis.ends(self.connection)
         return f"{self.recording.name}: {ends.source} → {ends.destination}"
 
-    def time_sequence(self) -> go.Figure:
-        """Return the figure of one capture."""
+    def time_sequence(self) -> Props:
+        """Return the figure of one capture, as a dict."""
         begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.part, speed=1)
-        figure = connection_figure(
+        figure = plain_connection_figure(
             self.part,
             self.connection,
             reverse=self.reverse,
@@ -71,9 +71,7 @@ class Plot:
             end_ns=end_ns,
             theme=self.theme,
         )
-        self._warn_if_nothing(
-            any(trace.x is not None and len(trace.x) for trace in figure.data if trace.name)
-        )
+        self._warn_if_nothing(any("name" in trace for trace in figure["data"]))
         return figure
 
     def stacked(self, wish: Wish) -> go.Figure:
@@ -151,9 +149,13 @@ def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeN
     return drive_figure(surroundings, view, panels=panels, distance=wish.distance, theme=theme)
 
 
-def write(figure: go.Figure, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
+def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
     """Write a figure as plotly's JSON, or as a page that loads no other file."""
     if as_json:
+        if isinstance(figure, dict):
+            import plotly.graph_objects as go  # slow to import, and a page needs it not
+
+            figure = go.Figure(figure)
         path.write_text(figure.to_json(), "utf-8")
     else:
         path.write_text(plot_page(figure, title=title, theme=theme), "utf-8", "backslashreplace")

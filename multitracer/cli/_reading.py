@@ -6,10 +6,9 @@ import functools
 import re
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -29,13 +28,12 @@ if TYPE_CHECKING:
 
     Chosen = list[tuple[Part, list[int] | None]]
 
-_HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
+_HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
 """Where the context of a command keeps what it has warned of."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionChoice:
+class ConnectionChoice(NamedTuple):
     """A chosen connection: by its number, or by one of its endpoints."""
 
     number: int | None = None
@@ -60,7 +58,7 @@ def connection_choice(text: str) -> ConnectionChoice:
     """Return the connection that an option states."""
     if re.fullmatch(r"[0-9]{1,9}", text) and int(text) > 0:
         return ConnectionChoice(number=int(text))
-    match = _HOST_PORT.fullmatch(text)
+    match = re.fullmatch(_HOST_PORT, text)
     if match is None or int(match["port"]) > 65535:
         examples = "10.0.0.1:80 or [fd00::1]:80"
         raise click.BadParameter(f"{text!r} is neither a number from 1 nor HOST:PORT such as {examples}")
@@ -76,8 +74,7 @@ def _address(host: str) -> str:
         raise click.BadParameter(f"{host!r} is not an IP address; names are not looked up") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a command reads, and which part of it the user wants."""
 
     inputs: tuple[str, ...]

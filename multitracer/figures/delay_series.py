@@ -109,7 +109,8 @@ def rate_series(direction: Direction, *, window_ns: int) -> list[Series]:
 def _rate(direction: Direction, name: str, rate: Callable[..., Table], window_ns: int, doc: str) -> Series:
     segments = _timed(direction.segments)
     rates = rate(segments, reverse=direction.reverse, window_ns=window_ns)
-    bits = np.rint(rates["bytes_per_s"] * BITS_PER_BYTE).astype(np.int64)
+    bits = rates["bytes_per_s"] * BITS_PER_BYTE
+    bits = np.rint(bits, out=bits).astype(np.int64)
     series = Series(f"{direction.prefix}_{name}", name, rates["time_ns"], bits, doc=doc)
     return series.between(None, int(segments["time_ns"].max())) if len(series) else series
 

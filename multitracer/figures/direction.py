@@ -8,10 +8,12 @@ unknown. The ACKs belong to the same group as the data that they acknowledge.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.parallel import in_parallel
 from multitracer.capture import Flag
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NA
@@ -60,12 +62,11 @@ class Direction:
         if reverse is None:
             reverse = bool(analysis.connections["bulk_direction"][connection - 1])
         vantage = Vantage(analysis.directions["vantage"][2 * (connection - 1) + reverse])
-        tables = (
-            analysis.tcp_segments(connection),
-            analysis.sack_blocks(connection),
-            analysis.rtt_samples(connection),
-        )
-        return cls(*tables, reverse=reverse, vantage=vantage)
+        sack_blocks = analysis.sack_blocks(connection)  # first: what it examines is kept for the others
+        jobs = [partial(table, connection) for table in (analysis.tcp_segments, analysis.rtt_samples)]
+        rows = int(analysis.connections["segments"][connection - 1])
+        segments, rtt_samples = in_parallel(jobs, rows=rows)
+        return cls(segments, sack_blocks, rtt_samples, reverse=reverse, vantage=vantage)
 
     @property
     def prefix(self) -> str:

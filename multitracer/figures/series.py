@@ -74,8 +74,8 @@ class Series:
         """Which points are drawn: all but the breaks."""
         return np.asarray(self.value != BREAK)
 
-    def take(self, index: Array) -> Series:
-        """Return the points that positions (int64, shape (n,)) or a mask (bool, shape (n_points,)) select."""
+    def take(self, index: Array | slice) -> Series:
+        """Return the points that positions (int64, shape (n,)), a mask or a slice select."""
 
         def pick(column: Array | None) -> Array | None:
             return None if column is None else column[index]
@@ -94,7 +94,7 @@ class Series:
         """Return the points with from_ns <= time <= to_ns; None is no bound."""
         first = 0 if from_ns is None else np.searchsorted(self.time_ns, from_ns, "left")
         last = len(self) if to_ns is None else np.searchsorted(self.time_ns, to_ns, "right")
-        return self if (first, last) == (0, len(self)) else self.take(np.arange(first, last))
+        return self if (first, last) == (0, len(self)) else self.take(slice(first, last))
 
 
 def in_order(series: Series) -> Series:

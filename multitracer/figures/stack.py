@@ -126,7 +126,23 @@ def figure(
     height_px: int = 900,
     x_axis: Axis = TIME_AXIS,
 ) -> go.Figure:
-    """Return the panels as a plotly figure with all points of their series.
+    """Return the panels as a plotly figure with all points of their series; parameters as `plain_figure`."""
+    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
+
+    return go.Figure(
+        plain_figure(panels, origin_ns=origin_ns, theme=theme, height_px=height_px, x_axis=x_axis)
+    )
+
+
+def plain_figure(
+    panels: list[Panel],
+    *,
+    origin_ns: int,
+    theme: ThemeName = "light",
+    height_px: int = 900,
+    x_axis: Axis = TIME_AXIS,
+) -> Props:
+    """Return the panels as the dict that plotly calls a figure, with all points of their series.
 
     Parameters
     ----------
@@ -138,20 +154,14 @@ def figure(
     height_px : int
     x_axis : Axis
         The axis that they share.
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
     """
-    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
-
     traces = [
         style(series, panel, axis, theme=theme, x_axis=x_axis) | points(series, panel.unit, origin_ns)
         for axis, panel in enumerate(panels, 1)
         for series in panel.drawn
     ] + placeholders(panels)
     shared = layout(panels, origin_ns=origin_ns, theme=theme, x_axis=x_axis)
-    return go.Figure({"data": traces, "layout": shared | {"height": height_px}})
+    return {"data": traces, "layout": shared | {"height": height_px}}
 
 
 def plain(text: str) -> str:

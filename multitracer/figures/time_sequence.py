@@ -6,21 +6,26 @@ How to read it: docs/figures.md; paper 004, section 4.4.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from multitracer.analysis.parallel import in_parallel
 from multitracer.figures.delay_series import rate_series, rate_window_ns, rtt_series, timer_series
 from multitracer.figures.downsample import thin
-from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, figure
+from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_figure
 from multitracer.figures.tcp_series import flight_series, sequence_series
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import plotly.graph_objects as go
 
     from multitracer.figures.direction import Direction
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
+    from multitracer.figures.series import Series
 
 
 def time_sequence(
@@ -49,6 +54,21 @@ def time_sequence(
         Thinned by M4 to what a screen can show; every retransmission, SACK, zero window and reset is kept as
         long as there are no more than `downsample.RARE_LIMIT` of its kind.
     """
+    import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
+
+    plain = plain_time_sequence(direction, origin_ns=origin_ns, from_ns=from_ns, to_ns=to_ns, theme=theme)
+    return go.Figure(plain)
+
+
+def plain_time_sequence(
+    direction: Direction,
+    *,
+    origin_ns: int | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    theme: ThemeName = "light",
+) -> Props:
+    """Return the figure as the dict that plotly calls one; parameters as of `time_sequence`."""
     panels = time_sequence_panels(direction)
     if origin_ns is None:
         times = direction.segments["time_ns"]
@@ -56,7 +76,7 @@ def time_sequence(
     panels = cut(panels, from_ns, to_ns)
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
-    return figure(panels, origin_ns=origin_ns, theme=theme)
+    return plain_figure(panels, origin_ns=origin_ns, theme=theme)
 
 
 def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Panel]:
@@ -77,13 +97,21 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
     `speed` is that of the recorded link, for the title that tells how long throughput is averaged.
     """
     window_ns = rate_window_ns(direction)
+    makers: list[Callable[[Direction], list[Series]]] = [
+        partial(rate_series, window_ns=window_ns),
+        flight_series,
+        sequence_series,
+        lambda direction: [*rtt_series(direction), *timer_series(direction)],
+    ]
+    jobs = [partial(maker, direction) for maker in makers]  # the longest first
+    rates, flight, sequence, round_trips = in_parallel(jobs, rows=len(direction.segments))
     return [
         Panel(
             "sequence",
             "Time / sequence",
             BYTES,
             3.2,
-            sequence_series(direction),
+            sequence,
             "No segment of this direction carries a time and a sequence number.",
             from_zero=False,
         ),
@@ -92,7 +120,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             "Flight and window",
             BYTES,
             1.2,
-            flight_series(direction),
+            flight,
             "Nothing was sent in this direction, and no window was advertised for it.",
         ),
         Panel(
@@ -100,7 +128,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             "Round-trip time",
             SECONDS,
             1.2,
-            [*rtt_series(direction), *timer_series(direction)],
+            round_trips,
             _why_no_rtt(direction),
         ),
         Panel(
@@ -108,7 +136,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             f"Throughput, averaged over {_duration(round(window_ns * speed))}",
             BIT_RATE,
             1.2,
-            rate_series(direction, window_ns=window_ns),
+            rates,
             "No payload in this direction.",
         ),
     ]

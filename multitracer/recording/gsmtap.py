@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.errors import PreflightError
 from multitracer.logs import Log, ParsedLog
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
-from parsers._packets.decode import GSMTAP
-from parsers._signalling.packets import LINKTYPES
+from parsers._packets.decode import GSMTAP, GSMTAP_LINKTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -39,4 +38,4 @@ def signalling_of_captures(parts: Iterable[Part], warn: Callable[[str], None]) -
 
 def holds_gsmtap(file: SourceFile) -> bool:
     """Return whether packets of a capture file are GSMTAP's, by its port or by its link type."""
-    return GSMTAP in file.protocols or not LINKTYPES.isdisjoint(file.link_types)
+    return GSMTAP in file.protocols or not GSMTAP_LINKTYPES.isdisjoint(file.link_types)

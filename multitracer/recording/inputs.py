@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import Log, Point
-from multitracer.manifest import MANIFEST, inside, read_manifest
 from multitracer.words import printable, size
 
 if TYPE_CHECKING:
@@ -42,15 +41,15 @@ _CGROUP = Path("/sys/fs/cgroup/memory.max")
 UNREADABLE = (FormatError, InputError, UnknownFormatError)
 """What is wrong with one file, not with the installation."""
 
-CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
-_DUMPCAP_RING = re.compile(r"(?P<stem>.+)_(?P<number>\d{5,})_\d{14}(?P<rest>(\.\w+)*)")
-_TCPDUMP_RING = re.compile(r"(?P<stem>.+\.(pcap|pcapng|cap|dmp|dump))(?P<number>\d*)(\.(gz|zst|xz|bz2))?")
-_COMPRESSED = re.compile(r"\.(gz|zst|xz|bz2)$")
+CAPTURE_NAME = r"(?i)\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$"
+_DUMPCAP_RING = r"(?P<stem>.+)_(?P<number>\d{5,})_\d{14}(?P<rest>(\.\w+)*)"
+_TCPDUMP_RING = r"(?P<stem>.+\.(pcap|pcapng|cap|dmp|dump))(?P<number>\d*)(\.(gz|zst|xz|bz2))?"
+_COMPRESSED = r"\.(gz|zst|xz|bz2)$"
 
 _COMPANIONS = frozenset(
     {
-        MANIFEST,
-        f"{MANIFEST}.tmp",
+        "manifest.json",
+        "manifest.json.tmp",
         "README.md",
         "scenario.toml",
         "summary.json",
@@ -68,7 +67,7 @@ _COMPANIONS = frozenset(
 """Files that a recorder of ours writes beside the logs, and that hold no records of a log."""
 _COMPANION_FOLDERS = frozenset({"truth", "tables"})
 """What a model knows of a run, and the tables that `align` keeps."""
-_NOTES = re.compile(r"(tcpdump|sniffer|signalling)-\d+\.jsonl")
+_NOTES = r"(tcpdump|sniffer|signalling)-\d+\.jsonl"
 """What these collectors say of themselves beside the capture: drops, readings of the clock."""
 _MAY_BE_EMPTY = frozenset({"claps.jsonl", "markers.jsonl"})
 """Logs in which a short recording had nothing to write."""
@@ -94,6 +93,8 @@ class Inputs:
     @property
     def paths(self) -> list[str]:
         """Every file that belongs to the recording."""
+        from multitracer.manifest import MANIFEST
+
         paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
         return paths if self.folder is None else [*paths, str(self.folder / MANIFEST)]
 
@@ -219,9 +220,9 @@ def _expanded(path: str) -> list[str]:
 def ring_of(name: str) -> tuple[str, str]:
     """Return what the files of one ring buffer have in common; for any other file its name."""
     folder, base = os.path.split(name)
-    if match := _DUMPCAP_RING.fullmatch(base):
+    if match := re.fullmatch(_DUMPCAP_RING, base):
         return folder, match["stem"] + match["rest"]
-    if match := _TCPDUMP_RING.fullmatch(base):
+    if match := re.fullmatch(_TCPDUMP_RING, base):
         return folder, match["stem"]
     return folder, base
 
@@ -235,6 +236,8 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _of_folder(folder: Path) -> Inputs:
+    from multitracer.manifest import read_manifest
+
     warnings: list[str] = []
     try:
         manifest = read_manifest(folder)
@@ -291,12 +294,14 @@ class _Search:
 
     def logs_in(self, place: Path, *, is_host: bool) -> Iterator[tuple[str, Format]]:
         """Yield the logs of one host's folder, or of the session's own, with their formats."""
+        from multitracer.manifest import inside
+
         for entry in _entries(place):
             path = place / entry.name
             if self._is_companion(entry.name) or parsers.is_map(path):
                 continue
             relative = path.relative_to(self._folder).as_posix()
-            self._seen.add(_COMPRESSED.sub("", relative))
+            self._seen.add(re.sub(_COMPRESSED, "", relative))
             if _says_nothing(entry):
                 continue
             if not path.is_file():
@@ -313,14 +318,14 @@ class _Search:
                 self._unusable.append(str(error))
 
     def _is_companion(self, name: str) -> bool:
-        plain = _COMPRESSED.sub("", name)
-        if plain in _COMPANIONS or _NOTES.fullmatch(plain):
+        plain = re.sub(_COMPRESSED, "", name)
+        if plain in _COMPANIONS or re.fullmatch(_NOTES, plain):
             return True
         return plain.endswith(_WORDS_OF_COLLECTOR) and Path(plain).stem in self._collectors
 
     def _is_expected(self, entry: os.DirEntry[str], relative: str) -> bool:
         """Return whether the file is expected to be a log, by its name, the manifest, or its writer."""
-        named = CAPTURE_NAME.search(entry.name) or _COMPRESSED.sub("", entry.name) in self._logs
+        named = re.search(CAPTURE_NAME, entry.name) or re.sub(_COMPRESSED, "", entry.name) in self._logs
         return bool(named) or entry.is_symlink() or relative in self._listed
 
     def warnings(self) -> Iterator[str]:
@@ -339,7 +344,7 @@ class _Search:
             parts = PurePosixPath(relative).parts or ("",)
             if parts[0] in _COMPANION_FOLDERS or self._is_companion(parts[-1]):
                 continue
-            if _COMPRESSED.sub("", "/".join(parts[:2])) not in self._seen:  # of a deeper one, its folder
+            if re.sub(_COMPRESSED, "", "/".join(parts[:2])) not in self._seen:  # of a deeper one, its folder
                 yield f"{self._folder}/{printable(relative)}: listed in the manifest, but missing"
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import InputError, WindowError
 from multitracer.units import NS_PER_S, NS_PER_US
@@ -23,8 +22,7 @@ Bounds = tuple[int | None, int | None]
 """Begin and end in ns since 1970, the end not included; None leaves a side open."""
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(NamedTuple):
     """A point in time as the user gave it."""
 
     ns: int
@@ -39,8 +37,7 @@ class Moment:
         return max(-LAST_NS, min(start_ns + since, LAST_NS))
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A stretch of time, open where it is None; its seconds are those of the link."""
 
     begin: Moment | None = None
@@ -86,7 +83,7 @@ def within_both(one: Bounds, other: Bounds) -> Bounds:
     return max(begins, default=None), min(ends, default=None)
 
 
-_FRACTION = re.compile(r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)")
+_FRACTION = r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -113,7 +110,7 @@ def moment_of(text: str) -> Moment:
 
 def _iso_ns(text: str) -> int:
     """Return nanoseconds since 1970 of an ISO 8601 time; without a zone it is UTC."""
-    match = _FRACTION.fullmatch(text)
+    match = re.fullmatch(_FRACTION, text)
     digits = match["digits"] if match else ""
     try:
         time = datetime.fromisoformat(match["whole"] + match["zone"] if match else text)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
+from multitracer.figures.document import document
 from multitracer.figures.palette import FONT, THEMES
 from multitracer.report.assets import inside
 from multitracer.report.markup import element, json_text
@@ -17,15 +17,15 @@ from multitracer.words import printable
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.palette import Props, ThemeName
 
 
-def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
+def plot_page(figure: go.Figure | Props, *, title: str, theme: ThemeName) -> str:
     """Return a whole page that shows a figure.
 
     Parameters
     ----------
-    figure : plotly.graph_objects.Figure
+    figure : plotly.graph_objects.Figure, or the dict of one
     title : str
         Of the window and the page.
     theme : "light" or "dark"
@@ -48,7 +48,7 @@ def plot_page(figure: go.Figure, *, title: str, theme: ThemeName) -> str:
         "body",
         element("h1", printable(title)),
         element("div", id="plot"),
-        element("script", json_text(json.loads(figure.to_json())), type="application/json", id="figure"),
+        element("script", json_text(document(figure)), type="application/json", id="figure"),
         code.script,
     )
     return DOCTYPE + element("html", head(printable(title), code), body, lang="en")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,6 +57,8 @@ def replacing_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
             for made in temporary.iterdir():
                 made.replace(final / made.name)
     finally:
+        import shutil  # noqa: PLC0415  # its packers take 2 ms to import, and a single file needs none
+
         shutil.rmtree(temporary, ignore_errors=True)
 
 

@@ -27,10 +27,13 @@ def ahead(blocks: Iterable[Records]) -> Generator[Records]:
     """
     remaining = iter(blocks)
     yield from islice(remaining, _ALONE)
+    block = next(remaining, None)
+    if block is None:
+        return
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1, "reads ahead") as thread:
-        following = thread.submit(next, remaining, None)
-        while (block := following.result()) is not None:
+        while block is not None:
             following = thread.submit(next, remaining, None)
             yield block
+            block = following.result()

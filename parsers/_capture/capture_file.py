@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture, SourceFile
     from multitracer.tables import Numbers
-    from parsers._capture.window import Readable
+    from parsers._format import Readable
     from parsers._packets.records import Records
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +12,8 @@ from parsers._packets.layers import PAD_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from parsers._format import Readable
     from parsers._packets.layers import Bytes
-
-
-class Readable(Protocol):
-    """A source of bytes: a `Stream`, or any binary file object."""
-
-    def readinto(self, buffer: memoryview, /) -> int | None:
-        """Fill some of `buffer`; return how many bytes, 0 only at the end."""
 
 
 WINDOW_BYTES = 4 * 1024 * 1024

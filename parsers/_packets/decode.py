@@ -45,6 +45,8 @@ _NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 GSMTAP = "gsmtap"
 """What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
+GSMTAP_LINKTYPES = frozenset({217, 218})
+"""Packets that begin with the GSMTAP header: LINKTYPE_GSMTAP_UM and _ABIS (IANA link types)."""
 _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
 WTCP_SYN = "wtcp syn"
 """What a datagram that begins a connection of WTCP is counted as in place of UDP."""

@@ -7,8 +7,7 @@ Kuznetzov's header) and of Wireshark's libpcap.h and libpcap.c (the patched libp
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ PROBE_BYTES = 64 * 1024
 _LARGEST_SPECULATED = 65_600
 
 
-@dataclass(frozen=True, slots=True)
-class _Magic:
+class _Magic(NamedTuple):
     name: str
     tick_ns: int
     headers: tuple[int, ...]
@@ -49,8 +47,7 @@ MAGICS = {
 _HEADER_NAMES = {20: "Nokia", 28: "modified (ss990915)"}
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """The layout of the records of one file."""
 
     order: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import numpy as np
 
@@ -39,7 +38,7 @@ def dialect_of(head: bytes, *, path: str) -> Dialect:
     first = head[dialect.first_record : dialect.first_record + 4]
     seconds = int.from_bytes(first, "little" if order == "<" else "big")
     return _likeliest(
-        [replace(dialect, header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
+        [dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
     )
 
 

@@ -7,8 +7,7 @@ a row do not happen by chance (each has some 40 bits that must be as they are).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ _HEADER_BYTES = 16
 """What all dialects have in common of a record's header."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(NamedTuple):
     """Header fields of n records; int64, shape (n,). Masks of its methods are bool, shape (n,)."""
 
     seconds: Numbers

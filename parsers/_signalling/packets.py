@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.capture import SourceFile
 from multitracer.tables import NA, NOT_A_TIME
-from parsers._ip_packets import packets_of, udp_datagram
-from parsers._read import BLOCKS, format_of_capture
+from parsers._ip_packets import packets_of, read_records, udp_datagram
+from parsers._packets.decode import GSMTAP_LINKTYPES
 from parsers._signalling.gsmtap import PORT, GsmtapVersionError, message
-from parsers._stream import open_stream
 
 if TYPE_CHECKING:
     import os
@@ -18,10 +16,8 @@ if TYPE_CHECKING:
 
     from parsers._ip_packets import IpPacket
     from parsers._packets.records import Records
-    from parsers._signalling.gsmtap import Message
+from parsers._signalling.gsmtap import Message
 
-LINKTYPES = frozenset({217, 218})
-"""Packets that begin with the GSMTAP header: LINKTYPE_GSMTAP_UM and _ABIS (IANA link types)."""
 _LOOPBACK = 0x7F000001  # 127.0.0.1, which SCAT sends the first radio's packets to
 _MOST_MODEMS = 8  # SCAT numbers the cards of a phone; a phone has two, rarely three
 
@@ -61,13 +57,11 @@ class Messages:
         """
         before = 0
         for path in self._paths:
-            with open_stream(path) as stream:
-                fmt = format_of_capture(stream)
-                for records in BLOCKS[fmt.name](stream, SourceFile(stream.path, fmt.name)):
-                    yield from self._bare(records, before + 1)
-                    for packet in packets_of(records, before + 1):
-                        yield from self._of_packet(packet)
-                    before += len(records)
+            for records in read_records(path):
+                yield from self._bare(records, before + 1)
+                for packet in packets_of(records, before + 1):
+                    yield from self._of_packet(packet)
+                before += len(records)
 
     def _of_packet(self, packet: IpPacket) -> Iterator[Numbered]:
         datagram = gsmtap_datagram(packet)
@@ -86,7 +80,7 @@ class Messages:
         for i in range(len(records)):
             link_type = records.link_type
             kind = link_type if isinstance(link_type, int) else int(link_type[i])
-            if kind not in LINKTYPES:
+            if kind not in GSMTAP_LINKTYPES:
                 if isinstance(link_type, int):
                     return
                 continue

@@ -13,7 +13,8 @@ import pytest
 import parsers
 from multitracer.analysis import analyse, group
 from multitracer.analysis.verdicts import judge, judge_all, talks
-from multitracer.tables import NA, NOT_A_TIME
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.tcp import TCP_SEGMENTS
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture
 from tests.corpus.judged import Corpus
 from tests.corpus.transfers import FORGETFUL, RENEGING
@@ -95,6 +96,17 @@ def test_verdicts_on_many_are_those_on_each(
         alone = judged_alone(analysis, vantage)
         assert len(alone) > 100
         assert judged_together(analysis, vantage) == alone
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1 << 20])
+def test_rows_some_at_a_time_are_those_of_the_whole(rows: int) -> None:
+    analysis = analyse(capture(stray(Random(3))))
+    for _, examined in analysis.examined(np.arange(0, len(analysis.connections), 2)):
+        whole, pieces = examined.segments(), list(examined.pieces(rows))
+        assert max(map(len, pieces)) == min(rows, len(whole)) > 0
+        joined = Table.concatenate(TCP_SEGMENTS, pieces)
+        for name in whole.schema.names:
+            assert np.array_equal(joined[name], whole[name]), name
 
 
 @pytest.mark.parametrize("seed", range(40))

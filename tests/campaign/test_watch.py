@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import itertools
 import os
 import shutil
@@ -72,7 +73,7 @@ class Watching:
             time.sleep(0.02)
 
     def show(self, progress: Progress) -> None:
-        self.progress = progress
+        self.progress = copy.deepcopy(progress)  # the watch empties its lists at each look
 
     def end(self) -> None:
         self._end.set()

@@ -85,7 +85,7 @@ def test_one_block_is_read_while_the_one_before_is_used() -> None:
         if 2 <= number < 5:
             assert is_read[number + 1].wait(timeout=60)
             assert len(read) == number + 2
-    assert all(name.startswith("reads ahead") for name in read[2:])
+    assert all(name.startswith("reads ahead") for name in read[3:])
     assert not threads()
 
 

@@ -6,8 +6,7 @@ they were; those without times; and those with copies whose sender gives all pac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -104,8 +103,7 @@ class Rare(Protocol):
         """Return the least shift of its windows at which all that the other side sent fitted them."""
 
 
-@dataclass(frozen=True)
-class _Segments:
+class _Segments(NamedTuple):
     """Of connections from number `first` (from 0) on, whose segments are all there."""
 
     first: int

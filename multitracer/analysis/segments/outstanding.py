@@ -60,18 +60,19 @@ def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple
     moment_of = np.empty_like(order)
     moment_of[order] = np.arange(len(order))
     direction = group.direction[order] ^ (group.units == 0)[order]
-    sent, acknowledged = _highest_sent(examination, moment_of), _highest_acknowledged(examination, moment_of)
-    flight, known = _chosen(sent, direction), _chosen(acknowledged, direction)
+    flight = _chosen(_highest_sent(examination, moment_of), direction)
+    acknowledged = _highest_acknowledged(examination, moment_of)
+    known = _chosen(acknowledged, direction)
     never = np.flatnonzero(known < examination.axis.lowest[direction])
     known[never] = first_units(examination.axis)[direction[never]]
     flight -= known
     np.maximum(flight, 0, out=flight)
     if not len(blocks.left):
         return flight, flight.copy()
-    sacked = np.stack(
-        [_sacked(blocks.chosen(blocks.direction & 1 == side), acknowledged[side]) for side in (0, 1)]
-    )
-    return flight, np.maximum(flight - _chosen(sacked, direction), 0)
+    for side in (0, 1):  # in the place of what it is found by
+        acknowledged[side] = _sacked(blocks.chosen(blocks.direction & 1 == side), acknowledged[side])
+    less_sacked = flight - _chosen(acknowledged, direction)
+    return flight, np.maximum(less_sacked, 0, out=less_sacked)
 
 
 def _chosen(of_both: Array, direction: Array) -> Array:
@@ -103,7 +104,7 @@ def _rising(examination: Examination, side: Array, moment: Array, value: Array, 
     highest[side, moment] = value
     begins = examination.group.bounds[:-1:2]
     highest[:, begins] = np.maximum(highest[:, begins], least.reshape(-1, 2).T)
-    return np.maximum.accumulate(highest, axis=1)
+    return np.maximum.accumulate(highest, axis=1, out=highest)
 
 
 def _sacked(blocks: Blocks, acknowledged: Array) -> Array:

@@ -22,6 +22,8 @@ from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import Group
     from multitracer.analysis.segments.examination import Examination
@@ -59,25 +61,43 @@ class Connections:
 
     @cached_property
     def _columns(self) -> dict[str, Array]:
+        by_position, by_row = self._derived_columns()
+        columns = {name: self.capture.segments[name].take(self.rows) for name in SEGMENTS.names}
+        for name in tuple(by_position):
+            columns[name] = by_position.pop(name).take(self.order)
+        return columns | by_row
+
+    def pieces(self, rows: int) -> Iterator[Table]:
+        """Yield `segments()` so many rows at a time: of a long connection the whole takes more memory."""
+        by_position, by_row = self._derived_columns()
+        for begin in range(0, len(self.rows), rows):
+            here = slice(begin, begin + rows)
+            columns = {name: self.capture.segments[name].take(self.rows[here]) for name in SEGMENTS.names}
+            columns |= {name: values.take(self.order[here]) for name, values in by_position.items()}
+            columns |= {name: values[here] for name, values in by_row.items()}
+            yield Table(TCP_SEGMENTS, columns)
+
+    def _derived_columns(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return what the analysis says of each segment: columns in the order of the group, and of `rows`."""
         group, origin = self.group, self.examination.axis.origin
+        flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
+        delays = {
+            "rtt_ns": self._delay(*self.examination.exact_pairs()),
+            "rtt_timestamp_ns": self._delay(*echoes(self.examination, self.capture)),
+        }
         direction = group.direction
         start = _starts_on_axis(self.examination, direction) - origin[direction]
-        acknowledged = np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA)
-        flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
         in_order = {
             "reverse": direction & 1 == 1,
             "seq_bytes": start,
             "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
-            "ack_bytes": acknowledged,
+            "ack_bytes": np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA),
             "window_bytes": self._windows(direction),
             "new_bytes": new_bytes(self.examination),
             "kind": _kinds(self.examination, self.capture),
-            "rtt_ns": self._delay(*self.examination.exact_pairs()),
-            "rtt_timestamp_ns": self._delay(*echoes(self.examination, self.capture)),
+            **delays,
         }
-        columns = {name: self.capture.segments[name][self.rows] for name in SEGMENTS.names}
-        columns |= {name: values[self.order] for name, values in in_order.items()}
-        return columns | {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
+        return in_order, {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
 
     def sack_blocks(self) -> Table:
         """Return TCP_SACK_BLOCKS, in the order of `segments()`."""

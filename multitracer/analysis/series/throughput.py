@@ -139,11 +139,17 @@ def _with_payload(segments: Table, *, reverse: bool) -> Array:
 
 def _rate(segments: Table, rows: Array, carried: Array, window_ns: int | None, *, reverse: bool) -> Table:
     window = window_ns if window_ns is not None else default_window_ns(segments, reverse=reverse)
-    order = np.argsort(segments["time_ns"][rows], kind="stable")
-    time_ns, carried = segments["time_ns"][rows][order], carried[order].astype(np.int64)
+    time_ns, carried = segments["time_ns"].take(rows), carried.astype(np.int64)
+    if not bool(np.all(time_ns[1:] >= time_ns[:-1])):
+        order = np.argsort(time_ns, kind="stable")
+        time_ns, carried = time_ns[order], carried[order]
     moments = np.concatenate([time_ns, time_ns + window])
     merged = np.argsort(moments, kind="stable")  # two sorted runs: linear
-    moments, inside = moments[merged], np.cumsum(np.concatenate([carried, -carried])[merged])
-    last = np.append(moments[1:] != moments[:-1], True)[: len(moments)]
-    rate = inside[last] * (NS_PER_S / window)
-    return Table(RATES, {"time_ns": moments[last], "bytes_per_s": rate}, {"window_ns": window})
+    moments, inside = moments.take(merged), np.concatenate([carried, -carried]).take(merged)
+    np.cumsum(inside, out=inside)
+    last = np.ones(len(moments), dtype=bool)
+    np.not_equal(moments[1:], moments[:-1], out=last[:-1])
+    if not last.all():
+        moments, inside = moments[last], inside[last]
+    rate = inside * (NS_PER_S / window)
+    return Table(RATES, {"time_ns": moments, "bytes_per_s": rate}, {"window_ns": window})
