@@ -208,6 +208,19 @@ class Capture:
         return part
 
 
+def joined(captures: list[Capture]) -> Capture:
+    """Return captures of the same files as one, in this order, with the flows of the last."""
+    rows = np.cumsum([0, *(len(capture.segments) for capture in captures)]).tolist()
+    sides = {}
+    for name, schema in (("sack_blocks", SACK_BLOCKS), ("syn_options", SYN_OPTIONS)):
+        tables = [getattr(capture, name) for capture in captures]
+        sides[name] = Table.concatenate(schema, tables)
+        shifted = [table["row"] + before for table, before in zip(tables, rows, strict=False)]
+        sides[name].columns["row"] = np.concatenate(shifted)
+    segments = Table.concatenate(SEGMENTS, [capture.segments for capture in captures])
+    return Capture(captures[-1].files, segments, captures[-1].flows, **sides)
+
+
 def _follow(table: Table, chosen: Mask, row: Numbers) -> Table:
     """Return the rows of a side table whose segment was chosen, with the new row of that segment."""
     kept = table.take(chosen[table["row"]])

@@ -69,6 +69,23 @@ class Kernel(Protocol):
     def summarise(self, begin: int, first: int, packets: Numbers, /, **columns: Array) -> dict[str, Array]:
         """Return what is known of each direction of consecutive connections, as columns."""
 
+    def time_facts(self, time_ns: Times, last: int | None, far_ns: int, /) -> tuple[int, ...]:
+        """Return what the known times show: how many, the last, steps back, the largest, lowest, highest."""
+
+    def calm_stamps(self, time_ns: Times, stamp: Array, short_ns: int, /) -> tuple[int, int, int]:
+        """Return of the short pauses between stamped segments their number, time and ticks."""
+
+    def stamp_disagreements(self, time_ns: Times, stamp: Array, /, **limits: float) -> Numbers:
+        """Return behind which stamped segments time and ticks disagree."""
+
+    def RunningDecoder(self) -> RunningDecoder:  # noqa: N802  # it is a class
+        """Return what decodes a capture and keeps its segments in the kernel."""
+
+    def segments_of(
+        self, table: dict[str, Array], sack_blocks: dict[str, Array], syn_options: dict[str, Array], /
+    ) -> Segments:
+        """Return segments of which there are tables, SEGMENTS and its two side tables, in the kernel."""
+
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
 
@@ -99,6 +116,32 @@ class Kernel(Protocol):
         """Fail as a bug would; for tests."""
 
 
+class Segments(Protocol):
+    """Segments in capture order that lie in the kernel."""
+
+    in_ipv4: int
+    """How many are in IPv4; the others are in IPv6."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def rest(self) -> Numbers:
+        """Return the records of the block that are left to Python: ascending."""
+
+    def flows(self) -> dict[str, Array] | None:
+        """Return the flows that are new to the decoder, as columns; None if all are known."""
+
+
+class RunningDecoder(Protocol):
+    """Decodes a capture block by block; see `parsers/_packets/in_kernel.py`."""
+
+    def decode(self, data: Bytes, /, *columns_and_first_frame: Array | int) -> Segments:
+        """Return the segments of packet records; these as for `decode`, with their times behind."""
+
+    def number(self, segments: Segments, numbers: Array, /) -> None:
+        """Give segments the flows of the capture; `numbers` are those of their new ones."""
+
+
 class RunningPass(Protocol):
     """Counts the connections of a capture piece by piece; see `native/src/running.rs`."""
 
@@ -107,8 +150,15 @@ class RunningPass(Protocol):
     is_odd: bool
     """Whether there is something that only all segments of a connection tell."""
 
-    def add(self, **columns: Array) -> tuple[Array, Numbers]:
-        """Take in the next segments; return the direction of each, and the rows that Python has to keep."""
+    marked: list[int]
+    """How many segments have each bit of their marks, except HAS_TIMESTAMPS."""
+    giants: int
+    """How many of the counted segments are larger than their receiver accepts."""
+    segments: int
+    """How many there are so far."""
+
+    def add(self, segments: Segments, /) -> tuple[Array, Times, DecodedPart] | None:
+        """Take in the next segments; return direction, time and columns of those that Python has to keep."""
 
     def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
         """Return what was counted of each directed flow, the rest of each, and how each connection began."""

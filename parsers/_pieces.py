@@ -10,7 +10,14 @@ from parsers._capture.ahead import ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
-from parsers._read import first_packet_ns, format_of_capture, note_stream, of_plug_in
+from parsers._packets.in_kernel import KernelDecoder
+from parsers._read import (
+    first_packet_ns,
+    format_of_capture,
+    let_malloc_keep_memory,
+    note_stream,
+    of_plug_in,
+)
 from parsers._stream import open_stream
 
 if TYPE_CHECKING:
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from multitracer.capture import Capture
+    from multitracer.native import Kernel, Segments
     from multitracer.tables import Numbers, Table
     from parsers._format import Format
     from parsers._packets.records import Records
@@ -80,7 +88,22 @@ class Pieces:
 
     def __iter__(self) -> Generator[Capture]:
         """Yield the pieces, at least one; `row` of the side tables counts within a piece."""
-        decoder = self._decoder = Decoder()
+        decoder = Decoder()
+        with closing(self._each(decoder)) as each:
+            for given in each:
+                yield decoder.take() if given is None else given
+
+    def in_kernel(self, native: Kernel) -> Generator[list[Capture | Segments]]:
+        """Yield lists of pieces, as they lie in the native kernel or, where Python decodes too, as tables."""
+        decoder = KernelDecoder(native)
+        with closing(self._each(decoder)) as each:
+            for given in each:
+                yield decoder.pieces() if given is None else [given]
+
+    def _each(self, decoder: Decoder) -> Generator[Capture | None]:
+        """Yield when the decoder holds a piece, or the one that a format of another package found."""
+        self._decoder = decoder
+        let_malloc_keep_memory()
         done = 0
         for path in in_order(self._paths, first_packet_ns):
             read = sum(file.packets for file in decoder.files)
@@ -100,9 +123,15 @@ class Pieces:
                     for records in blocks:
                         self._note(records)
                         if len(decoder) >= self.rows:
-                            yield decoder.take(last=False)
+                            yield None
                 done += stream.stored_bytes
-        yield decoder.take(last=True)
+        decoder.finish_fragments()
+        yield None
+
+    @property
+    def files(self) -> list[SourceFile]:
+        """The facts of the files, as far as they are read."""
+        return self._decoder.files
 
     def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers, Numbers]:
         """Forget all flows but these (int64, ascending); return FLOWS, these, and their new numbers."""

@@ -105,7 +105,7 @@ def read_capture(
     FormatError
         If nothing in a file can be read.
     """
-    _let_malloc_keep_memory()
+    let_malloc_keep_memory()
     decoder = Decoder()
     done = 0
     for path in in_order(paths, first_packet_ns):
@@ -139,7 +139,7 @@ def first_packet_ns(path: Path) -> int | None:
     return decoder.files[0].first_ns
 
 
-def _let_malloc_keep_memory() -> None:
+def let_malloc_keep_memory() -> None:
     """Make glibc reuse the temporary arrays of each block instead of returning them to the kernel.
 
     When a mapped chunk is freed, glibc raises the size from which on it maps and trims to that of the chunk

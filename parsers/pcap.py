@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
-
 from multitracer.capture import Capture, Interface, SourceFile
-from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import Damage, decode_stream
 from parsers._capture.window import Window
 from parsers._format import Format, Match
@@ -53,7 +50,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     while not reading.done:
         records = reading.batch()
         records.offset = reading.offset
-        source.no_time(_NO_FRACTION, int(np.count_nonzero(records.time_ns == NOT_A_TIME)))
+        source.no_time(_NO_FRACTION, reading.without_time)
         yield records
         reading.advance()
     reading.finish()

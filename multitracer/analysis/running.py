@@ -10,27 +10,28 @@ Rules of the file
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.connections import Partition, bounds_of
 from multitracer.analysis.initiator import assumed, servers
-from multitracer.analysis.segments.compiled import READS, own_counted, put_counted
-from multitracer.analysis.segments.directions import OF_SYN, blank, is_dsack, own, put, resolution_ns_of
+from multitracer.analysis.segments.compiled import own_counted, put_counted
+from multitracer.analysis.segments.directions import OF_SYN, blank, own, put, resolution_ns_of
 from multitracer.analysis.segments.stamp_spread import stamps_of
-from multitracer.analysis.streaming.open_connections import joined
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import steps_by
-from multitracer.analysis.trust.trust import ETHERNET_PAYLOAD_BYTES, SegmentFacts, giants, trust_by
-from multitracer.capture import Capture, Mark
-from multitracer.tables import NA
+from multitracer.analysis.trust.trust import SegmentFacts, giants, trust_by
+from multitracer.capture import Capture, Mark, joined
+from multitracer.tables import NA, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.native import Kernel, RunningPass
-    from multitracer.tables import Array, Table
+    from multitracer.native import DecodedPart, Kernel, RunningPass, Segments
+    from multitracer.tables import Array, Times
 
     Columns = dict[str, Array]
 
@@ -50,34 +51,47 @@ class RunningAnalysis:
     """Takes in a capture piece by piece."""
 
     def __init__(self, native: Kernel) -> None:
-        self._pass = native.RunningPass()
-        self._facts = SegmentFacts()
-        self._announced = _Announced()
+        self._native, self._pass = native, native.RunningPass()
         self._kept: list[Capture] = []
         self._kept_direction: list[Array] = []
         self._kept_rows = 0
 
-    def add(self, piece: Capture) -> bool:
+    def add_all(self, pieces: Iterable[Capture | Segments]) -> bool:
+        """Count the segments of the next pieces, as `add` does."""
+        return all(self.add(piece) for piece in pieces)
+
+    def add(self, piece: Capture | Segments) -> bool:
         """Count the segments of the next piece; return False if the capture has to be read as a whole."""
-        segments = piece.segments
-        if not len(segments):
-            return True
-        columns = {name: segments[name] for name in (*READS, "flow", "tsval")}
-        direction, kept = self._pass.add(**columns)
-        self._facts.add(segments["marks"])
-        counted = np.ones(len(direction), dtype=bool)
-        if len(kept):
-            counted[kept] = False
-            self._kept.append(piece.where(~counted))
-            self._kept_direction.append(direction[kept])
-            self._kept_rows += len(kept)
-        is_sure = self._announced.add(piece, direction, 2 * self._pass.connections)
-        self._facts.giants += self._announced.giants(segments["payload_bytes"], direction, counted)
-        return is_sure and not self._pass.is_odd and not self._is_in_vain() and not _is_in_parts(piece)
+        if isinstance(piece, Capture):
+            if (piece.flows["vlan"] != NA).any():
+                return False  # flows may be joined later
+            tables = (piece.segments, piece.sack_blocks, piece.syn_options)
+            piece = self._native.segments_of(*(table.columns for table in tables))
+        kept = self._pass.add(piece)
+        if kept is not None:
+            self._keep(*kept)
+        return not self._pass.is_odd and not self._is_in_vain()
+
+    def _keep(self, direction: Array, time_ns: Times, part: DecodedPart) -> None:
+        """Keep segments of connections whose beginning was not captured."""
+        columns: Columns = {
+            "time_ns": time_ns,
+            "frame": part["record"].astype(np.uint32),
+            "file": np.zeros(len(direction), dtype=np.uint16),
+            **part["segments"],
+        }
+        sack_blocks, syn_options = (
+            Table(SACK_BLOCKS, part["sack_blocks"]),
+            Table(SYN_OPTIONS, part["syn_options"]),
+        )
+        segments = Table(SEGMENTS, columns)
+        self._kept.append(Capture([], segments, sack_blocks=sack_blocks, syn_options=syn_options))
+        self._kept_direction.append(direction)
+        self._kept_rows += len(direction)
 
     def _is_in_vain(self) -> bool:
         """Return whether what is kept takes as much memory as the segments would."""
-        connections, segments = self._pass.connections, self._facts.segments
+        connections, segments = self._pass.connections, self._pass.segments
         many = connections > max(_FEW_CONNECTIONS, segments // _LEAST_EACH)
         return many or self._kept_rows > max(_FEW_KEPT, segments // _KEPT_SHARE)
 
@@ -99,7 +113,7 @@ class RunningAnalysis:
         order = (2 * np.arange(len(forward))[:, None] + turned).ravel()
         counted, sides = ({name: v[order] for name, v in each.items()} for each in (counted, sides))
         columns = blank(2 * len(forward))
-        self._announced.put(columns, counted, sides, order)
+        _announce(columns, counted, sides)
         own(columns, "first_ns", "last_ns")
         own_counted(columns, counted)
         late = self._late(capture, number, forward, initiator_by, begun["is_kept"] > 0)
@@ -112,10 +126,11 @@ class RunningAnalysis:
         file = np.zeros(len(forward), dtype=np.uint16)
         began = Began(file, forward, initiator_by, sides["has_syn"], sides["has_answer"])
         connections, directions = tables_by(began, columns, acknowledged)
-        self._facts.giants += late.giants(directions)
-        self._facts.steps = steps_by(directions, rare.stamped)
+        marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in Mark}
+        giants = self._pass.giants + late.giants(directions)
+        facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, rare.stamped))
         analysis = Analysis(capture, _NO_PARTITION, connections, directions)
-        analysis.__dict__["trust"] = trust_by(analysis, self._facts)  # as cached_property keeps it
+        analysis.__dict__["trust"] = trust_by(analysis, facts)  # as cached_property keeps it
         return analysis
 
     def _late(
@@ -182,73 +197,21 @@ class _Rare:
         return 0
 
 
-@dataclass
-class _Announced:
-    """What the options of each directed flow announce, as the kernel numbers them."""
-
-    columns: Columns = field(default_factory=lambda: _blank_options(0))
-
-    def add(self, piece: Capture, direction: Array, directions: int) -> bool:
-        """Note the options of a piece; return False if what was judged before by others was wrong."""
-        if directions > len(self.columns["mss_bytes"]):
-            more = _blank_options(max(directions - len(self.columns["mss_bytes"]), directions))
-            self.columns = {n: np.concatenate([column, more[n]]) for n, column in self.columns.items()}
-        blocks = piece.sack_blocks
-        first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
-        dsack = first[is_dsack(blocks, piece.segments["ack"])[first]] if len(first) else first
-        for name, chosen in (("sack_segments", first), ("dsack_segments", dsack)):
-            np.add.at(self.columns[name], direction[blocks["row"][chosen]], 1)
-        return self._add_syns(piece.syn_options, direction)
-
-    def _add_syns(self, options: Table, direction: Array) -> bool:
-        columns, owner = self.columns, direction[options["row"]]
-        for name in ("sack_permitted", "mptcp"):
-            columns[name][owner[options[name]]] = True
-        owners, row = np.unique(owner, return_index=True)
-        fresh = ~columns["has_options"][owners]
-        owners, row = owners[fresh], row[fresh]
-        columns["has_options"][owners] = True
+def _announce(columns: Columns, counted: Columns, sides: Columns) -> None:
+    """Write what the options of each direction announce into the columns of DIRECTIONS, in place."""
+    if any((sides[name] != NA).any() for name in OF_SYN):
+        own(columns, *OF_SYN)
         for name in OF_SYN:
-            columns[name][owners] = options[name][row]
-        return not (columns["is_large"][owners ^ 1] & (columns["mss_bytes"][owners] != NA)).any()
-
-    def giants(self, payload: Array, direction: Array, counted: Array) -> int:
-        """Return how many of the counted segments are larger than their receiver accepts."""
-        large = np.flatnonzero(counted & (payload > ETHERNET_PAYLOAD_BYTES))
-        self.columns["is_large"][direction[large]] = True
-        return giants(payload[large], direction[large], self.columns["mss_bytes"])
-
-    def put(self, columns: Columns, counted: Columns, sides: Columns, order: Array) -> None:
-        """Write the columns of DIRECTIONS, in place, as `announce` does; `order` is as of `_Rare`."""
-        announced = {name: values[order] for name, values in self.columns.items()}
-        if announced["has_options"].any():
-            own(columns, *OF_SYN)
-            for name in OF_SYN:
-                columns[name][:] = announced[name]
-        stamped = ~(counted["syn"] > 0) & (2 * sides["stamped"] > counted["packets"])
-        for name, values in (
-            ("sack_permitted", announced["sack_permitted"]),
-            ("mptcp", announced["mptcp"] | sides["has_mptcp"]),
-            ("timestamps", sides["has_stamped_syn"] | stamped),
-            ("sack_segments", announced["sack_segments"]),
-            ("dsack_segments", announced["dsack_segments"]),
-        ):
-            put(columns[name], values)
-
-
-def _blank_options(directions: int) -> Columns:
-    columns = {name: np.zeros(directions, dtype=bool) for name in _FLAGS}
-    columns |= {name: np.zeros(directions, dtype=np.int32) for name in ("sack_segments", "dsack_segments")}
-    return columns | {name: np.full(directions, NA, dtype=np.int32) for name in OF_SYN}
-
-
-_FLAGS = ("has_options", "is_large", "sack_permitted", "mptcp")
-
-
-def _is_in_parts(piece: Capture) -> bool:
-    """Return whether flows may be joined later, or payload added to segments that were counted."""
-    fragments = np.bitwise_or.reduce(piece.segments["marks"]) & Mark.FRAGMENT
-    return bool(fragments or (piece.flows["vlan"] != NA).any())
+            columns[name][:] = sides[name]
+    stamped = ~(counted["syn"] > 0) & (2 * sides["stamped"] > counted["packets"])
+    for name, values in (
+        ("sack_permitted", sides["sack_permitted"]),
+        ("mptcp", sides["has_mptcp"]),
+        ("timestamps", sides["has_stamped_syn"] | stamped),
+        ("sack_segments", sides["sack_segments"]),
+        ("dsack_segments", sides["dsack_segments"]),
+    ):
+        put(columns[name], values)
 
 
 def _initiators(capture: Capture, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
-//! Numbers the flows of one block in order of their first packet.
+//! Numbers flows in order of their first packet.
 //!
-//! A number here holds within the block alone: `parsers/_packets/flows.py`, which numbers those of the
-//! capture, is asked once for each flow of a block.
+//! A number here holds within one block, or among the segments that stay in the kernel:
+//! `parsers/_packets/flows.py`, which numbers those of the capture, is asked once for each flow.
 
 use std::collections::hash_map::{Entry, HashMap, RandomState};
 use std::hash::{BuildHasher, Hasher};
@@ -15,13 +15,14 @@ pub struct End {
     pub port: u16,
 }
 
-/// The first packet of a flow of the block.
+/// The first packet of a flow.
+#[derive(Clone, Copy)]
 pub struct Flow {
     pub version: u8,
     pub source: End,
     pub destination: End,
     pub vlan: i64,
-    /// Index of its record in the block.
+    /// Index of that packet's record in its block.
     pub record: usize,
 }
 
@@ -79,7 +80,7 @@ impl Hasher for Folded {
     }
 }
 
-/// The flows of a block so far.
+/// The flows so far.
 pub struct Flows {
     numbers: HashMap<Key, u32, Seeded>,
     pub flows: Vec<Flow>,
@@ -98,11 +99,14 @@ impl Flows {
         let (source, destination) = (packet.source, packet.destination);
         let (low, high) = if source <= destination { (source, destination) } else { (destination, source) };
         let key = Key { version: packet.version, low, high, vlan: packet.vlan };
-        let number = match self.last {
-            Some((last, number)) if last == key => number,
-            _ => self.number(key, packet)?,
+        let number = match &self.last {
+            Some((last, number)) if *last == key => *number,
+            _ => {
+                let number = self.number(key, packet)?;
+                self.last = Some((key, number));
+                number
+            }
         };
-        self.last = Some((key, number));
         Ok((number << 1) as i32 | i32::from(self.flows[number as usize].source != source))
     }
 

@@ -91,8 +91,16 @@ fn bounded(frame: &[u8], at: usize, length: i64, stop: i64) -> Option<Datagram> 
 /// Walk over extension headers to TCP.
 #[inline]
 fn without_extensions(frame: &[u8], datagram: Datagram, protocol: u8, at: usize) -> Option<Datagram> {
-    let (mut protocol, mut at) = (protocol, at);
     let captured = frame.get(..datagram.end)?;
+    if protocol == TCP {
+        Some(Datagram { at, ..datagram })
+    } else {
+        extended(captured, datagram, protocol, at)
+    }
+}
+
+fn extended(captured: &[u8], datagram: Datagram, protocol: u8, at: usize) -> Option<Datagram> {
+    let (mut protocol, mut at) = (protocol, at);
     for _ in 0..MOST_EXTENSIONS {
         if protocol == TCP {
             return Some(Datagram { at, ..datagram });

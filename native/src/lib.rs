@@ -4,9 +4,10 @@
 //! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
 //! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
-//! `summarise.rs` hands that to Python.
+//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `running.rs` hands
+//! them from decoder to pass, block by block. `times.rs` looks at times and timestamps.
 //!
-//! What must hold: no unsafe code; nothing outlives a call; memory is reserved before it is used, and where
+//! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before it is used, and where
 //! there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
 #![deny(unsafe_code)]
 
@@ -24,6 +25,7 @@ mod simulator;
 mod summarise;
 mod tcp;
 mod threads;
+mod times;
 mod walk;
 
 use std::collections::TryReserveError;
@@ -38,6 +40,7 @@ use pyo3::types::{PyDict, PyList};
 use flows::Flow;
 use pcapng::{Interface, Section};
 use segments::{Part, Records};
+use times::Stamped;
 use walk::Layout;
 
 pyo3::create_exception!(multitracer_native, Fault, PyRuntimeError, "A bug in the native kernel.");
@@ -162,6 +165,50 @@ fn decode<'py>(
     PyList::new(py, parts)
 }
 
+/// Return what times in ns show as (known, last, steps back, the largest, lowest, highest); see `times.rs`.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+fn time_facts(
+    py: Python<'_>,
+    time_ns: PyReadonlyArray1<'_, i64>,
+    last: Option<i64>,
+    far_ns: i64,
+) -> PyResult<(usize, Option<i64>, usize, i64, i64, i64)> {
+    let time_ns = time_ns.as_slice()?;
+    let facts = outside(py, || Ok(times::facts(time_ns, last, far_ns)))?;
+    let (steps, largest) = (facts.steps_back, facts.largest_step_back_ns);
+    Ok((facts.known, facts.last, steps, largest, facts.lowest_ns, facts.highest_ns))
+}
+
+/// Return of the short pauses between stamped segments: how many, the sum of time in ns, that of ticks.
+#[pyfunction]
+fn calm_stamps(
+    py: Python<'_>,
+    time_ns: PyReadonlyArray1<'_, i64>,
+    stamp: PyReadonlyArray1<'_, u32>,
+    short_ns: i64,
+) -> PyResult<(usize, i64, i64)> {
+    let stamped = Stamped { time_ns: time_ns.as_slice()?, stamp: stamp.as_slice()? };
+    outside(py, || Ok(stamped.calm(short_ns)))
+}
+
+/// Return behind which stamped segments time and ticks disagree; see `times.rs`.
+#[pyfunction]
+#[pyo3(signature = (time_ns, stamp, *, tick_ns, least_ns, skew, resolution_ns))]
+fn stamp_disagreements<'py>(
+    py: Python<'py>,
+    time_ns: PyReadonlyArray1<'_, i64>,
+    stamp: PyReadonlyArray1<'_, u32>,
+    tick_ns: f64,
+    least_ns: f64,
+    skew: f64,
+    resolution_ns: f64,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let stamped = Stamped { time_ns: time_ns.as_slice()?, stamp: stamp.as_slice()? };
+    let at = outside(py, || stamped.disagreements(tick_ns, least_ns, skew, resolution_ns))?;
+    Ok(PyArray1::from_vec(py, at))
+}
+
 /// Fail as a bug would; for tests.
 #[pyfunction]
 fn fail(py: Python<'_>) -> PyResult<()> {
@@ -212,7 +259,7 @@ fn part_dict(py: Python<'_>, part: Part) -> PyResult<Bound<'_, PyDict>> {
     answer.0.set_item("segments", columns.0)?;
     answer.0.set_item("sack_blocks", sack.0)?;
     answer.0.set_item("syn_options", syn.0)?;
-    answer.0.set_item("flows", flows_dict(py, &part.flows.flows)?)?;
+    answer.0.set_item("flows", flows_dict(py, &part.flows)?)?;
     answer.set("record", part.record)?;
     answer.set("rest", part.rest)?;
     Ok(answer.0)
@@ -252,6 +299,11 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_class::<running::RunningPass>()?;
+    module.add_class::<running::RunningDecoder>()?;
+    module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
+    module.add_function(wrap_pyfunction!(time_facts, module)?)?;
+    module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
+    module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;

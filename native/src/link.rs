@@ -31,7 +31,15 @@ pub struct IpHeader {
 }
 
 /// Return where IP begins in the captured bytes of a frame.
+#[inline]
 pub fn ip_header(frame: &[u8], link_type: i64) -> Option<IpHeader> {
+    match (link_type, be16(frame, 12), byte(frame, 14)) {
+        (1, Some(0x0800), Some(0x40..0x50)) => Some(IpHeader { version: 4, at: 14, vlan: UNTAGGED }), // most are
+        _ => any_ip_header(frame, link_type),
+    }
+}
+
+fn any_ip_header(frame: &[u8], link_type: i64) -> Option<IpHeader> {
     let (mut header, mut at) = first_header(frame, link_type)?;
     let mut vlan = UNTAGGED;
     for _ in 0..MOST_HEADERS {

@@ -1,13 +1,185 @@
 //! What Python calls of the pass over a capture that comes piece by piece.
+//!
+//! A piece stays in the kernel: `RunningDecoder` decodes it, Python gives its flows the numbers of the capture,
+//! and `RunningPass` counts it. What Python decoded comes as columns, and takes the same way from there.
 
-use numpy::{PyArray1, PyReadonlyArray1};
+use numpy::{Element, PyArray1, PyReadonlyArray1};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::flows::Flows;
+use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
 use crate::pass::connection::Rows;
-use crate::pass::running::{Running, Side};
-use crate::{Columns, outside, summarise};
+use crate::pass::running::{Piece, Running, Side};
+use crate::segments::{Part, Records, Syn, picked, push, with_room};
+use crate::{Columns, flows_dict, out_of_memory, outside, part_dict, summarise};
+
+/// Segments in capture order.
+#[pyclass]
+pub struct Segments {
+    part: Part,
+    time_ns: Vec<i64>,
+}
+
+impl Segments {
+    fn piece(&self) -> Piece<'_> {
+        let part = &self.part;
+        let rows = Rows {
+            direction: &part.flow,
+            time_ns: &self.time_ns,
+            seq: &part.seq,
+            ack: &part.ack,
+            payload_bytes: &part.payload_bytes,
+            flags: &part.flags,
+            window: &part.window,
+            ip_id: &part.ip_id,
+            marks: &part.marks,
+        };
+        Piece { rows, tsval: &part.tsval, sack: &part.sack, syn: &part.syn }
+    }
+}
+
+fn column<T: Element + Copy>(table: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
+    converted(table, name, |value| value)
+}
+
+fn converted<T: Element + Copy, R>(
+    table: &Bound<'_, PyDict>,
+    name: &str,
+    convert: impl Fn(T) -> R,
+) -> PyResult<Vec<R>> {
+    let missing = || PyValueError::new_err(format!("no column {name}"));
+    let values: PyReadonlyArray1<T> = table.get_item(name)?.ok_or_else(missing)?.extract()?;
+    let mut copy = with_room(values.as_array().len()).map_err(|_| out_of_memory())?;
+    copy.extend(values.as_array().iter().copied().map(convert));
+    Ok(copy)
+}
+
+#[pymethods]
+impl Segments {
+    fn __len__(&self) -> usize {
+        self.time_ns.len()
+    }
+
+    /// Segments in IPv4; the others are in IPv6.
+    #[getter]
+    fn in_ipv4(&self) -> usize {
+        self.part.in_ipv4
+    }
+
+    /// Return the records that Python decodes: ascending.
+    fn rest<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
+        PyArray1::from_slice(py, &self.part.rest)
+    }
+
+    /// Return the flows that are new; None if all are known.
+    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let flows = &self.part.flows;
+        if flows.is_empty() { Ok(None) } else { flows_dict(py, flows).map(Some) }
+    }
+}
+
+/// Return segments of which there are tables: SEGMENTS, SACK_BLOCKS and SYN_OPTIONS.
+#[pyfunction]
+pub fn segments_of(
+    table: &Bound<'_, PyDict>,
+    sack_blocks: &Bound<'_, PyDict>,
+    syn_options: &Bound<'_, PyDict>,
+) -> PyResult<Segments> {
+    let mut part = Part {
+        record: converted(table, "frame", |frame: u32| i64::from(frame))?,
+        flow: column(table, "flow")?,
+        seq: column(table, "seq")?,
+        ack: column(table, "ack")?,
+        payload_bytes: column(table, "payload_bytes")?,
+        flags: column(table, "flags")?,
+        window: column(table, "window")?,
+        ip_id: column(table, "ip_id")?,
+        tsval: column(table, "tsval")?,
+        tsecr: column(table, "tsecr")?,
+        sack_blocks: column(table, "sack_blocks")?,
+        marks: column(table, "marks")?,
+        ..Part::default()
+    };
+    let (left, right) = (column(sack_blocks, "left")?, column(sack_blocks, "right")?);
+    for (place, row) in column(sack_blocks, "row")?.into_iter().enumerate() {
+        push(&mut part.sack, (row, left[place], right[place])).map_err(|_| out_of_memory())?;
+    }
+    let (mss_bytes, scale) = (column(syn_options, "mss_bytes")?, column(syn_options, "window_scale")?);
+    let (sack, mptcp) = (column(syn_options, "sack_permitted")?, column(syn_options, "mptcp")?);
+    let fast_open = column(syn_options, "fast_open")?;
+    for (place, row) in column(syn_options, "row")?.into_iter().enumerate() {
+        let syn = Syn {
+            row,
+            mss_bytes: mss_bytes[place],
+            window_scale: scale[place],
+            sack_permitted: sack[place],
+            mptcp: mptcp[place],
+            fast_open: fast_open[place],
+        };
+        push(&mut part.syn, syn).map_err(|_| out_of_memory())?;
+    }
+    Ok(Segments { part, time_ns: column(table, "time_ns")? })
+}
+
+/// Decodes a capture block by block, and knows its flows.
+#[pyclass]
+pub struct RunningDecoder {
+    flows: Flows,
+    /// Of each flow: the directed flow of the capture that its first packet has.
+    numbers: Vec<i32>,
+}
+
+#[pymethods]
+impl RunningDecoder {
+    #[new]
+    fn new() -> Self {
+        Self { flows: Flows::new(), numbers: Vec::new() }
+    }
+
+    /// Return the segments of packet records, of which the first one is number `first_frame` of its file.
+    #[allow(clippy::too_many_arguments)]
+    fn decode(
+        &mut self,
+        py: Python<'_>,
+        data: PyReadonlyArray1<'_, u8>,
+        start: PyReadonlyArray1<'_, i64>,
+        captured: PyReadonlyArray1<'_, i64>,
+        original: PyReadonlyArray1<'_, i64>,
+        link_type: PyReadonlyArray1<'_, i64>,
+        time_ns: PyReadonlyArray1<'_, i64>,
+        first_frame: i64,
+    ) -> PyResult<Segments> {
+        let records = Records {
+            data: data.as_slice()?,
+            start: start.as_slice()?,
+            captured: captured.as_slice()?,
+            original: original.as_slice()?,
+            link_type: link_type.as_slice()?,
+        };
+        let time_ns = time_ns.as_slice()?;
+        outside(py, || {
+            let mut part = records.part(0, records.start.len(), &mut self.flows)?;
+            let time_ns = picked(time_ns, &part.record)?;
+            part.record.iter_mut().for_each(|record| *record += first_frame);
+            Ok(Segments { part, time_ns })
+        })
+    }
+
+    /// Number the flows of segments as the capture does; `numbers` are of those that are new.
+    fn number(&mut self, segments: &mut Segments, numbers: PyReadonlyArray1<'_, i32>) -> PyResult<()> {
+        let numbers = numbers.as_slice()?;
+        self.numbers.try_reserve(numbers.len()).map_err(|_| out_of_memory())?;
+        self.numbers.extend(numbers);
+        for flow in &mut segments.part.flow {
+            let known = self.numbers.get((*flow >> 1) as usize);
+            *flow = known.ok_or_else(|| PyValueError::new_err("a flow has no number"))? ^ (*flow & 1);
+        }
+        Ok(())
+    }
+}
 
 /// The connections of a capture, counted while it is read; see `multitracer/analysis/running.py`.
 #[pyclass]
@@ -16,7 +188,8 @@ pub struct RunningPass(Running);
 
 type Flag = fn(&Side) -> bool;
 
-const FLAGS: [(&str, Flag); 4] = [
+const FLAGS: [(&str, Flag); 5] = [
+    ("sack_permitted", |s| s.announced.sack_permitted),
     ("has_stamped_syn", |s| s.has_stamped_syn),
     ("has_mptcp", |s| s.has_mptcp),
     ("has_syn", |s| s.has_syn),
@@ -42,37 +215,43 @@ impl RunningPass {
         self.0.is_odd
     }
 
-    /// Take in the next segments; return (direction of each, rows that Python has to keep).
-    #[pyo3(signature = (*, flow, time_ns, seq, ack, payload_bytes, flags, window, ip_id, marks, tsval))]
-    #[allow(clippy::too_many_arguments, clippy::type_complexity)]
+    /// How many segments have each bit of their marks, except `HAS_TIMESTAMPS`.
+    #[getter]
+    fn marked(&self) -> [i64; 16] {
+        self.0.marked
+    }
+
+    /// How many of the counted segments are larger than their receiver accepts.
+    #[getter]
+    fn giants(&self) -> i64 {
+        self.0.giants
+    }
+
+    /// How many segments there are so far.
+    #[getter]
+    fn segments(&self) -> usize {
+        self.0.segments
+    }
+
+    /// Take in the next segments; return those that Python has to keep as (direction, time_ns, part) or None.
+    #[allow(clippy::type_complexity)]
     fn add<'py>(
         &mut self,
         py: Python<'py>,
-        flow: PyReadonlyArray1<'py, i32>,
-        time_ns: PyReadonlyArray1<'py, i64>,
-        seq: PyReadonlyArray1<'py, u32>,
-        ack: PyReadonlyArray1<'py, u32>,
-        payload_bytes: PyReadonlyArray1<'py, i32>,
-        flags: PyReadonlyArray1<'py, u16>,
-        window: PyReadonlyArray1<'py, u16>,
-        ip_id: PyReadonlyArray1<'py, u16>,
-        marks: PyReadonlyArray1<'py, u16>,
-        tsval: PyReadonlyArray1<'py, u32>,
-    ) -> PyResult<(Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>)> {
-        let rows = Rows {
-            direction: flow.as_slice()?,
-            time_ns: time_ns.as_slice()?,
-            seq: seq.as_slice()?,
-            ack: ack.as_slice()?,
-            payload_bytes: payload_bytes.as_slice()?,
-            flags: flags.as_slice()?,
-            window: window.as_slice()?,
-            ip_id: ip_id.as_slice()?,
-            marks: marks.as_slice()?,
-        };
-        let tsval = tsval.as_slice()?;
-        let placed = outside(py, || self.0.add(&rows, tsval))?;
-        Ok((PyArray1::from_vec(py, placed.direction), PyArray1::from_vec(py, placed.kept)))
+        segments: &Segments,
+    ) -> PyResult<Option<(Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>)>> {
+        let (part, time_ns) = (&segments.part, &segments.time_ns);
+        let added = outside(py, || {
+            let kept = self.0.add(&segments.piece())?;
+            if kept.rows.is_empty() {
+                return Ok(None);
+            }
+            Ok(Some((kept.direction, picked(time_ns, &kept.rows)?, part.picked(&kept.rows)?)))
+        })?;
+        self.0.is_odd |= part.flows.iter().any(|flow| flow.vlan != UNTAGGED);
+        let Some((direction, time_ns, kept)) = added else { return Ok(None) };
+        let columns = (PyArray1::from_vec(py, direction), PyArray1::from_vec(py, time_ns));
+        Ok(Some((columns.0, columns.1, part_dict(py, kept)?)))
     }
 
     /// Return (what `summarise` returns, by directed flow; the rest of each directed flow; each connection).
@@ -86,6 +265,10 @@ impl RunningPass {
         let each: Vec<&Side> = self.0.sides.iter().flatten().collect();
         sides.of("stamped", &each, |s| s.stamps.count as i64)?;
         sides.of("payload_bytes", &each, |s| s.payload_bytes)?;
+        sides.of("mss_bytes", &each, |s| s.announced.mss_bytes)?;
+        sides.of("window_scale", &each, |s| s.announced.window_scale)?;
+        sides.of("sack_segments", &each, |s| s.announced.sack_segments)?;
+        sides.of("dsack_segments", &each, |s| s.announced.dsack_segments)?;
         for (name, flag) in FLAGS {
             sides.of(name, &each, |s| flag(s))?;
         }

@@ -19,10 +19,11 @@ pub struct Records<'a> {
 }
 
 /// The segments of consecutive records; columns are those of `SEGMENTS` in `multitracer/tables.py`.
+#[derive(Default)]
 pub struct Part {
     /// Index of the record in the block.
     pub record: Vec<i64>,
-    /// Number within `flows`, see `Flows::directed`.
+    /// See `Flows::directed`.
     pub flow: Vec<i32>,
     pub seq: Vec<u32>,
     pub ack: Vec<u32>,
@@ -34,17 +35,21 @@ pub struct Part {
     pub tsecr: Vec<u32>,
     pub sack_blocks: Vec<u8>,
     pub marks: Vec<u16>,
-    /// Row, left and right edge.
-    pub sack: Vec<(i64, u32, u32)>,
+    pub sack: Vec<SackBlock>,
     pub syn: Vec<Syn>,
-    pub flows: Flows,
+    /// Those of `Flows` whose first segment this part holds.
+    pub flows: Vec<Flow>,
     /// Records that Python decodes.
     pub rest: Vec<i64>,
     /// Segments in IPv4; the others are in IPv6.
     pub in_ipv4: usize,
 }
 
+/// Row of its segment, left and right edge.
+pub type SackBlock = (i64, u32, u32);
+
 /// The options of a SYN; -1 where there is none.
+#[derive(Clone, Copy)]
 pub struct Syn {
     pub row: i64,
     pub mss_bytes: i32,
@@ -54,13 +59,13 @@ pub struct Syn {
     pub fast_open: bool,
 }
 
-fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
+pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
     let mut room = Vec::new();
     room.try_reserve_exact(count)?;
     Ok(room)
 }
 
-fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
+pub fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
     column.try_reserve(1)?;
     column.push(value);
     Ok(())
@@ -81,18 +86,14 @@ impl Part {
             tsecr: with_room(count)?,
             sack_blocks: with_room(count)?,
             marks: with_room(count)?,
-            sack: Vec::new(),
-            syn: Vec::new(),
-            flows: Flows::new(),
-            rest: Vec::new(),
-            in_ipv4: 0,
+            ..Self::default()
         })
     }
 
     #[inline]
-    fn add(&mut self, decoded: &Decoded) -> Result<(), OutOfMemory> {
+    fn add(&mut self, decoded: &Decoded, flows: &mut Flows) -> Result<(), OutOfMemory> {
         let Decoded { record, vlan, datagram, segment } = decoded;
-        let flow = self.flows.directed(Flow {
+        let flow = flows.directed(Flow {
             version: datagram.version,
             source: End { address: datagram.source, port: segment.source_port },
             destination: End { address: datagram.destination, port: segment.destination_port },
@@ -140,6 +141,43 @@ impl Part {
     }
 }
 
+impl Part {
+    /// Return these rows (ascending), without the flows.
+    pub fn picked(&self, rows: &[i64]) -> Result<Self, OutOfMemory> {
+        let mut sack = with_room(self.sack.len())?;
+        for &(row, left, right) in &self.sack {
+            sack.extend(rows.binary_search(&row).map(|place| (place as i64, left, right)));
+        }
+        let mut syn = with_room(self.syn.len())?;
+        for &each in &self.syn {
+            syn.extend(rows.binary_search(&each.row).map(|place| Syn { row: place as i64, ..each }));
+        }
+        Ok(Self {
+            record: picked(&self.record, rows)?,
+            flow: picked(&self.flow, rows)?,
+            seq: picked(&self.seq, rows)?,
+            ack: picked(&self.ack, rows)?,
+            payload_bytes: picked(&self.payload_bytes, rows)?,
+            flags: picked(&self.flags, rows)?,
+            window: picked(&self.window, rows)?,
+            ip_id: picked(&self.ip_id, rows)?,
+            tsval: picked(&self.tsval, rows)?,
+            tsecr: picked(&self.tsecr, rows)?,
+            sack_blocks: picked(&self.sack_blocks, rows)?,
+            marks: picked(&self.marks, rows)?,
+            sack,
+            syn,
+            ..Self::default()
+        })
+    }
+}
+
+pub fn picked<T: Copy>(column: &[T], rows: &[i64]) -> Result<Vec<T>, OutOfMemory> {
+    let mut some = with_room(rows.len())?;
+    some.extend(rows.iter().map(|&row| column[row as usize]));
+    Ok(some)
+}
+
 /// A segment, and where it lies.
 struct Decoded {
     record: usize,
@@ -162,22 +200,26 @@ impl Records<'_> {
         Some(Decoded { record, vlan: ip.vlan, datagram, segment })
     }
 
-    fn part(&self, begin: usize, end: usize) -> Result<Part, OutOfMemory> {
-        let mut part = Part::with_room(end - begin)?;
+    /// Decode the records from `begin` to `end`; their flows go on from those that are known.
+    pub fn part(&self, begin: usize, end: usize, flows: &mut Flows) -> Result<Part, OutOfMemory> {
+        let (mut part, known) = (Part::with_room(end - begin)?, flows.flows.len());
         for record in begin..end {
             match self.decoded(record) {
-                Some(decoded) => part.add(&decoded)?,
+                Some(decoded) => part.add(&decoded, flows)?,
                 None => push(&mut part.rest, record as i64)?,
             }
         }
+        part.flows = with_room(flows.flows.len() - known)?;
+        part.flows.extend_from_slice(&flows.flows[known..]);
         Ok(part)
     }
 }
 
-/// Decode the records in as many parts as there are threads, in the order of the file.
+/// Decode the records in as many parts as there are threads, in the order of the file; each numbers its flows.
 pub fn decode(records: Records) -> Result<Vec<Part>, OutOfMemory> {
     let count = records.start.len();
     let parts = threads::count(count);
     let bound = |part: usize| count * part / parts;
-    threads::run((0..parts).map(|part| move || records.part(bound(part), bound(part + 1))).collect())
+    let jobs = (0..parts).map(|part| move || records.part(bound(part), bound(part + 1), &mut Flows::new()));
+    threads::run(jobs.collect())
 }

@@ -8,6 +8,8 @@ use crate::bytes::{be32, le32};
 
 const HEADER_BYTES: usize = 16;
 const NS_PER_S: i64 = 1_000_000_000;
+/// So many tell how long the others are. Not measured.
+const FIRST_RECORDS: usize = 1024;
 
 /// How the records of a file are laid out; see `parsers/_pcap/dialect.py` and `plausibility.py`.
 pub struct Layout {
@@ -89,7 +91,11 @@ impl Layout {
             if next > data.len() {
                 break;
             }
-            walked.add(packet, &header, header.seconds * NS_PER_S + header.fraction * self.tick_ns)?;
+            if walked.start.len() == walked.start.capacity() {
+                let mean = (walked.next - begin) / walked.start.len().max(1);
+                walked.make_room((data.len() - walked.next) / mean.max(HEADER_BYTES))?;
+            }
+            walked.add(packet, &header, header.seconds * NS_PER_S + header.fraction * self.tick_ns);
             walked.next = next;
         }
         Ok(Some(walked))
@@ -97,19 +103,22 @@ impl Layout {
 }
 
 impl Walked {
-    #[inline(always)]
-    fn add(&mut self, packet: usize, header: &Header, time_ns: i64) -> Result<(), OutOfMemory> {
-        if self.start.len() == self.start.capacity() {
-            let more = self.start.len().max(1024);
-            for column in [&mut self.start, &mut self.captured, &mut self.original, &mut self.time_ns] {
-                column.try_reserve(more)?;
-            }
+    /// Make room for about so many records: a few at first, which show how long they are.
+    fn make_room(&mut self, expected: usize) -> Result<(), OutOfMemory> {
+        let more =
+            if self.start.is_empty() { FIRST_RECORDS } else { expected + expected / 16 + FIRST_RECORDS };
+        for column in [&mut self.start, &mut self.captured, &mut self.original, &mut self.time_ns] {
+            column.try_reserve_exact(more)?;
         }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn add(&mut self, packet: usize, header: &Header, time_ns: i64) {
         self.start.push(packet as i64);
         self.captured.push(i64::from(header.captured));
         self.original.push(i64::from(header.original));
         self.time_ns.push(time_ns);
         self.last_s = header.seconds;
-        Ok(())
     }
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from multitracer.native import reading
+from multitracer.native import kernel, reading
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.decode import Decoder
 
@@ -80,6 +80,32 @@ bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which 
 _FAR_APART = f"more than {_ERA_YEARS} years from the others"
 
 
+class _Shown(NamedTuple):
+    """What the known times of some packets show."""
+
+    packets: int
+    """With a time; if 0, `last` is the one before, and the others mean nothing."""
+    last: int | None
+    steps_back: int
+    largest_step_back_ns: int
+    lowest_ns: int
+    highest_ns: int
+
+
+def _what_shows(time_ns: Numbers, last: int | None) -> _Shown:
+    """Return what times show that follow `last`; a step of more than an era is none."""
+    era_ns = _ERA_YEARS * _YEAR_NS
+    if (native := kernel()) is not None:
+        return _Shown(*native.time_facts(np.ascontiguousarray(time_ns), last, era_ns))
+    known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
+    if not len(known):
+        return _Shown(0, last, 0, 0, 0, 0)
+    steps = np.diff(known, prepend=known[0] if last is None else last)
+    back = steps[(steps < 0) & (steps > -era_ns)]
+    extremes = -int(back.min(initial=0)), int(known.min()), int(known.max())
+    return _Shown(len(known), int(known[-1]), len(back), *extremes)
+
+
 class StampFacts:
     """Writes into a file's facts what its time stamps show."""
 
@@ -91,28 +117,29 @@ class StampFacts:
 
     def note(self, time_ns: Numbers) -> None:
         """Note the next times, in the order of the file: int64, ns since 1970; NOT_A_TIME if missing."""
-        known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
-        self._source.without_time += len(time_ns) - len(known)
-        if not len(known):
-            return
-        steps = np.diff(known, prepend=known[0] if self._last is None else self._last)
-        back = steps[(steps < 0) & (steps > -_ERA_YEARS * _YEAR_NS)]
-        self._last = int(known[-1])
+        known, self._last, steps, largest_ns, lowest, highest = _what_shows(time_ns, self._last)
         facts = self._source
-        facts.time_steps_back += len(back)
-        facts.largest_step_back_ns = max(facts.largest_step_back_ns, -int(back.min(initial=0)))
-        lowest, highest = int(known.min()), int(known.max())
+        facts.without_time += len(time_ns) - known
+        if not known:
+            return
+        facts.time_steps_back += steps
+        facts.largest_step_back_ns = max(facts.largest_step_back_ns, largest_ns)
         facts.first_ns = lowest if facts.first_ns is None else min(facts.first_ns, lowest)
         facts.last_ns = highest if facts.last_ns is None else max(facts.last_ns, highest)
-        self._note_years(known, lowest // _YEAR_NS, highest // _YEAR_NS)
+        if lowest // _YEAR_NS == highest // _YEAR_NS:
+            self._note_year(lowest // _YEAR_NS, known, lowest, highest)
+        else:
+            self._note_years(time_ns[time_ns != NOT_A_TIME])
 
-    def _note_years(self, time_ns: Numbers, first: int, last: int) -> None:
-        year_of = time_ns // _YEAR_NS if first < last else None
-        for year in [first] if year_of is None else np.unique(year_of).tolist():
-            here = time_ns if year_of is None else time_ns[year_of == year]
-            count, lowest, highest = self._years.get(year, (0, int(here[0]), int(here[0])))
-            lowest, highest = min(lowest, int(here.min())), max(highest, int(here.max()))
-            self._years[year] = count + len(here), lowest, highest
+    def _note_years(self, time_ns: Numbers) -> None:
+        year_of = time_ns // _YEAR_NS
+        for year in np.unique(year_of).tolist():
+            here = time_ns[year_of == year]
+            self._note_year(year, len(here), int(here.min()), int(here.max()))
+
+    def _note_year(self, year: int, packets: int, lowest: int, highest: int) -> None:
+        count, first, last = self._years.get(year, (0, lowest, highest))
+        self._years[year] = count + packets, min(first, lowest), max(last, highest)
 
     def era(self) -> tuple[int, int] | None:
         """Return the first and last time of the era with most packets; None if there are no others.

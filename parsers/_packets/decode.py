@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Mask, Numbers, Table
     from parsers._packets.ip import Datagrams
+    from parsers._packets.kernel import Decoded
     from parsers._packets.parts import Part
     from parsers._packets.records import Records
 
@@ -78,19 +79,24 @@ class Decoder:
         """
         ledger = Ledger(source.protocols, source.not_decoded)
         overwritten = self._is_overwritten(records, source)
-        native = None if overwritten else decoded(records)
+        native = None if overwritten else self._by_kernel(records, source)
         rest = by_link_type(records, None if native is None else native.rest)
         _count_links(records, source)
         if overwritten:
             _mark_overwritten(packets for _, packets in rest)
         datagrams = self._datagrams(rest, ledger)
-        parts = [] if native is None else native.parts
+        parts = [] if native is None else list(native.parts)
         for version in (4, 6):
             same = [d for d in datagrams if d.version == version and len(d)]
             parts += self._segments_of(same, ledger, 0 if native is None else native.segments[version])
         self._append([p for p in parts if len(p.record)], records, source.packets + 1, share)
         source.packets += len(records)
         self._records += len(records)
+
+    def _by_kernel(self, records: Records, source: SourceFile) -> Decoded | None:
+        """Return what the native kernel decodes of a block."""
+        del source
+        return decoded(records)
 
     def _datagrams(self, frames: list[tuple[int, Packets]], ledger: Ledger) -> list[Datagrams]:
         """Return the IP datagrams in frames, by their link type, that carry no further IP packets."""
@@ -179,7 +185,7 @@ class Decoder:
         extra = [self._fragments.extra_bytes[w] for w in wanted[there].tolist()]
         table["payload_bytes"][row[there]] += np.array(extra, np.int32)
 
-    def _finish_fragments(self) -> None:
+    def finish_fragments(self) -> None:
         """Stop waiting for fragments, and count those without a first one."""
         self._fragments.finish()
         for file, count in self._fragments.without_first.items():
@@ -208,14 +214,12 @@ class Decoder:
     def __len__(self) -> int:
         return len(self._segments)
 
-    def take(self, *, last: bool) -> Capture:
+    def take(self) -> Capture:
         """Return what was collected since the last call, and go on empty; flows keep their numbers.
 
         What needs all packets is left out: flows of several VLANs are not joined, and a fragment is credited
         to no segment that was taken before it came.
         """
-        if last:
-            self._finish_fragments()
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
         self._fragments.extra_bytes.clear()
@@ -235,7 +239,7 @@ class Decoder:
 
     def finish(self) -> Capture:
         """Return the capture; the decoder must not be used afterwards."""
-        self._finish_fragments()
+        self.finish_fragments()
         segments_table = self._segments.finish()
         self._credit_fragments(segments_table)
         flows, renumbered = self._flows.finish()

@@ -30,11 +30,16 @@ def decoded(records: Records) -> Decoded | None:
     native = kernel()
     if native is None or not len(records):
         return None
-    columns = (records.start, records.captured, records.original, np.atleast_1d(records.link_type))
-    answer = native.decode(records.data, *(np.ascontiguousarray(c, np.int64) for c in columns))
+    answer = native.decode(records.data, *record_columns(records))
     rest = np.concatenate([part["rest"] for part in answer])
     if len(rest) == len(records):
         return None
     ipv4 = sum(part["in_ipv4"] for part in answer)
     segments = {4: ipv4, 6: len(records) - len(rest) - ipv4}
     return Decoded([of_kernel(part) for part in answer], rest, segments)
+
+
+def record_columns(records: Records) -> list[Numbers]:
+    """Return start, captured and original length, and link type of records, as the kernel takes them."""
+    columns = (records.start, records.captured, records.original, np.atleast_1d(records.link_type))
+    return [np.ascontiguousarray(column, np.int64) for column in columns]

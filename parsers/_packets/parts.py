@@ -76,6 +76,14 @@ def of_kernel(answer: DecodedPart) -> Part:
     return Part(record, answer["segments"], answer["sack_blocks"], answer["syn_options"], ends, flow)
 
 
+def of_flows(flows: Columns, *, records_before: int) -> Part:
+    """Return the first segments of flows that the kernel found, by their records in the capture."""
+    flows["record"] += records_before
+    ends, place = _by_version(flows)
+    place = np.arange(len(flows["record"]), dtype=np.int32) if place is None else place
+    return Part(flows["record"], {}, {}, {}, ends, place << 1)
+
+
 def _by_version(flows: Columns) -> tuple[list[Ends], Flow | None]:
     """Return the ends of flows by IP version, and the new place of each if it is another one."""
     version = flows["version"]

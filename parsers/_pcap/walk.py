@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.native import kernel
+from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import LARGEST_PACKET
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.records import Records
@@ -51,6 +52,8 @@ class Reading:
         self._damage = damage
         self.offset = 0
         """Where in the file the last batch begins."""
+        self.without_time = 0
+        """How many packets of the last batch have none."""
         self._reason: str | None = None
         """Why reading ended before the stream did."""
         self._near_s: int | None = None
@@ -60,7 +63,7 @@ class Reading:
 
     def batch(self) -> Records:
         """Return the next records, those of the window."""
-        self.offset = self._window.offset
+        self.offset, self.without_time = self._window.offset, 0
         if not self._lost:
             return self._next()
         self._seek(*self._lost)
@@ -123,12 +126,14 @@ class Reading:
     def _records(self, seen: _Seen, count: int) -> Records:
         """Return the first `count` records."""
         fields, dialect = seen.fields, self._dialect
+        time_ns = fields.times_ns(dialect)[:count]
+        self.without_time = int(np.count_nonzero(time_ns == NOT_A_TIME))
         return Records(
             self._window.data,
             seen.at[:count] + dialect.header_bytes,
             fields.captured[:count],
             fields.original[:count],
-            fields.times_ns(dialect)[:count],
+            time_ns,
             dialect.link_type,
         )
 
@@ -267,6 +272,7 @@ class Reading:
         records.captured[:] = 0
         if window.skip(length) < length:
             self._reason, self.done = f"the record at byte {offset} is cut off", True
+            self.without_time = 0
             return records.first(0)
         return records
 

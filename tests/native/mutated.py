@@ -48,7 +48,7 @@ _PACKETS = 5000
 """Inputs of one capture with --packets."""
 _MOST_ROWS = 4
 """Of a piece: the largest input has some twenty segments."""
-_FILE_IN = 10
+_FILE_IN = 4
 """One input in so many is counted as a file: to open it and to start threads takes longer than the rest."""
 _FAMILY = 50
 """Inputs of one parent: to make one by grammar takes longer than to read it by both paths."""

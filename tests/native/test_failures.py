@@ -46,15 +46,26 @@ columns = [np.zeros(n, np.int64) for _ in range(3)]
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + (48 << 20), resource.RLIM_INFINITY))
 try:
-    kernel().decode(data, *columns, np.array([1]))
+    DECODE
 except MemoryError as error:
     print(error)
 """
 
 
-def test_without_memory_python_gets_an_exception() -> None:
+@pytest.mark.parametrize(
+    "decode",
+    [
+        "kernel().decode(data, *columns, np.array([1]))",
+        "kernel().RunningDecoder().decode(data, *columns, np.array([1]), columns[0], 1)",
+    ],
+)
+def test_without_memory_python_gets_an_exception(decode: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _STARVED], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "-c", _STARVED.replace("DECODE", decode)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "out of memory" in done.stdout
@@ -77,4 +88,4 @@ def test_marks_of_the_crate_are_those_of_the_package() -> None:
     assert {name.rstrip(":"): int(value, 16) for _, _, name, _, _, value in values}.items() <= {
         mark.name: mark.value for mark in Mark
     }.items()
-    assert len(values) == 7
+    assert len(values) == 8

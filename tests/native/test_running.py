@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,12 +17,15 @@ from multitracer.capture import Mark
 from multitracer.recording import running
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording
+from parsers._capture.window import Window
+from parsers._read import read_capture
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture, handshake
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 from tests.native.both import assert_same, counted, python_only
 from tests.native.test_pass import long_transfer, timed
+from tests.parsers.frames import ethernet, ipv4, pcap_file, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +115,39 @@ def test_begun_connections_are_kept_unless_they_are_most(monkeypatch: pytest.Mon
     assert is_counted(segments, 100)
     monkeypatch.setattr("multitracer.analysis.running._FEW_KEPT", 100)
     assert not is_counted(segments, 100)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, frames, packets = random.Random(seed), [], Counter[int]()
+    for number in range(600):
+        connection = rng.randrange(1 + number // 20)
+        place = packets[connection] + 2 * (connection % 3 == 0)  # a third has begun before
+        flags, size = {0: (SYN, 0), 1: (SYN | ACK, 0)}.get(place, (ACK, rng.randrange(40)))
+        is_answer = place == 1 or (place > 1 and rng.random() < 0.5)
+        packets[connection] += 1
+        sport, dport = (80, 1000 + connection) if is_answer else (1000 + connection, 80)
+        segment = tcp(sport=sport, dport=dport, seq=number, flags=flags, payload=bytes(size))
+        addresses = ("10.0.0.2", "10.0.0.1") if is_answer else ("10.0.0.1", "10.0.0.2")
+        packet = ipv4(segment, source=addresses[0], destination=addresses[1], identification=number + 1)
+        frames.append(ethernet(ipv4(packet, protocol=4) if rng.random() < 0.03 else packet))
+    path = tmp_path / "mixed.pcap"
+    path.write_bytes(pcap_file(frames))
+    defaults = Window.__init__.__kwdefaults__
+    assert defaults
+    monkeypatch.setitem(defaults, "size", 4_000)
+    monkeypatch.setattr(running, "_ROWS", rng.choice((1, 100, 1000)))
+    kernel = native.kernel()
+    assert kernel is not None
+    analysis, whole = running.analysis_of(kernel, str(path)), read_capture([path])
+    assert analysis is not None
+    assert whole.files[0].protocols == analysis.capture.files[0].protocols
+    assert (whole.segments["marks"] & Mark.TUNNELLED.value).any()
+    assert_same(analysis, analyse(whole))
+    for name, values in whole.flows.columns.items():
+        assert values.tobytes() == analysis.capture.flows[name].tobytes(), name
 
 
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: "-".join(path.parts[-3:-1]))

@@ -25,8 +25,8 @@ from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.tcp import finished_tables, tables_of
 from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
 from multitracer.analysis.trust.trust import SegmentFacts, giants
-from multitracer.capture import Capture, Flag
-from multitracer.tables import FLOWS, NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
+from multitracer.capture import Capture, Flag, joined
+from multitracer.tables import FLOWS, NOT_A_TIME, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, Initiator
 
 if TYPE_CHECKING:
@@ -274,19 +274,6 @@ def part_of(capture: Capture, parts: Partition, chosen: Array) -> tuple[Capture,
     bounds = bounds_of(direction, 2 * len(chosen))
     own = Partition(direction, None, bounds, row[parts.first_row[chosen]], *columns)
     return capture.where(mask), own, mask
-
-
-def joined(captures: list[Capture]) -> Capture:
-    """Return captures of the same files as one, in this order, with the flows of the last."""
-    rows = np.cumsum([0, *(len(capture.segments) for capture in captures)]).tolist()
-    sides = {}
-    for name, schema in (("sack_blocks", SACK_BLOCKS), ("syn_options", SYN_OPTIONS)):
-        tables = [getattr(capture, name) for capture in captures]
-        sides[name] = Table.concatenate(schema, tables)
-        shifted = [table["row"] + before for table, before in zip(tables, rows, strict=False)]
-        sides[name].columns["row"] = np.concatenate(shifted)
-    segments = Table.concatenate(SEGMENTS, [capture.segments for capture in captures])
-    return Capture(captures[-1].files, segments, captures[-1].flows, **sides)
 
 
 def _nothing() -> Ended:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.segments.stamp_spread import stamps_of
+from multitracer.native import kernel
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -88,16 +89,24 @@ def _steps_of(directions: Table, stamped: Callable[[int], Stamped], direction: i
 
 def _seen_by(time_ns: Array, stamp: Array) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known."""
-    calm = spent = ticked = 0
-    for elapsed, ticks in _between(time_ns, stamp):
-        short = np.abs(elapsed) < SMALLEST_STEP_NS
-        calm += int(np.count_nonzero(short))
-        spent, ticked = spent + int(elapsed[short].sum()), ticked + int(ticks[short].sum())
+    calm, spent, ticked = _calm(time_ns, stamp)
     rate = ticked * NS_PER_S / spent if spent > 0 else 0.0
     nominal = _nominal(rate)
     if calm < _LEAST_CALM or nominal is None:
         return None
     return _disagreements(time_ns, stamp, rate, nominal)
+
+
+def _calm(time_ns: Array, stamp: Array) -> tuple[int, int, int]:
+    """Return of pauses without room for a step how many there are, and the sums of their time and ticks."""
+    if (native := kernel()) is not None:
+        return native.calm_stamps(time_ns, stamp, SMALLEST_STEP_NS)
+    calm = spent = ticked = 0
+    for elapsed, ticks in _between(time_ns, stamp):
+        short = np.abs(elapsed) < SMALLEST_STEP_NS
+        calm += int(np.count_nonzero(short))
+        spent, ticked = spent + int(elapsed[short].sum()), ticked + int(ticks[short].sum())
+    return calm, spent, ticked
 
 
 def _between(time_ns: Array, stamp: Array) -> Iterator[tuple[Array, Array]]:
@@ -109,16 +118,25 @@ def _between(time_ns: Array, stamp: Array) -> Iterator[tuple[Array, Array]]:
 
 def _disagreements(time_ns: Array, stamp: Array, rate: float, nominal: int) -> Array:
     """Return where the time differs from the ticks by more than rates and resolution explain."""
-    at: list[int] = []
-    for number, (elapsed, ticks) in enumerate(_between(time_ns, stamp)):
-        expected = ticks * (NS_PER_S / nominal)
-        bound = SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + 2 * NS_PER_S / rate
-        step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
-        at += (np.flatnonzero(step) + number * _AT_ONCE).tolist()
-    if not at:
+    at = _odd_pauses(time_ns, stamp, NS_PER_S / nominal, 2 * NS_PER_S / rate)
+    if not len(at):
         return np.empty(0, dtype=np.int64)
     each = [elapsed - ticks * (NS_PER_S / nominal) for elapsed, ticks in _between(time_ns, stamp)]
-    return _lasting(np.concatenate(each), np.array(at)).astype(np.int64)
+    return _lasting(np.concatenate(each), at).astype(np.int64)
+
+
+def _odd_pauses(time_ns: Array, stamp: Array, tick_ns: float, resolution_ns: float) -> Array:
+    """Return behind which segments time and ticks disagree: int64, shape (n,), ascending."""
+    if (native := kernel()) is not None:
+        limits = {"least_ns": SMALLEST_STEP_NS, "skew": _LARGEST_SKEW, "resolution_ns": resolution_ns}
+        return native.stamp_disagreements(time_ns, stamp, tick_ns=tick_ns, **limits)
+    at = [np.empty(0, dtype=np.int64)]
+    for number, (elapsed, ticks) in enumerate(_between(time_ns, stamp)):
+        expected = ticks * tick_ns
+        bound = SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + resolution_ns
+        step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
+        at.append(np.flatnonzero(step) + number * _AT_ONCE)
+    return np.concatenate(at)
 
 
 def _nominal(rate_hz: float) -> int | None:

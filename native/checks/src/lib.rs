@@ -25,6 +25,8 @@ pub mod segments;
 pub mod tcp;
 #[path = "../../src/threads.rs"]
 pub mod threads;
+#[path = "../../src/times.rs"]
+pub mod times;
 #[path = "../../src/walk.rs"]
 pub mod walk;
 

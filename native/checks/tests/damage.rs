@@ -61,14 +61,14 @@ fn check_part(part: &Part, begin: usize, end: usize) {
     assert!(part.payload_bytes.iter().all(|&bytes| bytes >= 0));
     let mut seen = 0;
     for (row, &flow) in part.flow.iter().enumerate() {
-        let first = &part.flows.flows[(flow >> 1) as usize];
+        let first = &part.flows[(flow >> 1) as usize];
         assert!(flow >> 1 <= seen, "flows are in the order of their first packet");
         if flow >> 1 == seen {
             assert_eq!((first.record as i64, flow & 1), (part.record[row], 0));
             seen += 1;
         }
     }
-    assert_eq!(part.flows.flows.len() as i32, seen);
+    assert_eq!(part.flows.len() as i32, seen);
     for row in 0..rows {
         let blocks = part.sack.iter().filter(|block| block.0 == row as i64).count();
         assert_eq!(blocks, usize::from(part.sack_blocks[row]));

@@ -9,7 +9,76 @@ use crate::pass::beginning::{Beginning, Current, opens};
 use crate::pass::connection::{Connection, Rows, Summary};
 use crate::pass::direction::Segment;
 use crate::pass::stamps::Stamps;
+use crate::segments::{SackBlock, Syn};
 use crate::tcp::{ACK, SYN};
+
+/// In an option that was not there: `NA` in Python.
+pub const MISSING: i32 = -1;
+/// Payload beyond which a segment may be larger than its receiver accepts, and is if that says nothing: see
+/// `ETHERNET_PAYLOAD_BYTES` and `JUMBO_PAYLOAD_BYTES` in `analysis/trust/trust.py`.
+const ETHERNET_PAYLOAD_BYTES: i32 = 1460;
+const JUMBO_PAYLOAD_BYTES: i32 = 8960;
+
+/// Segments in capture order with their options; the rows of `sack` and `syn` ascend.
+pub struct Piece<'a> {
+    /// The column `direction` is that of the directed flow.
+    pub rows: Rows<'a>,
+    pub tsval: &'a [u32],
+    pub sack: &'a [SackBlock],
+    pub syn: &'a [Syn],
+}
+
+/// What the options of one side of a flow announce in a connection.
+pub struct Announced {
+    /// Those of the first SYN.
+    pub mss_bytes: i32,
+    pub window_scale: i32,
+    has_options: bool,
+    pub sack_permitted: bool,
+    pub sack_segments: i64,
+    pub dsack_segments: i64,
+}
+
+impl Default for Announced {
+    fn default() -> Self {
+        Self {
+            mss_bytes: MISSING,
+            window_scale: MISSING,
+            has_options: false,
+            sack_permitted: false,
+            sack_segments: 0,
+            dsack_segments: 0,
+        }
+    }
+}
+
+impl Announced {
+    fn syn(&mut self, syn: &Syn) {
+        self.sack_permitted |= syn.sack_permitted;
+        if !self.has_options {
+            self.has_options = true;
+            (self.mss_bytes, self.window_scale) = (syn.mss_bytes, i32::from(syn.window_scale));
+        }
+    }
+
+    fn sack(&mut self, blocks: &[SackBlock], ack: u32) {
+        self.sack_segments += 1;
+        self.dsack_segments += i64::from(is_dsack(blocks, ack));
+    }
+}
+
+/// Whether the first block of a segment is a D-SACK: it begins below the cumulative ACK, or lies within the
+/// block that follows (RFC 2883, section 4).
+fn is_dsack(blocks: &[SackBlock], ack: u32) -> bool {
+    let is_below = |one: u32, two: u32| (one.wrapping_sub(two) as i32) < 0;
+    match *blocks {
+        [(_, left, _), ..] if is_below(left, ack) => true,
+        [(_, left, right), (_, next_left, next_right), ..] => {
+            !is_below(left, next_left) && !is_below(next_right, right)
+        }
+        _ => false,
+    }
+}
 
 /// What is known of one side of a flow in a connection, beside what the pass counts.
 #[derive(Default)]
@@ -20,6 +89,9 @@ pub struct Side {
     pub has_syn: bool,
     pub has_answer: bool,
     pub payload_bytes: i64,
+    pub announced: Announced,
+    /// It sent more at once than Ethernet carries.
+    is_large: bool,
 }
 
 impl Side {
@@ -50,41 +122,95 @@ pub struct Running {
     connections: Vec<Option<Box<Connection>>>,
     pub beginnings: Vec<Beginning>,
     pub sides: Vec<[Side; 2]>,
-    /// A connection holds what only all of its segments tell.
+    /// Something only all segments tell.
     pub is_odd: bool,
+    pub segments: usize,
+    /// How many segments have each bit of their marks, except `HAS_TIMESTAMPS`.
+    pub marked: [i64; 16],
+    /// Counted segments that are larger than their receiver accepts.
+    pub giants: i64,
 }
 
-/// Of some segments: twice the number of the connection, + 1 if the flow's second end sent it; which are kept.
-pub struct Placed {
+/// Segments that Python has to keep.
+#[derive(Default)]
+pub struct Kept {
+    pub rows: Vec<i64>,
+    /// Twice the number of the connection, + 1 if the flow's second end sent it.
     pub direction: Vec<i32>,
-    pub kept: Vec<i64>,
 }
 
 impl Running {
-    /// Take in the next segments; the column `direction` of `rows` is that of the directed flow.
-    pub fn add(&mut self, rows: &Rows, tsval: &[u32]) -> Result<Placed, OutOfMemory> {
-        let mut placed = Placed { direction: Vec::new(), kept: Vec::new() };
-        placed.direction.try_reserve_exact(rows.direction.len())?;
-        for (row, &flow) in rows.direction.iter().enumerate() {
-            let (flow, side, segment) = ((flow >> 1) as usize, (flow & 1) as usize, rows.segment(row));
+    /// Take in the next segments.
+    pub fn add(&mut self, piece: &Piece) -> Result<Kept, OutOfMemory> {
+        let (mut kept, mut sack, mut syn) = (Kept::default(), piece.sack, piece.syn);
+        for (row, &flow) in piece.rows.direction.iter().enumerate() {
+            let (flow, side, segment) = ((flow >> 1) as usize, (flow & 1) as usize, piece.rows.segment(row));
             let number = self.connection_of(flow, side, &segment)?;
-            self.beginnings[number].note(side, &segment);
-            let own = &mut self.sides[number][side];
-            own.note(&segment);
-            placed.direction.push((2 * number + side) as i32);
-            match &mut self.connections[number] {
-                Some(connection) => {
-                    own.note_options(&segment, tsval[row])?;
-                    connection.add(side, &segment)?;
-                    self.is_odd |= connection.is_odd;
-                }
-                None => {
-                    placed.kept.try_reserve(1)?;
-                    placed.kept.push(row as i64);
-                }
+            self.note(number, side, &segment);
+            if syn.first().is_some_and(|options| options.row == row as i64) {
+                self.announce(number, side, &syn[0]);
+                syn = &syn[1..];
+            }
+            let blocks = sack.iter().take_while(|block| block.0 == row as i64).count();
+            if blocks > 0 {
+                self.sides[number][side].announced.sack(&sack[..blocks], segment.ack);
+                sack = &sack[blocks..];
+            }
+            if !self.count(number, side, &segment, piece.tsval[row])? {
+                kept.rows.try_reserve(1)?;
+                kept.direction.try_reserve(1)?;
+                kept.rows.push(row as i64);
+                kept.direction.push((2 * number + side) as i32);
             }
         }
-        Ok(placed)
+        self.segments += piece.tsval.len();
+        Ok(kept)
+    }
+
+    #[inline]
+    fn note(&mut self, number: usize, side: usize, segment: &Segment) {
+        self.beginnings[number].note(side, segment);
+        self.sides[number][side].note(segment);
+        let mut marks = segment.marks & !mark::HAS_TIMESTAMPS;
+        self.is_odd |= marks & mark::FRAGMENT != 0;
+        while marks != 0 {
+            self.marked[marks.trailing_zeros() as usize] += 1;
+            marks &= marks - 1;
+        }
+    }
+
+    /// Note the options of a SYN; an MSS that comes after larger segments was not heeded when they came.
+    fn announce(&mut self, number: usize, side: usize, syn: &Syn) {
+        let before = self.sides[number][side].announced.mss_bytes;
+        let own = &mut self.sides[number][side];
+        own.has_mptcp |= syn.mptcp;
+        own.announced.syn(syn);
+        let is_new = before == MISSING && own.announced.mss_bytes != MISSING;
+        self.is_odd |= is_new && self.sides[number][side ^ 1].is_large;
+    }
+
+    /// Count a segment; return false if it is one that Python has to keep.
+    #[inline]
+    fn count(
+        &mut self,
+        number: usize,
+        side: usize,
+        segment: &Segment,
+        tsval: u32,
+    ) -> Result<bool, OutOfMemory> {
+        let Some(connection) = &mut self.connections[number] else { return Ok(false) };
+        self.sides[number][side].note_options(segment, tsval)?;
+        connection.add(side, segment)?;
+        self.is_odd |= connection.is_odd;
+        if segment.payload_bytes > ETHERNET_PAYLOAD_BYTES {
+            self.sides[number][side].is_large = true;
+            let accepted = match self.sides[number][side ^ 1].announced.mss_bytes {
+                MISSING => JUMBO_PAYLOAD_BYTES,
+                mss_bytes => mss_bytes,
+            };
+            self.giants += i64::from(segment.payload_bytes > accepted);
+        }
+        Ok(true)
     }
 
     /// Return the number of a segment's connection, which it may begin.

@@ -1,0 +1,85 @@
+//! What the times of packets show: the counterpart of `StampFacts` in `parsers/_capture/capture_file.py`, and,
+//! beside TCP timestamps, of `analysis/trust/clock_steps.py`.
+
+use crate::OutOfMemory;
+
+/// `NOT_A_TIME` in Python.
+const NOT_A_TIME: i64 = i64::MIN;
+
+/// Of the known times; if there are none, only `known` and `last` mean something.
+pub struct TimeFacts {
+    pub known: usize,
+    pub last: Option<i64>,
+    pub steps_back: usize,
+    pub largest_step_back_ns: i64,
+    pub lowest_ns: i64,
+    pub highest_ns: i64,
+}
+
+/// Return what times in ns show that follow `last`; one that steps back by `far_ns` or more does not.
+pub fn facts(time_ns: &[i64], last: Option<i64>, far_ns: i64) -> TimeFacts {
+    let mut facts = TimeFacts {
+        known: 0,
+        last,
+        steps_back: 0,
+        largest_step_back_ns: 0,
+        lowest_ns: i64::MAX,
+        highest_ns: i64::MIN,
+    };
+    for &now in time_ns.iter().filter(|&&now| now != NOT_A_TIME) {
+        let back = facts.last.unwrap_or(now).wrapping_sub(now);
+        if back > 0 && back < far_ns {
+            facts.steps_back += 1;
+            facts.largest_step_back_ns = facts.largest_step_back_ns.max(back);
+        }
+        facts.lowest_ns = facts.lowest_ns.min(now);
+        facts.highest_ns = facts.highest_ns.max(now);
+        facts.last = Some(now);
+        facts.known += 1;
+    }
+    facts
+}
+
+/// Times in ns and timestamps of one sender's segments: slices of one length.
+#[derive(Clone, Copy)]
+pub struct Stamped<'a> {
+    pub time_ns: &'a [i64],
+    pub stamp: &'a [u32],
+}
+
+impl Stamped<'_> {
+    /// How much time passed between neighbours, and how many ticks.
+    fn between(&self) -> impl Iterator<Item = (i64, i64)> {
+        let ticks = self.stamp.windows(2).map(|pair| i64::from(pair[1].wrapping_sub(pair[0]) as i32));
+        self.time_ns.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).zip(ticks)
+    }
+
+    /// Return of the pauses of less than `short_ns` how many there are, and the sums of time and ticks.
+    pub fn calm(&self, short_ns: i64) -> (usize, i64, i64) {
+        let short = self.between().filter(|(elapsed, _)| elapsed.wrapping_abs() < short_ns);
+        short.fold((0, 0, 0), |(calm, spent, ticked): (usize, i64, i64), (elapsed, ticks)| {
+            (calm + 1, spent.wrapping_add(elapsed), ticked.wrapping_add(ticks))
+        })
+    }
+
+    /// Return behind which segments the time differs from the ticks: by more than `least_ns`, a share `skew` of
+    /// what the ticks say, and `resolution_ns`.
+    pub fn disagreements(
+        &self,
+        tick_ns: f64,
+        least_ns: f64,
+        skew: f64,
+        resolution_ns: f64,
+    ) -> Result<Vec<i64>, OutOfMemory> {
+        let mut at = Vec::new();
+        for (place, (elapsed, ticks)) in self.between().enumerate() {
+            let expected = ticks as f64 * tick_ns;
+            let bound = least_ns + skew * expected.abs() + resolution_ns;
+            if (elapsed as f64 - expected).abs() > bound && ticks >= 0 {
+                at.try_reserve(1)?;
+                at.push(place as i64);
+            }
+        }
+        Ok(at)
+    }
+}
