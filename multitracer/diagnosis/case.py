@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -18,13 +18,15 @@ from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segme
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.use import Use
     from multitracer.tables import Array, Table
+
+Measured = TypeVar("Measured")
 
 MOST_EVIDENCE = 12
 """Rows that a finding names; the interval holds all of them."""
@@ -63,6 +65,16 @@ class Case:
     def limited(self) -> Limited:
         """What limited it."""
         return limited(self.transfer, self.account) if self.known_limits is None else self.known_limits
+
+    def once(self, measure: Callable[[Case], Measured]) -> Measured:
+        """Return what a function measures of this case, which it does once however many rules ask."""
+        if measure not in self._measured:
+            self._measured[measure] = measure(self)
+        return cast("Measured", self._measured[measure])
+
+    @cached_property
+    def _measured(self) -> dict[object, object]:
+        return {}
 
     @property
     def uses(self) -> Table:

@@ -243,6 +243,13 @@ class Recorded:
         placed = clocks.place(stamps_ns, *ends)
         return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
+    @cached_property
+    def came_ns(self) -> Array:
+        """When each row of `receiver` was captured there, by the sender's clock; none without it."""
+        return self.receiver_time(
+            np.empty(0, np.int64) if self.receiver is None else self.receiver["time_ns"]
+        )
+
     # --- both captures ---
 
     @cached_property
@@ -275,7 +282,8 @@ def _connection_rows(analysis: Analysis, number: int) -> Array:
     """Return the rows of the capture that are a connection's, in the order of its TCP_SEGMENTS."""
     bounds = analysis.partition.bounds
     first = 2 * (number - 1)
-    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]])
+    # two directions, each in order, which a stable sort makes use of
+    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]], kind="stable")
 
 
 def _renumbered(rows: Array, of_connection: Array) -> Array:

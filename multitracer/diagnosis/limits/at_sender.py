@@ -293,7 +293,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
     if pairs is None or receiver is None or segments is None:
         return None
     time = np.maximum.accumulate(transfer.sender["time_ns"])
-    came = transfer.receiver_time(receiver["time_ns"])
+    came = transfer.came_ns
     known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
     if not len(known):
         return None
