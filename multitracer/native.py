@@ -69,6 +69,17 @@ class Kernel(Protocol):
     def summarise(self, begin: int, first: int, packets: Numbers, /, **columns: Array) -> dict[str, Array]:
         """Return what is known of each direction of consecutive connections, as columns."""
 
+    def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
+        """Return a hash of some columns of each row, or of some rows."""
+
+    def copies(self, key: Array, /) -> tuple[Array, Array]:
+        """Return how many equal keys came before each one, and how many there are."""
+
+    def join(
+        self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
+    ) -> tuple[Array, Array]:
+        """Return the indexes of equal (key, copy) at both points, in order of the near one."""
+
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
 
