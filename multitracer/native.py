@@ -80,6 +80,9 @@ class Kernel(Protocol):
     ) -> tuple[Array, Array]:
         """Return the indexes of equal (key, copy) at both points, in order of the near one."""
 
+    def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
+        """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
+
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
 

@@ -4,7 +4,8 @@
 //! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
 //! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
-//! `summarise.rs` hands that to Python. `matching.rs` finds the same packets in two captures.
+//! `summarise.rs` hands that to Python. `matching.rs` finds the same packets in two captures,
+//! `search.rs` looks up times, bytes and rows.
 //!
 //! What must hold: no unsafe code; nothing outlives a call; memory is reserved before it is used, and where
 //! there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
@@ -20,6 +21,7 @@ mod pass;
 mod pcapng;
 mod rows;
 mod running;
+mod search;
 mod segments;
 mod simulator;
 mod summarise;
@@ -253,6 +255,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_class::<running::RunningPass>()?;
+    module.add_function(wrap_pyfunction!(search::places, module)?)?;
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;

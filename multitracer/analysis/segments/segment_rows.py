@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import groups, has
-from multitracer.analysis.intervals import add_to_groups
+from multitracer.analysis.intervals import add_to_groups, places
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.segments.directions import is_dsack
 from multitracer.analysis.segments.examination import examine
@@ -22,11 +22,16 @@ from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import Group
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
+
+_MANY = 10_000
+"""Rows from which on it is worth looking whether they are in a row. Not measured."""
 
 
 class Connections:
@@ -64,6 +69,7 @@ class Connections:
         start = _starts_on_axis(self.examination, direction) - origin[direction]
         acknowledged = np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA)
         flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
+        taken = _rows_of(self.rows)
         in_order = {
             "reverse": direction & 1 == 1,
             "seq_bytes": start,
@@ -75,7 +81,7 @@ class Connections:
             "rtt_ns": self._delay(*self.examination.exact_pairs()),
             "rtt_timestamp_ns": self._delay(*echoes(self.examination, self.capture)),
         }
-        columns = {name: self.capture.segments[name][self.rows] for name in SEGMENTS.names}
+        columns = {name: taken(self.capture.segments[name]) for name in SEGMENTS.names}
         columns |= {name: values[self.order] for name, values in in_order.items()}
         return columns | {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
 
@@ -157,12 +163,20 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
 def _starts_on_axis(examination: Examination, direction: Array) -> Array:
     """Return where each segment begins, relative to the piece at or before it, else to the reference."""
     group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
-    last = np.searchsorted(pieces.position, np.arange(len(group)), side="right") - 1
+    last = places(pieces.position, np.arange(len(group)), "right") - 1
     known = last >= pieces.bounds[direction]
     near, seq = axis.reference[direction], axis.reference_seq[direction]
     near[known] = pieces.start[last[known]]
     seq[known] = group.seq[pieces.position[last[known]]]
     return near + (group.seq - seq).view(np.int32)
+
+
+def _rows_of(rows: Array) -> Callable[[Array], Array]:
+    """Return what copies some rows of a column; rows in a row, such as all, cost a tenth of others."""
+    first, count = int(rows[0]) if len(rows) else 0, len(rows)
+    if count < _MANY or int(rows[-1]) - first != count - 1 or (np.diff(rows) != 1).any():
+        return lambda column: column[rows]
+    return lambda column: column[first : first + count].copy()
 
 
 def _in_capture_order(group: Group) -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import span_minimum
+from multitracer.analysis.intervals import places, span_minimum
 from multitracer.diagnosis.bottleneck.bunches import Arrivals, joined, own_ns, queued_means
 from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, View
@@ -147,8 +147,8 @@ def _waited_ns(case: Case, count: int) -> Array:
     if delays is None or not delays.is_one_way:
         return np.zeros(count, dtype=np.int64)
     time, queue_ns = delays.time_ns, delays.queue_ns
-    first = np.searchsorted(time, time - _AROUND_NS)
-    last = np.searchsorted(time, time + _AROUND_NS, side="right")
+    first = places(time, time - _AROUND_NS)
+    last = places(time, time + _AROUND_NS, "right")
     waited = np.zeros(max(count, int(delays.place[-1]) + 1), dtype=np.int64)
     waited[delays.place] = queue_ns - span_minimum(queue_ns, first, last)
     return waited

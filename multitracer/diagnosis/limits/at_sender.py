@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
+from multitracer.analysis.intervals import places
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
@@ -299,7 +300,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
         return None
     row = segments.row[known]
     way = came[segments.arrived[known]] - time[row]
-    return Delays(time[row], way, np.searchsorted(sends.row, row), _unloaded_ns(pairs, sends, time, came))
+    return Delays(time[row], way, places(sends.row, row), _unloaded_ns(pairs, sends, time, came))
 
 
 def _unloaded_ns(pairs: Pairs, sends: Sends, time: Array, came: Array) -> int | None:
