@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
+from multitracer.diagnosis.once import Once
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried
 from multitracer.diagnosis.packets.packet_delays import Delays, all_delays, data_delays, lost_places
@@ -18,15 +19,13 @@ from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segme
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.diagnosis.use import Use
     from multitracer.tables import Array, Table
-
-Measured = TypeVar("Measured")
 
 MOST_EVIDENCE = 12
 """Rows that a finding names; the interval holds all of them."""
@@ -53,7 +52,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(Once):
     """A transfer with its account, and what limited it."""
 
     transfer: Transfer
@@ -65,16 +64,6 @@ class Case:
     def limited(self) -> Limited:
         """What limited it."""
         return limited(self.transfer, self.account) if self.known_limits is None else self.known_limits
-
-    def once(self, measure: Callable[[Case], Measured]) -> Measured:
-        """Return what a function measures of this case, which it does once however many rules ask."""
-        if measure not in self._measured:
-            self._measured[measure] = measure(self)
-        return cast("Measured", self._measured[measure])
-
-    @cached_property
-    def _measured(self) -> dict[object, object]:
-        return {}
 
     @property
     def uses(self) -> Table:

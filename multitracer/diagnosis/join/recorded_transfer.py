@@ -15,10 +15,12 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
+from multitracer.analysis.intervals import places
 from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.capture import Flag
 from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.join.kernel_counters import counters_of
+from multitracer.diagnosis.once import Once
 from multitracer.manifest import Variables
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.tcp import Vantage
@@ -55,7 +57,7 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(Once):
     """One direction of one connection in every log of a session.
 
     Attributes
@@ -288,7 +290,7 @@ def _connection_rows(analysis: Analysis, number: int) -> Array:
 
 def _renumbered(rows: Array, of_connection: Array) -> Array:
     """Return capture rows as rows of the connection's table; NA stays NA."""
-    return np.where(rows == NA, NA, np.searchsorted(of_connection, rows))
+    return np.where(rows == NA, NA, places(of_connection, rows))
 
 
 def _positive(value: object) -> float | None:
