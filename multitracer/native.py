@@ -86,6 +86,20 @@ class Kernel(Protocol):
     ) -> Segments:
         """Return segments of which there are tables, SEGMENTS and its two side tables, in the kernel."""
 
+    def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
+        """Return a hash of some columns of each row, or of some rows."""
+
+    def copies(self, key: Array, /) -> tuple[Array, Array]:
+        """Return how many equal keys came before each one, and how many there are."""
+
+    def join(
+        self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
+    ) -> tuple[Array, Array]:
+        """Return the indexes of equal (key, copy) at both points, in order of the near one."""
+
+    def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
+        """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
+
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
 

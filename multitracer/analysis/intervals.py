@@ -6,17 +6,23 @@ made to be slow (a hundred thousand holes, a million connections) costs what any
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+
+from multitracer.native import kernel
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
 
+Side = Literal["left", "right"]
+"""Which end of equal values a search finds (numpy.searchsorted)."""
 
 IMPLAUSIBLE = 1 << 30
 """Distance in sequence units that no segment has from its neighbours: the largest window (RFC 7323, 2.3)."""
 
+_MANY = 1_000
+"""Values from which on the kernel looks them up: to ask it takes as long as to look up some. Not measured."""
 _FEW_GROUPS = 8
 """Up to so many groups, a slice each is cheaper than a column as long as all."""
 
@@ -55,6 +61,28 @@ def distinct(values: Array) -> Array:
     first = np.ones(len(ordered), dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def places(ordered: Array, values: Array, side: Side = "left") -> Array:
+    """Return what np.searchsorted does; where the values are about in order too, a tenth of its time.
+
+    Parameters
+    ----------
+    ordered : ndarray of int64, shape (n,), ascending
+    values : ndarray of int64, shape (n_values,)
+        Times, bytes or rows; NA is a number like others.
+    side : {"left", "right"}
+        Before, or after, what is equal.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_values,)
+    """
+    if len(values) >= _MANY and ordered.dtype == values.dtype == np.int64 and (native := kernel()):
+        index = native.places(np.ascontiguousarray(ordered), np.ascontiguousarray(values), side == "right")
+        if index is not None:
+            return index
+    return np.searchsorted(ordered, values, side=side)
 
 
 def reduce_groups(ufunc: np.ufunc, values: Array, bounds: Array, *, empty: object) -> Array:

@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
     from multitracer.cli._page import Page
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.diagnosis.transfer import Transfer
-    from multitracer.recording.recording import Recording
     from multitracer.tables import Document
-
-_WORTH_A_THREAD = 200_000
-"""Packets from which on two threads are faster than one."""
 
 
 @click.command(
@@ -65,29 +60,14 @@ def command(
 def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
     from multitracer.cli._reading import load, one
     from multitracer.diagnosis.diagnose import diagnose, explain
+    from multitracer.diagnosis.transfer import Transfer
 
     recording = load(reading, output=output)
     if reading.connection is None and direction is None and len(recording) > 1:
         return explain(recording)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
-    return diagnose(_transfer(recording, part.offset + number, reverse=reverse))
-
-
-def _transfer(recording: Recording, number: int, *, reverse: bool | None) -> Transfer:
-    """Return a transfer; of many packets the clocks and the verdicts are found side by side, on two cores."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from multitracer.diagnosis.transfer import Transfer
-
-    if sum(len(part.capture.segments) for part in recording.parts) < _WORTH_A_THREAD:
-        return Transfer.of(recording, number, reverse=reverse)
-    with ThreadPoolExecutor(1) as executor:
-        clocks = executor.submit(getattr, recording, "clocks")  # kept there; NumPy mostly lets others run
-        transfer = Transfer.of(recording, number, reverse=reverse)
-        assert transfer.verdicts is not None  # kept there, too
-        clocks.result()
-    return transfer
+    return diagnose(Transfer.of(recording, part.offset + number, reverse=reverse))
 
 
 def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:

@@ -11,6 +11,7 @@ import numpy as np
 
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
+from multitracer.diagnosis.once import Once
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried
 from multitracer.diagnosis.packets.packet_delays import Delays, all_delays, data_delays, lost_places
@@ -51,7 +52,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(Once):
     """A transfer with its account, and what limited it."""
 
     transfer: Transfer

@@ -14,7 +14,7 @@ from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
 from multitracer.diagnosis.limits.group import Group, alone, group_of
-from multitracer.diagnosis.limits.limited import Limited, limited
+from multitracer.diagnosis.limits.limited import Limited, limited_beside_account
 from multitracer.diagnosis.rules import findings
 from multitracer.diagnosis.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.transfer import Transfer
@@ -224,8 +224,8 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.layers.part.offset + transfer.layers.connection
         raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
-    lost_time = account(transfer)
-    limits = group.longest if group is not None else limited(transfer, lost_time)
+    limits = group.longest if group is not None else limited_beside_account(transfer)
+    lost_time = transfer.once(account)
     conclusions = findings(Case(transfer, lost_time, limits))
     return Diagnosis(transfer, lost_time, conclusions, limits, group or alone(limits))
 

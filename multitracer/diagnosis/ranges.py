@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, first_painters
+from multitracer.analysis.intervals import distinct, first_painters, places
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
-
-Side = Literal["left", "right"]
-"""Which end of equal values a search finds (numpy.searchsorted)."""
 
 
 def spread(first: Array, last: Array) -> tuple[Array, Array]:
@@ -60,7 +57,7 @@ def first_covered(begin: Array, end: Array) -> Array:
     if not len(some):
         return covered
     edges = distinct(np.concatenate([begin[some], end[some]]))
-    left, right = np.searchsorted(edges, begin[some]), np.searchsorted(edges, end[some])
+    left, right = places(edges, begin[some]), places(edges, end[some])
     owner = first_painters(left, right, len(edges) - 1)
     owned = owner < len(some)
     sums = np.bincount(owner[owned], weights=np.diff(edges)[owned], minlength=len(some))
@@ -110,5 +107,5 @@ def within(points: Array, begin: Array, end: Array) -> Array:
     """
     if not len(begin):
         return np.full(len(points), -1, dtype=np.int64)
-    at = np.searchsorted(begin, points, side="right") - 1
+    at = places(begin, points, "right") - 1
     return np.where((at >= 0) & (points < end[np.maximum(at, 0)]), at, -1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,8 +15,29 @@ from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
 from multitracer.recording.layers import Layers, data_hosts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from multitracer.recording.recording import Recording
     from multitracer.tables import Table
+
+
+_WORTH_A_THREAD = 200_000
+"""Packets from which on two threads are faster than one."""
+
+
+@contextmanager
+def _meanwhile(packets: int, work: Callable[[], object]) -> Iterator[None]:
+    """Do some work on a second core, if it is of many packets: NumPy and the kernel mostly let others run.
+
+    What it finds must be kept where the rest looks for it; of few packets, it is done when it is needed.
+    """
+    if packets < _WORTH_A_THREAD:
+        yield
+        return
+    with ThreadPoolExecutor(1) as executor:
+        done = executor.submit(work)
+        yield
+        done.result()
 
 
 @dataclass(frozen=True)
@@ -43,7 +66,10 @@ class Transfer(Recorded):
         InputError
             If there is no such connection.
         """
-        layers = Layers.of(recording, *recording.chosen(connection), reverse=reverse)
+        part, number = recording.chosen(connection)
+        bounds = part.analysis.partition.bounds
+        with _meanwhile(int(bounds[2 * number] - bounds[2 * number - 2]), lambda: recording.clocks):
+            layers = Layers.of(recording, part, number, reverse=reverse)
         receiver = layers.view.receiver
         sides = recording.hosts.link if recording.inputs.holds("link") else {}
         near, far = data_hosts(recording, layers.view) if sides else (None, None)
@@ -57,6 +83,18 @@ class Transfer(Recorded):
             recording=recording,
         )
         return replace(transfer, radio=tuple(radio_tables(transfer, recording)))
+
+    @contextmanager
+    def meanwhile(self, work: Callable[[], object]) -> Iterator[None]:
+        """Do some work on a second core, if there are many packets, beside what else is done.
+
+        What became of each packet, and why it was sent again, is found first: all ask for it.
+        """
+        if len(self.sender) >= _WORTH_A_THREAD:
+            with _meanwhile(len(self.sender), lambda: (self.data_pairs, self.ack_pairs)):
+                assert self.verdicts is not None
+        with _meanwhile(len(self.sender), work):
+            yield
 
     @cached_property
     def joined(self) -> Join | None:

@@ -200,6 +200,9 @@ def _relabelled(series: dict[str, Table], vantage: Vantage) -> dict[str, Table]:
 
 def _at_receiver(recording: Recording, view: View) -> Moved | None:
     """Return the receiver's segments on the sender's clock; None without a capture there."""
+    if view.receiver is not None:  # first what needs no clock: another thread may be about to relate them
+        view.sender.segments()
+        view.receiver.segments()
     clocks = recording.clocks
     if view.receiver is None or clocks is None:
         return None

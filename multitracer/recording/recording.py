@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer.analysis.trust.trust import VERDICTS
+from multitracer.analysis.two_points.counterpart import Counterparts
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
@@ -209,6 +210,15 @@ class Recording:
         if len(speeds) > 1:
             self.warn_once(f"{self.name}: its link logs state several speeds; 1 is taken")
         return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
+
+    def counterparts(self, near: Part, far: Part) -> Counterparts:
+        """Return the connections of one part in another, kept for all who ask; neither part is empty."""
+        parts = near.offset, far.offset
+        return self._counterparts.setdefault(parts, Counterparts(near.analysis, far.analysis))
+
+    @cached_property
+    def _counterparts(self) -> dict[tuple[int, int], Counterparts]:
+        return {}
 
     @cached_property
     def clocks(self) -> Clocks | None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.two_points.counterpart import Counterparts
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
@@ -122,7 +121,7 @@ def _places(recording: Recording, part: Part, connection: int, *, reverse: bool)
     for other in recording.parts:
         if other is part or not len(other):
             continue
-        there = Counterparts(part.analysis, other.analysis).of(connection)
+        there = recording.counterparts(part, other).of(connection)
         if there is not None:
             views.append((other, there.connection, reverse != there.is_turned))
     return [Place(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]

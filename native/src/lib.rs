@@ -5,10 +5,12 @@
 //! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
 //! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `running.rs` hands
-//! them from decoder to pass, block by block. `times.rs` looks at times and timestamps.
+//! them from decoder to pass, block by block. `times.rs` looks at times and timestamps; `matching.rs` finds the
+//! same packets in two captures, `search.rs` looks up times, bytes and rows.
 //!
-//! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before it is used, and where
-//! there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
+//! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
+//! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
+//! it was.
 #![deny(unsafe_code)]
 
 mod bytes;
@@ -16,10 +18,12 @@ mod flows;
 mod ip;
 mod link;
 mod mark;
+mod matching;
 mod pass;
 mod pcapng;
 mod rows;
 mod running;
+mod search;
 mod segments;
 mod simulator;
 mod summarise;
@@ -304,6 +308,10 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
+    module.add_function(wrap_pyfunction!(search::places, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::join, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pytest
 
-from multitracer.cli import diagnose
+from multitracer.diagnosis import transfer
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 
-if TYPE_CHECKING:
-    import pytest
 
-
-def test_two_threads_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    argv = ("diagnose", "--json", str(SAMPLES / "cellular_upload"))
+@pytest.mark.parametrize("session", ["cellular_upload", "fig8-resets-vj", "load"])
+def test_two_threads_find_what_one_finds(session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    argv = ("diagnose", "--json", str(SAMPLES / session))
     alone = call(*argv).stdout
-    monkeypatch.setattr(diagnose, "_WORTH_A_THREAD", 0)
+    monkeypatch.setattr(transfer, "_WORTH_A_THREAD", 0)
     assert call(*argv).stdout == alone
     assert '"findings"' in alone

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import groups, has
-from multitracer.analysis.intervals import add_to_groups
+from multitracer.analysis.intervals import add_to_groups, places
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.segments.directions import is_dsack
 from multitracer.analysis.segments.examination import examine
@@ -22,13 +22,16 @@ from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.group import Group
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
+
+_MANY = 10_000
+"""Rows from which on it is worth looking whether they are in a row. Not measured."""
 
 
 class Connections:
@@ -62,7 +65,8 @@ class Connections:
     @cached_property
     def _columns(self) -> dict[str, Array]:
         by_position, by_row = self._derived_columns()
-        columns = {name: self.capture.segments[name].take(self.rows) for name in SEGMENTS.names}
+        taken = _rows_of(self.rows)
+        columns = {name: taken(self.capture.segments[name]) for name in SEGMENTS.names}
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
         return columns | by_row
@@ -177,12 +181,20 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
 def _starts_on_axis(examination: Examination, direction: Array) -> Array:
     """Return where each segment begins, relative to the piece at or before it, else to the reference."""
     group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
-    last = np.searchsorted(pieces.position, np.arange(len(group)), side="right") - 1
+    last = places(pieces.position, np.arange(len(group)), "right") - 1
     known = last >= pieces.bounds[direction]
     near, seq = axis.reference[direction], axis.reference_seq[direction]
     near[known] = pieces.start[last[known]]
     seq[known] = group.seq[pieces.position[last[known]]]
     return near + (group.seq - seq).view(np.int32)
+
+
+def _rows_of(rows: Array) -> Callable[[Array], Array]:
+    """Return what copies some rows of a column; rows in a row, such as all, cost a tenth of others."""
+    first, count = int(rows[0]) if len(rows) else 0, len(rows)
+    if count < _MANY or int(rows[-1]) - first != count - 1 or (np.diff(rows) != 1).any():
+        return lambda column: column[rows]
+    return lambda column: column[first : first + count].copy()
 
 
 def _in_capture_order(group: Group) -> Array:

@@ -109,7 +109,7 @@ class Counterparts:
     @cached_property
     def _far_keys(self) -> tuple[Array, Array]:
         """Return the identities of all packets of the far capture, sorted, and the connection of each."""
-        keys = identities(self.far.capture.segments, slice(None), self.fields)
+        keys = identities(self.far.capture.segments, None, self.fields)
         order = np.argsort(keys, kind="stable")
         return keys[order], (self.far.partition.direction >> 1)[order]
 

@@ -114,10 +114,8 @@ def compare(
     near_rows = _rows(near, near_connection, reverse=reverse)
     far_rows = _rows(far, far_connection, reverse=reverse != is_turned)
     sides = (near.capture.segments, near_rows, far.capture.segments, far_rows)
-    fields = _fields(*sides)
-    near_key, far_key = _identities(*sides[:2], fields), _identities(*sides[2:], fields)
-    near_index, far_index = _all_joined(sides, near_key, far_key)
-    pairs = _pairs((near, near_rows, near_key[1]), (far, far_rows, far_key[1]), near_index, far_index)
+    near_named, far_named, (near_index, far_index) = _matched(sides)
+    pairs = _pairs((near, near_rows, near_named[1]), (far, far_rows, far_named[1]), near_index, far_index)
     return TwoPoints(pairs, near, far, near_connection, far_connection, reverse)
 
 
@@ -199,23 +197,7 @@ def match(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[A
     near, far : ndarray of int64, shape (n_matched,)
         Positions in `near_rows` and `far_rows`.
     """
-    sides = (near, near_rows, far, far_rows)
-    fields = _fields(*sides)
-    return _all_joined(sides, _identities(*sides[:2], fields), _identities(*sides[2:], fields))
-
-
-def _fields(near: Table, near_rows: Array, far: Table, far_rows: Array) -> tuple[str, ...]:
-    """Return the fields that identify packets: without IP identification only if the path rewrites it."""
-    exact = len(_joined(near, near_rows, far, far_rows, EXACT)[0])
-    if 2 * exact >= min(len(near_rows), len(far_rows)):
-        return EXACT
-    return RENUMBERED if len(_joined(near, near_rows, far, far_rows, RENUMBERED)[0]) > 2 * exact else EXACT
-
-
-def _joined(
-    near: Table, near_rows: Array, far: Table, far_rows: Array, fields: tuple[str, ...]
-) -> tuple[Array, Array]:
-    return join(*_identities(near, near_rows, fields), *_identities(far, far_rows, fields))
+    return _matched((near, near_rows, far, far_rows))[2]
 
 
 _Sides = tuple["Table", "Array", "Table", "Array"]
@@ -223,19 +205,46 @@ _Named = tuple["Array", "Array"]
 """What tells each packet, and how many with the same identity came before it."""
 
 
-def _all_joined(sides: _Sides, near: _Named, far: _Named) -> tuple[Array, Array]:
-    """Return what `_joined` does; copies without an identification differ only in their times."""
+def _matched(sides: _Sides) -> tuple[_Named, _Named, tuple[Array, Array]]:
+    """Return the names of the packets of both sides, and the indexes of those that are the same.
+
+    They are told without the IP identification only if the path rewrites it.
+    """
+    near, far, pairs = _joined(sides, EXACT)
+    if 2 * len(pairs[0]) < min(len(sides[1]), len(sides[3])):
+        renumbered = _joined(sides, RENUMBERED)
+        if len(renumbered[2][0]) > 2 * len(pairs[0]):
+            near, far, pairs = renumbered
+    return near, far, _with_alike(sides, near, far, pairs)
+
+
+def _joined(sides: _Sides, fields: tuple[str, ...]) -> tuple[_Named, _Named, tuple[Array, Array]]:
+    near, far = (_identities(*side, fields) for side in (sides[:2], sides[2:]))
+    return near, far, join(*near, *far)
+
+
+def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return pairs with those corrected of which the copies have no identification: only times tell them."""
     near_table, near_rows, far_table, far_rows = sides
     is_alike = near_table["ip_id"][near_rows] <= 0
     if not is_alike.any():
-        return join(*near, *far)
-    numbered, alike = np.flatnonzero(~is_alike), np.flatnonzero(is_alike)
-    near_index, far_index = join(near[0][numbered], near[1][numbered], *far)
-    times = near_table["time_ns"][near_rows], far_table["time_ns"][far_rows]
-    left, arrived = arrivals(Copies(near[0][alike], times[0][alike]), Copies(far[0], times[1]))
-    both = np.concatenate([numbered[near_index], alike[left]])
+        return pairs
+    alike, is_sure = np.flatnonzero(is_alike), ~is_alike[pairs[0]]
+    sent, came = near[0][alike], _with_key(far[0], near[0][alike])
+    times = near_table["time_ns"][near_rows[alike]], far_table["time_ns"][far_rows[came]]
+    left, arrived = arrivals(Copies(sent, times[0]), Copies(far[0][came], times[1]))
+    both = np.concatenate([pairs[0][is_sure], alike[left]])
     order = np.argsort(both, kind="stable")
-    return both[order], np.concatenate([far_index, arrived])[order]
+    return both[order], np.concatenate([pairs[1][is_sure], came[arrived]])[order]
+
+
+def _with_key(keys: Array, wanted: Array) -> Array:
+    """Return the indexes of the keys that can be among some wanted ones; all if these are many."""
+    if 2 * len(wanted) > len(keys):
+        return np.arange(len(keys))
+    wanted = np.sort(wanted)
+    at = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
+    return np.flatnonzero(wanted[at] == keys)
 
 
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:

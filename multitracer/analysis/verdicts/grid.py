@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import first_painters
+from multitracer.analysis.intervals import first_painters, places
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
@@ -48,6 +48,6 @@ class Grid:
         -------
         ndarray of int64, shape (n_cells + 1,)
         """
-        left, right = np.searchsorted(self.edges, begin), np.searchsorted(self.edges, end)
+        left, right = places(self.edges, begin), places(self.edges, end)
         painter = first_painters(left, right, max(len(self.edges) - 1, 0))
         return np.append(np.append(rows, nobody)[painter], nobody)

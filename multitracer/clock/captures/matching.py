@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.native import kernel
+
 if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Array, Table
@@ -45,13 +47,14 @@ _ENOUGH = 0.95
 """Of the packets that could be paired: the weaker identities are not tried for the rest."""
 
 
-def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = EXACT) -> Array:
+def identities(segments: Table, rows: Array | None, fields: tuple[str, ...] = EXACT) -> Array:
     """Return a 64-bit hash of the fields of each packet.
 
     Parameters
     ----------
     segments : Table
-    rows : ndarray of int64, shape (n_rows,), or slice
+    rows : ndarray of int64, shape (n_rows,), or None
+        None: all.
     fields : tuple of str
         Columns that all points of a path see alike.
 
@@ -59,9 +62,12 @@ def identities(segments: Table, rows: Array | slice, fields: tuple[str, ...] = E
     -------
     ndarray of uint64, shape (n_rows,)
     """
-    key = np.zeros(len(segments[fields[0]][rows]), dtype=np.uint64)
+    if (native := kernel()) is not None:
+        columns = [np.ascontiguousarray(segments[name]) for name in fields]
+        return native.identities(columns, None if rows is None else np.ascontiguousarray(rows))
+    key = np.zeros(len(segments if rows is None else rows), dtype=np.uint64)
     for name in fields:
-        key ^= segments[name][rows].astype(np.uint32)
+        key ^= segments[name][slice(None) if rows is None else rows].astype(np.uint32)
         key *= _ODD
         key ^= key >> np.uint64(31)
         key *= _MIX
@@ -81,6 +87,8 @@ def copies(key: Array) -> tuple[Array, Array]:
     number, total : ndarray of int64, shape of `key`
         `number` from 0, `total` from 1.
     """
+    if (native := kernel()) is not None:
+        return native.copies(np.ascontiguousarray(key))
     ordered = np.sort(key)
     if not (ordered[1:] == ordered[:-1]).any():
         return np.zeros(len(key), dtype=np.int64), np.ones(len(key), dtype=np.int64)
@@ -107,6 +115,8 @@ def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> 
     -------
     near, far : ndarray of int64, shape (n_matched,)
     """
+    if (native := kernel()) is not None:
+        return native.join(*map(np.ascontiguousarray, (near_key, near_copy, far_key, far_copy)))
     near_name, far_name = (
         key + copy.astype(np.uint64) * _MIX for key, copy in ((near_key, near_copy), (far_key, far_copy))
     )
@@ -198,8 +208,8 @@ def _match_by(
 
     Partners are looked for of all near ones, or of `only` some.
     """
-    near_key = identities(near, slice(None) if near_rows is None else near_rows, fields)
-    far_key = identities(far, slice(None) if far_rows is None else far_rows, fields)
+    near_key = identities(near, near_rows, fields)
+    far_key = identities(far, far_rows, fields)
     (near_copy, near_total), (far_copy, far_total) = copies(near_key), copies(far_key)
     if only is None:
         a, b = join(near_key, near_copy, far_key, far_copy)

@@ -113,7 +113,7 @@ def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
     segments = sender.segments
     key = identities(segments, rows, _RANGE)
     _, number, count = np.unique(key, return_inverse=True, return_counts=True)
-    there = np.isin(key, identities(receiver.segments, slice(None), _RANGE))
+    there = np.isin(key, identities(receiver.segments, None, _RANGE))
     occupies = (segments["payload_bytes"][rows] > 0) | (segments["flags"][rows] & Flag.SYN > 0)
     requested = _requested_by_duplicates(sender, segments["seq"][rows]) | _requested_by_duplicates(
         receiver, segments["seq"][rows]

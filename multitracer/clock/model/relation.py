@@ -139,6 +139,8 @@ class Relation:
         known = stamps != NOT_A_TIME
         near = np.zeros(len(stamps), dtype=bool)
         near[known] = self._within_reach(stamps[known])
+        if near.all() and len(near):
+            return Placement(*self._placed(stamps), "")
         placed = Placement.nowhere(len(stamps), _reason(known, near))
         if near.any():
             time_ns, bound_ns, status = self._placed(stamps[near])
@@ -156,7 +158,7 @@ class Relation:
         bound_ns = np.empty(len(stamps))
         status = np.zeros(len(stamps), dtype=np.uint8)
         for i, estimate in enumerate(self.estimates):
-            here = index == i
+            here = index == i if len(self.estimates) > 1 else slice(None)
             time_ns[here] = estimate.at(stamps[here])
             outside = np.maximum(estimate.first_ns - stamps[here], stamps[here] - estimate.last_ns)
             outside = np.maximum(outside, 0)

@@ -138,12 +138,16 @@ def _log_likelihood(low: Lows, slopes: Array, blur_ns: float) -> Array:
     width = low.width_ns + blur_ns
     below = np.concatenate([flat - f * width[None, :] for f in _LEVELS], axis=1)
     broad = float(np.ptp(flat)) + _BROAD_WIDTHS * float(width.max()) + 1.0
-    result = np.empty(len(slopes))
+    result, area = np.empty(len(slopes)), _AREA * width
+    each, other = np.empty((2, below.shape[1], flat.shape[1]))  # not anew for each slope
     for i in range(len(slopes)):
-        gap = flat[i][None, :] - below[i][:, None]
-        scaled = gap / width
-        density = np.exp(-np.maximum(scaled, -_STEEP * scaled)) / (_AREA * width)
-        logs = np.log((1 - _OUTLIER) * density + _OUTLIER / broad).sum(axis=1)
+        np.subtract(flat[i][None, :], below[i][:, None], out=each)
+        each /= width
+        np.maximum(each, np.multiply(each, -_STEEP, out=other), out=each)
+        np.divide(np.exp(np.negative(each, out=each), out=each), area, out=each)
+        each *= 1 - _OUTLIER
+        each += _OUTLIER / broad
+        logs = np.log(each, out=each).sum(axis=1)
         most = logs.max()
         result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))
     return result

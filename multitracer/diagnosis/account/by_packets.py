@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import places
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.account.data_slots import opens_or_closes
@@ -74,7 +75,7 @@ def inferred(transfer: Transfer) -> Table:
         row=np.append(rows[:1], rows)[gaps],
         ended_row=ender[gaps],
     )
-    return Uses.together([served, empty]).table(lambda places: begin_ns + np.rint(places).astype(np.int64))
+    return Uses.together([*served, empty]).table(lambda places: begin_ns + np.rint(places).astype(np.int64))
 
 
 def untold(transfer: Transfer) -> str:
@@ -206,8 +207,8 @@ def _served(
     use: tuple[Array, Array],
     service: tuple[Array, Array],
     per_ns: float,
-) -> Uses:
-    """Return what the time in which the link carried each segment was for."""
+) -> list[Uses]:
+    """Return what the time in which the link carried each segment was for: of new data, of others."""
     payload = transfer.sender["payload_bytes"][rows].astype(np.int64)
     fresh, rest = use
     share = fresh / np.maximum(payload, 1)
@@ -215,7 +216,7 @@ def _served(
     facts: Document = {"source": "sender", "row": rows}
     new = Uses.of(*service, Use.USEFUL, seconds * share, payload=fresh, **facts)
     old = Uses.of(*service, rest, seconds * (1 - share), **facts)
-    return Uses.together([new.where((new.seconds > 0) | (new.payload > 0)), old.where(old.seconds > 0)])
+    return [new.where((new.seconds > 0) | (new.payload > 0)), old.where(old.seconds > 0)]
 
 
 def _fresh(transfer: Transfer, rows: Array, seen: Array) -> tuple[Array, Array]:
@@ -274,5 +275,5 @@ def next_occupying(transfer: Transfer, rows: Array) -> Array:
     """
     table = transfer.sender
     occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]
-    at = np.searchsorted(occupying, np.where(rows == NA, len(table), rows))
+    at = places(occupying, np.where(rows == NA, len(table), rows))
     return np.append(occupying, NA)[at]

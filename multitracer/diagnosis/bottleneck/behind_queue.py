@@ -72,7 +72,7 @@ def lost_behind_queue(case: Case) -> Losses | None:
     Losses or None
         Of whole runs; `place` are indexes in `case.segments`.
     """
-    delays, gaps = (None, None) if case.is_link_logged else (case.delays, arrival_gaps(case))
+    delays, gaps = (None, None) if case.is_link_logged else (case.delays, case.once(arrival_gaps))
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
     own_ns = own_time_ns(gaps)

@@ -126,7 +126,7 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 
 def _is_steady(case: Case) -> bool:
     """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
-    gaps = arrival_gaps(case)
+    gaps = case.once(arrival_gaps)
     pieces = None if gaps is None else busy_pieces(gaps, is_busy(case, gaps))
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import span_minimum
+from multitracer.analysis.intervals import places, span_minimum
 from multitracer.diagnosis.bottleneck.bunches import Arrivals, joined, own_ns, queued_means
 from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, View
@@ -84,7 +84,8 @@ def arrival_gaps(case: Case) -> Gaps | None:
     came = _at_receiver(seen, case) if case.limited.view is View.RECEIVER else _at_both_points(case)
     if came is None or len(came.row) < 2:
         return None
-    means = queued_means(came, _waited_ns(case, came.last))
+    waited_ns = _waited_ns(case, int(came.last[-1]) + 1)
+    means = queued_means(came, waited_ns[came.last])
     came = joined(came, means)
     gap = np.diff(came.came_ns)
     falls = np.append(gap[1:], 0) < 0
@@ -94,7 +95,7 @@ def arrival_gaps(case: Case) -> Gaps | None:
     gap, many = gap[later - 1], came.many[later]
     is_joined = bool((many >= _JOINED).mean() > _OFTEN)
     grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
-    queued = _waited_ns(case, came.last[later]) >= gap - np.minimum(grain_ns, _MOST_GRAIN * gap)
+    queued = waited_ns[came.last[later]] >= gap - np.minimum(grain_ns, _MOST_GRAIN * gap)
     gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued, own_ns(means))
     gaps = _meant(gaps, later) if is_joined else gaps
     return gaps if len(gaps.gap_ns) else None
@@ -135,21 +136,22 @@ def _at_both_points(case: Case) -> Arrivals | None:
     full = np.append(0, np.cumsum(is_full))
     many = full[last + 1] - full[first]
     row = segments.row[last]
-    came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[segments.arrived[last]]
+    came_ns = transfer.came_ns[segments.arrived[last]]
     whole = np.where(many == last + 1 - first, many, 0)
     return Arrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
 
 
-def _waited_ns(case: Case, place: Array) -> Array:
+def _waited_ns(case: Case, count: int) -> Array:
+    """Return how long each of at least so many segments waited; 0 where that is not known."""
     delays = case.delays
     if delays is None or not delays.is_one_way:
-        return np.zeros(len(place), dtype=np.int64)
+        return np.zeros(count, dtype=np.int64)
     time, queue_ns = delays.time_ns, delays.queue_ns
-    first = np.searchsorted(time, time - _AROUND_NS)
-    last = np.searchsorted(time, time + _AROUND_NS, side="right")
-    above = queue_ns - span_minimum(queue_ns, first, last)
-    at = np.minimum(np.searchsorted(delays.place, place), len(delays.place) - 1)
-    return np.where(delays.place[at] == place, above[at], 0)
+    first = places(time, time - _AROUND_NS)
+    last = places(time, time + _AROUND_NS, "right")
+    waited = np.zeros(max(count, int(delays.place[-1]) + 1), dtype=np.int64)
+    waited[delays.place] = queue_ns - span_minimum(queue_ns, first, last)
+    return waited
 
 
 def is_busy(case: Case, gaps: Gaps) -> Array:

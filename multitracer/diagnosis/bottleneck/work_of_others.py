@@ -79,7 +79,7 @@ class Waits(NamedTuple):
 
 def work_of_others(case: Case) -> WorkOfOthers | None:
     """Return the pieces in which others used a steady link; None where nothing shows them."""
-    delays, gaps = case.delays, arrival_gaps(case)
+    delays, gaps = case.delays, case.once(arrival_gaps)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
     joined, served = _joined(case, delays), np.cumsum(~case.segments.lost)[delays.place]

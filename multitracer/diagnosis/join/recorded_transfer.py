@@ -15,10 +15,12 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
+from multitracer.analysis.intervals import places
 from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.capture import Flag
 from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.join.kernel_counters import counters_of
+from multitracer.diagnosis.once import Once
 from multitracer.manifest import Variables
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.tcp import Vantage
@@ -55,7 +57,7 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Recorded(Once):
     """One direction of one connection in every log of a session.
 
     Attributes
@@ -243,6 +245,13 @@ class Recorded:
         placed = clocks.place(stamps_ns, *ends)
         return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
+    @cached_property
+    def came_ns(self) -> Array:
+        """When each row of `receiver` was captured there, by the sender's clock; none without it."""
+        return self.receiver_time(
+            np.empty(0, np.int64) if self.receiver is None else self.receiver["time_ns"]
+        )
+
     # --- both captures ---
 
     @cached_property
@@ -275,12 +284,13 @@ def _connection_rows(analysis: Analysis, number: int) -> Array:
     """Return the rows of the capture that are a connection's, in the order of its TCP_SEGMENTS."""
     bounds = analysis.partition.bounds
     first = 2 * (number - 1)
-    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]])
+    # two directions, each in order, which a stable sort makes use of
+    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]], kind="stable")
 
 
 def _renumbered(rows: Array, of_connection: Array) -> Array:
     """Return capture rows as rows of the connection's table; NA stays NA."""
-    return np.where(rows == NA, NA, np.searchsorted(of_connection, rows))
+    return np.where(rows == NA, NA, places(of_connection, rows))
 
 
 def _positive(value: object) -> float | None:

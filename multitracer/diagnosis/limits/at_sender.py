@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
+from multitracer.analysis.intervals import places
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
@@ -293,13 +294,13 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
     if pairs is None or receiver is None or segments is None:
         return None
     time = np.maximum.accumulate(transfer.sender["time_ns"])
-    came = transfer.receiver_time(receiver["time_ns"])
+    came = transfer.came_ns
     known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
     if not len(known):
         return None
     row = segments.row[known]
     way = came[segments.arrived[known]] - time[row]
-    return Delays(time[row], way, np.searchsorted(sends.row, row), _unloaded_ns(pairs, sends, time, came))
+    return Delays(time[row], way, places(sends.row, row), _unloaded_ns(pairs, sends, time, came))
 
 
 def _unloaded_ns(pairs: Pairs, sends: Sends, time: Array, came: Array) -> int | None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.account.lost_time import account
-from multitracer.diagnosis.limits.limited import Limited, limited
+from multitracer.diagnosis.limits.limited import Limited, limited, limited_beside_account
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.ranges import merged
 from multitracer.diagnosis.transfer import Transfer
@@ -237,7 +236,8 @@ def group_of(recording: Recording) -> Group | None:
     for number, begin_ns in numbers[:MOST]:
         transfer = Transfer.of(recording, number)
         if not transfer.without_time:
-            limits = limited(transfer, account(transfer) if transfer.near is not None else None)
+            explained = len(numbers) == 1 or transfer.near is not None
+            limits = limited_beside_account(transfer) if explained else limited(transfer)
             members.append(Member(number, begin_ns, limits))
     members.sort(key=lambda each: -each.limited.total_s)
     return Group(sorted(number for number, _ in numbers), members) if members else None

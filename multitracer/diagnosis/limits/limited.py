@@ -10,6 +10,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.capture import Flag
+from multitracer.diagnosis.account.lost_time import account as account_of
 from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import at_sender, opening
 from multitracer.diagnosis.limits.by_link_log import by_link_log
@@ -181,6 +182,14 @@ def limited(transfer: Transfer, account: Account | None = None) -> Limited:
     cells = partition(seen, shown)
     reason = NOT_CAPTURED if (cells.limit == Limit.UNKNOWN).any() else ""
     return Limited(transfer, view, cells, seen, shown, reason)
+
+
+def limited_beside_account(transfer: Transfer) -> Limited:
+    """Return what limited a transfer whose account will be asked for, too: it is kept in the transfer."""
+    if transfer.near is not None:
+        return limited(transfer, transfer.once(account_of))
+    with transfer.meanwhile(lambda: transfer.once(account_of)):  # inferred, so the limits do not need it
+        return limited(transfer)
 
 
 def _view(transfer: Transfer) -> View:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import span_minimum
+from multitracer.analysis.intervals import places, span_minimum
 from multitracer.diagnosis.limits.answer_queue import answers_queue
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
@@ -228,8 +228,8 @@ def _delivery(seen: Observed, floor_ns: Array | int) -> Delivery:
     time, done = time[new], done[new]
     if len(new) < 2:
         return Delivery(time[:0], time[:0], np.empty(0))
-    fewer = np.searchsorted(done, done - _RATE_SEGMENTS * seen.mss_bytes, side="right") - 1
-    before = np.minimum(np.searchsorted(time, time - width, side="right") - 1, fewer)
+    fewer = places(done, done - _RATE_SEGMENTS * seen.mss_bytes, "right") - 1
+    before = np.minimum(places(time, time - width, "right") - 1, fewer)
     known = (before >= 0) & (before < np.arange(len(time)))
     since = time[before[known]]
     gone = time[known] - since
@@ -268,8 +268,8 @@ def _standing(sent: Array, queue: Array, floor_ns: Array) -> Array:
     """
     width = np.maximum(floor_ns, _LASTING_NS)
     here = np.arange(len(sent))
-    after = np.maximum(np.searchsorted(sent, sent + width, side="right"), here + 1)
-    before = np.minimum(np.searchsorted(sent, sent - width, side="left"), here)
+    after = np.maximum(places(sent, sent + width, "right"), here + 1)
+    before = np.minimum(places(sent, sent - width), here)
     return np.asarray(np.maximum(span_minimum(queue, here, after), span_minimum(queue, before, here + 1)))
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct
+from multitracer.analysis.intervals import distinct, places
 
 if TYPE_CHECKING:
+    from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.limits.names import Limit, View
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.wire_segments import WireSegments
-    from multitracer.diagnosis.ranges import Side
     from multitracer.tables import Array, Table
 
 _NOTHING = np.empty(0, dtype=np.int64)  # no packet
@@ -202,7 +202,7 @@ class Observed:
     @cached_property
     def turn_ns(self) -> int:
         """From a new segment to the answer that covers it, held back or not; 95 % took less."""
-        over = np.searchsorted(self.answers.ack, self.sends.end[self.fresh])
+        over = places(self.answers.ack, self.sends.end[self.fresh])
         known = over < len(self.answers)
         if not known.any():
             return 0
@@ -211,8 +211,7 @@ class Observed:
 
     def last_answer(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the last answer at (`right`) or before (`left`) each time; -1 before the first."""
-        last: Array = np.searchsorted(self.answers.time_ns, times_ns, side=side) - 1
-        return last
+        return places(self.answers.time_ns, times_ns, side) - 1
 
     def acknowledged(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte acknowledged by each time; 1 (the first byte) before any."""
@@ -231,7 +230,7 @@ class Observed:
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent by each time; 1 before any."""
-        at = np.searchsorted(self.sends.time_ns, times_ns, side=side) - 1
+        at = places(self.sends.time_ns, times_ns, side) - 1
         return np.append(self.highest, 1)[np.where(at < 0, len(self.sends), at)]
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import span_minimum
+from multitracer.analysis.intervals import places, span_minimum
 from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_MS
@@ -72,7 +72,7 @@ class _Rounds(NamedTuple):
 
 
 def _rounds(seen: Observed) -> _Rounds:
-    over = np.searchsorted(seen.answers.ack, seen.sends.end[seen.fresh])
+    over = places(seen.answers.ack, seen.sends.end[seen.fresh])
     known = over < len(seen.answers)
     time = seen.sends.time_ns[seen.fresh][known]
     if not len(time):

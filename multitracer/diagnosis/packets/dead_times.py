@@ -139,7 +139,7 @@ class _Watch:
         lost = self._lost(una, certain_ns if failed else end_ns)
         proved = is_answer and self._proves_acks(tries, answer)
         answered = answer if is_answer else NA
-        came = failed > 0 and bool(np.isin(tries[:failed], self._arrived).all())
+        came = failed > 0 and bool(self._arrived[tries[:failed]].all())
         return DeadTime(
             begin_ns, certain_ns, end_ns, tries, failed, answered, unanswered, proved, *lost, came
         )
@@ -219,8 +219,8 @@ class _Watch:
         """
         if self._lost_ways is None:
             return NA, NA
-        data, acks = (np.count_nonzero((edge > una) & (left <= until_ns)) for edge, left in self._lost_ways)
-        return int(data), int(acks)
+        data, acks = (way.above(una, until_ns) for way in self._lost_ways)
+        return data, acks
 
     @cached_property
     def _highest_data(self) -> Array:
@@ -234,16 +234,15 @@ class _Watch:
 
     @cached_property
     def _arrived(self) -> Array:
-        """Rows of our packets that the receiver's capture holds; none without one."""
-        pairs = self._transfer.data_pairs
-        return np.empty(0, dtype=np.int64) if pairs is None else pairs.sent[pairs.arrived != NA]
+        """Which rows of `sender` are packets of ours that the receiver's capture holds; none without one."""
+        arrived, pairs = np.zeros(len(self._transfer.sender), dtype=bool), self._transfer.data_pairs
+        if pairs is not None:
+            arrived[pairs.sent[(pairs.arrived != NA) & (pairs.sent != NA)]] = True
+        return arrived
 
     @cached_property
-    def _lost_ways(self) -> list[tuple[Array, Array]] | None:
-        """Of the data lost, and of the ACKs lost: what each carried or acknowledged up to, and when it left.
-
-        None where only one end was captured.
-        """
+    def _lost_ways(self) -> list[_Lost] | None:
+        """The data that were lost, and the ACKs; None where only one end was captured."""
         data, acks = self._transfer.data_pairs, self._transfer.ack_pairs
         sender, receiver = self._transfer.sender, self._transfer.receiver
         if data is None or acks is None or receiver is None:
@@ -252,9 +251,30 @@ class _Watch:
         ours = ours[sender["payload_bytes"][ours] > 0]
         back_ns = self._transfer.receiver_time(receiver["time_ns"][theirs])
         return [
-            (sender["end_bytes"][ours], sender["time_ns"][ours]),
-            (receiver["ack_bytes"][theirs], back_ns),
+            _Lost.of(sender["end_bytes"][ours], sender["time_ns"][ours]),
+            _Lost.of(receiver["ack_bytes"][theirs], back_ns),
         ]
+
+
+class _Lost(NamedTuple):
+    """What was lost one way, in the order in which it left."""
+
+    left_ns: Array
+    edge: Array
+    """What each carried, or acknowledged, up to."""
+    highest: Array
+    """The highest edge so far: a thousand dead times ask, and each only for the last few packets."""
+
+    @classmethod
+    def of(cls, edge: Array, left_ns: Array) -> _Lost:
+        order = np.argsort(left_ns, kind="stable")
+        return cls(left_ns[order], edge[order], np.maximum.accumulate(edge[order]))
+
+    def above(self, una: int, until_ns: int) -> int:
+        """Return how many left up to a stamp and had an edge above `una`."""
+        first = np.searchsorted(self.highest, una, side="right")
+        last = np.searchsorted(self.left_ns, until_ns, side="right")
+        return int(np.count_nonzero(self.edge[first:last] > una))
 
 
 def _rows_lost(pairs: Pairs) -> Array:

@@ -103,7 +103,7 @@ def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> D
     place = np.flatnonzero(segments.closes & chosen)
     rows, arrived = segments.row[place], segments.arrived[place]
     left_ns = transfer.sender["time_ns"][rows]
-    came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[arrived]
+    came_ns = transfer.came_ns[arrived]
     return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
 
 
@@ -112,7 +112,7 @@ def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> Delays | None
     both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     both &= receiver["payload_bytes"][pairs.sent] == 0
     sent, arrived = pairs.sent[both], pairs.arrived[both]
-    left_ns = transfer.receiver_time(receiver["time_ns"])[sent]
+    left_ns = transfer.came_ns[sent]
     came_ns = transfer.sender["time_ns"][arrived]
     return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
 
@@ -165,8 +165,8 @@ def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[Dea
     stamps = transfer.sender["time_ns"][segments.row[lost]]
     rtt = transfer.sender["rtt_ns"][transfer.data]
     round_trip_ns = int(rtt.max(initial=0))
-    dead = np.zeros(len(lost), dtype=bool)
-    for each in dead_times:
-        if each.failed:
-            dead |= (stamps >= each.begin_ns - round_trip_ns) & (stamps <= each.end_ns)
+    failed = [(each.begin_ns - round_trip_ns, each.end_ns) for each in dead_times if each.failed]
+    begin, end = np.array([each for each in failed if each[0] <= each[1]], dtype=np.int64).reshape(-1, 2).T
+    begun, over = np.searchsorted(np.sort(begin), stamps, "right"), np.searchsorted(np.sort(end), stamps)
+    dead = begun > over  # in one of them, at least
     return np.asarray(lost[~dead])

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import places
+
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.packet_delays import Delays
     from multitracer.tables import Array
@@ -40,8 +42,8 @@ def packets_ahead(delays: Delays, place: Array, sent_ns: Array) -> Array:
     ndarray of int64, shape (n,)
     """
     through_ns = np.maximum.accumulate(delays.time_ns + delays.queue_ns)  # but for a constant
-    before = np.searchsorted(delays.place, place)
-    return np.asarray(before - np.minimum(before, np.searchsorted(through_ns, sent_ns, side="right")))
+    before = places(delays.place, place)
+    return np.asarray(before - np.minimum(before, places(through_ns, sent_ns, "right")))
 
 
 def may_be_full(delays: Delays, place: Array, sent_ns: Array) -> Array:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import Kind
+from multitracer.analysis.intervals import places
 from multitracer.analysis.sender.sender_state import applied
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.ranges import Side
+    from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -177,5 +178,8 @@ def _so_far(among: Array, highest: Array, rows: Array) -> Array:
     """Return the highest value of `among` as of each row; 0 before the first."""
     if not len(among):
         return np.zeros(len(rows), dtype=np.int64)
-    at = np.searchsorted(among, rows, side="right") - 1
+    if len(rows) == 1:  # thousands of dead times ask for one row each
+        last = among.searchsorted(rows[0], side="right") - 1
+        return highest[[last]] if last >= 0 else np.zeros(1, dtype=np.int64)
+    at = places(among, rows, "right") - 1
     return np.where(at < 0, 0, highest[np.maximum(at, 0)])

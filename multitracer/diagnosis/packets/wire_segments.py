@@ -140,7 +140,7 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
     """Return the row in which the last byte of each piece arrived; NA where it did not."""
     assert transfer.receiver is not None
     of, end = _holding(came, distinct(pieces.end))
-    came_ns = transfer.receiver_time(transfer.receiver["time_ns"])[came.row[of]]
+    came_ns = transfer.came_ns[came.row[of]]
     sent = Copies(pieces.end, transfer.sender["time_ns"][pieces.row])
     left, arrived = arrivals(sent, Copies(end, came_ns))
     arrival_rows = np.full(len(pieces.row), NA, dtype=np.int64)

@@ -143,5 +143,5 @@ def _ways(diagnosis: Diagnosis) -> tuple[Array, Array, Array] | None:
     own = transfer.sender["payload_bytes"][sent] > 0
     sent, arrived = sent[own], arrived[own]
     left_ns = transfer.sender["time_ns"][sent]
-    way_ns = transfer.receiver_time(receiver["time_ns"])[arrived] - left_ns
+    way_ns = transfer.came_ns[arrived] - left_ns
     return (sent, left_ns, way_ns) if len(sent) else None

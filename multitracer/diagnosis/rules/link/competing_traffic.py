@@ -83,7 +83,7 @@ def find(case: Case) -> Iterator[Finding]:
         return
     if case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
         return
-    gaps = arrival_gaps(case)
+    gaps = case.once(arrival_gaps)
     watched = None if gaps is None else _watched(gaps)
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:

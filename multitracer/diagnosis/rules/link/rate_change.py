@@ -27,7 +27,7 @@ def find(case: Case) -> Iterator[Finding]:
     """
     seen = case.limited.seen
     is_policed = seen is not None and seen.policer is not None
-    gaps = None if case.is_link_logged or is_policed else arrival_gaps(case)
+    gaps = None if case.is_link_logged or is_policed else case.once(arrival_gaps)
     if gaps is None:
         return
     step = rate_step(case, gaps)

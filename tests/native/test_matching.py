@@ -1,0 +1,62 @@
+"""The native kernel and Python find the same packets in two captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multitracer import native
+from multitracer.clock.captures.matching import EXACT, REWRITTEN, copies, identities, join
+from tests.analysis.test_engine_equals_oracle import exchanges
+from tests.analysis.traffic import Segment, capture
+from tests.native.both import python_only
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array, Table
+
+pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
+
+
+def keys(numbers: list[int]) -> Array:
+    return np.array(numbers, dtype=np.uint64)
+
+
+few = st.lists(st.integers(0, 5) | st.integers(0, 2**64 - 1), max_size=60).map(keys)
+
+
+def named(segments: Table, rows: Array | None, fields: tuple[str, ...]) -> tuple[Array, Array, Array]:
+    key = identities(segments, rows, fields)
+    return key, *copies(key)
+
+
+@given(exchanges(), st.sampled_from((EXACT, REWRITTEN)), st.booleans())
+def test_packets_have_the_same_names(segments: list[Segment], fields: tuple[str, ...], whole: bool) -> None:
+    table = capture(segments).segments
+    rows = None if whole else np.arange(len(table))[::-2]
+    fast = named(table, rows, fields)
+    with python_only():
+        slow = named(table, rows, fields)
+    for one, other in zip(fast, slow, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist()
+
+
+@given(few, few)
+def test_packets_find_the_same_partners(near: Array, far: Array) -> None:
+    sides = near, copies(near)[0], far, copies(far)[0]
+    fast = join(*sides)
+    with python_only():
+        slow = join(*sides)
+    assert [each.tolist() for each in fast] == [each.tolist() for each in slow]
+    assert all(each.dtype == np.int64 for each in fast)
+
+
+def test_many_keys_that_share_their_upper_bits_are_counted_at_once() -> None:
+    key = keys([number << 8 for number in range(300_000)])
+    number, total = copies(np.concatenate([key, key]))
+    assert number.tolist() == [0] * len(key) + [1] * len(key)
+    assert (total == 2).all()
