@@ -86,7 +86,7 @@ class View:
     marks: Sequence[Mark] = ()
 
 
-WHOLE = View()
+WHOLE: View = View()
 """All of the usual series."""
 
 

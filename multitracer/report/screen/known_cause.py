@@ -56,7 +56,7 @@ class Known(NamedTuple):
     dead: str = "outage: nothing came through"
 
 
-NOTHING_KNOWN = Known(None, "", [], [])
+NOTHING_KNOWN: Known = Known(None, "", [], [])
 
 
 def known_cause(diagnosis: Diagnosis, panel: str) -> Known:
