@@ -26,11 +26,6 @@ QUESTIONS = {
         "SELECT labels['operator'] AS operator, median(throughput_bps), median(rtt_ns) "
         "FROM seconds JOIN sessions USING (session) GROUP BY ALL"
     ),
-    "medians by operator, labels first": (
-        "WITH named AS MATERIALIZED (SELECT session, labels['operator'] AS operator FROM sessions) "
-        "SELECT operator, median(throughput_bps), median(rtt_ns) "
-        "FROM seconds JOIN named USING (session) GROUP BY ALL"
-    ),
     "medians by cell": (
         "SELECT plmn, cell_id, count(*) AS n, median(throughput_bps) FROM seconds "
         "GROUP BY ALL ORDER BY n DESC LIMIT 20"
