@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
+from threading import RLock
 from typing import TYPE_CHECKING
 
 import parsers
@@ -70,6 +71,8 @@ class Recording:
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
     _surroundings: dict[str | None, Surroundings] = field(default_factory=dict, init=False, repr=False)
+    _relating: RLock = field(default_factory=RLock, init=False, repr=False, compare=False)
+    """Held while clocks are related: from Python 3.12 on two threads that ask at once would both do it."""
 
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
@@ -220,9 +223,14 @@ class Recording:
     def _counterparts(self) -> dict[tuple[int, int], Counterparts]:
         return {}
 
-    @cached_property
+    @property
     def clocks(self) -> Clocks | None:
         """How its clocks relate (docs/clock.md); None if one capture is all there is to relate."""
+        with self._relating:
+            return self._clocks
+
+    @cached_property
+    def _clocks(self) -> Clocks | None:
         if len(self.parts) < 2:
             return None
         return self.align(thorough=False)

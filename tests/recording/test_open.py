@@ -3,6 +3,9 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +15,11 @@ from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
 from multitracer.recording.inputs import find_inputs, separate_inputs
 from multitracer.recording.open import open_recording
+from multitracer.recording.recording import Recording
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from multitracer.recording.recording import Recording
 
 MINUTE_NS = 60_000 * MS
 
@@ -32,6 +34,28 @@ def ring(tmp_path: Path) -> list[Path]:
     packets = Conversation(segments=20).packets
     cut = [packets[:10], packets[10:30], packets[30:]]
     return [write_pcap(tmp_path / f"ring.pcap{i or ''}", part) for i, part in enumerate(cut)]
+
+
+def test_clocks_that_two_threads_ask_for_at_once_are_related_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [write_conversations(tmp_path / name, Conversation()) for name in ("a.pcap", "b.pcap")]
+    recording, both, aligned = open_recording(*paths), threading.Barrier(2), []
+
+    def align(*_: object, **__: object) -> None:
+        aligned.append(threading.get_ident())
+        time.sleep(0.2)  # until the other one asks, too
+
+    monkeypatch.setattr(Recording, "align", align)
+
+    def ask() -> None:
+        both.wait()
+        assert recording.clocks is None
+
+    with ThreadPoolExecutor(2) as threads:
+        for each in [threads.submit(ask), threads.submit(ask)]:
+            each.result()
+    assert len(aligned) == 1
 
 
 def test_one_capture(tmp_path: Path) -> None:
