@@ -74,6 +74,8 @@ pub struct Block {
     pub syn: Vec<Syn>,
     /// Those of `Flows` whose first segment this block holds.
     pub flows: Vec<Flow>,
+    /// How many there are so far.
+    pub known_flows: usize,
     /// Records that Python decodes.
     pub rest: Vec<i64>,
     /// Segments in IPv4; the others are in IPv6.
@@ -98,7 +100,8 @@ impl Block {
                 None => push(&mut block.rest, record as i64)?,
             }
         }
-        block.flows = with_room(flows.flows.len() - known)?;
+        block.known_flows = flows.flows.len();
+        block.flows = with_room(block.known_flows - known)?;
         block.flows.extend_from_slice(&flows.flows[known..]);
         Ok(block)
     }

@@ -113,13 +113,15 @@ pub struct RunningDecoder {
     flows: Flows,
     /// Of each flow: the directed flow of the capture that its first packet has.
     numbers: Vec<i32>,
+    /// Whether the numbers of the capture are not simply those here.
+    is_renumbered: bool,
 }
 
 #[pymethods]
 impl RunningDecoder {
     #[new]
     fn new() -> Self {
-        Self { flows: Flows::new(), numbers: Vec::new() }
+        Self { flows: Flows::new(), numbers: Vec::new(), is_renumbered: false }
     }
 
     /// Return the segments of packet records, of which the first one is number `first_frame` of its file.
@@ -151,7 +153,13 @@ impl RunningDecoder {
     fn number(&mut self, segments: &mut Segments, numbers: PyReadonlyArray1<'_, i32>) -> PyResult<()> {
         let numbers = numbers.as_slice()?;
         self.numbers.try_reserve(numbers.len()).map_err(|_| out_of_memory())?;
-        self.numbers.extend(numbers);
+        for &number in numbers {
+            self.is_renumbered |= number != 2 * self.numbers.len() as i32;
+            self.numbers.push(number);
+        }
+        if !self.is_renumbered && self.numbers.len() >= segments.0.known_flows {
+            return Ok(());
+        }
         for Row { flow, .. } in &mut segments.0.rows {
             let known = self.numbers.get((*flow >> 1) as usize);
             *flow = known.ok_or_else(|| PyValueError::new_err("a flow has no number"))? ^ (*flow & 1);
