@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import click
@@ -221,7 +222,8 @@ def _plot_connection(
     from multitracer.cli._reading import load, one
 
     stack = True if wish != Wish() else stack
-    recording = load(reading, output=target, cut=False)
+    only = None if stack else partial(one, choice=reading.connection)
+    recording = load(reading, output=target, cut=False, only=only)
     notes: list[str] = []
     if not recording.parts:
         from multitracer.cli._stacked import plot_drive

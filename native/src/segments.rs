@@ -72,7 +72,7 @@ pub fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
 }
 
 impl Part {
-    fn with_room(count: usize) -> Result<Self, OutOfMemory> {
+    pub fn with_room(count: usize) -> Result<Self, OutOfMemory> {
         Ok(Self {
             record: with_room(count)?,
             flow: with_room(count)?,
@@ -100,6 +100,13 @@ impl Part {
             vlan: *vlan,
             record: *record,
         })?;
+        self.add_as(decoded, flow)
+    }
+
+    /// Add a segment of which the flow is known; there is room for it.
+    #[inline]
+    pub fn add_as(&mut self, decoded: &Decoded, flow: i32) -> Result<(), OutOfMemory> {
+        let Decoded { record, datagram, segment, .. } = decoded;
         let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
         self.add_options(segment)?;
         self.record.push(*record as i64);
@@ -179,16 +186,22 @@ pub fn picked<T: Copy>(column: &[T], rows: &[i64]) -> Result<Vec<T>, OutOfMemory
 }
 
 /// A segment, and where it lies.
-struct Decoded {
+pub struct Decoded {
     record: usize,
     vlan: i64,
-    datagram: Datagram,
-    segment: Segment,
+    pub datagram: Datagram,
+    pub segment: Segment,
 }
 
 impl Records<'_> {
     #[inline]
     fn decoded(&self, record: usize) -> Option<Decoded> {
+        self.decoded_if(record, |_, _| true)
+    }
+
+    /// Return the segment of a record if its datagram, which lies in a frame, is wanted.
+    #[inline]
+    pub fn decoded_if(&self, record: usize, is_wanted: impl Fn(&[u8], &Datagram) -> bool) -> Option<Decoded> {
         let start = usize::try_from(self.start[record]).ok()?;
         let captured = usize::try_from(self.captured[record]).ok()?;
         let frame = self.data.get(start..start.checked_add(captured)?)?;
@@ -196,6 +209,9 @@ impl Records<'_> {
         let link_type = self.link_type[if self.link_type.len() == 1 { 0 } else { record }];
         let ip = ip_header(frame, link_type)?;
         let datagram = datagram(frame, &ip, stop)?;
+        if !is_wanted(frame, &datagram) {
+            return None;
+        }
         let segment = segment(frame, &datagram)?;
         Some(Decoded { record, vlan: ip.vlan, datagram, segment })
     }
