@@ -11,7 +11,10 @@ import numpy as np
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
-    from multitracer.tables import Mask, Numbers
+    from collections.abc import Mapping
+    from typing import Any
+
+    from multitracer.tables import Mask, Numbers, Times
 
 
 class Flag(IntFlag):
@@ -206,6 +209,26 @@ class Capture:
         part.segments.columns["file"] = renumbered[renumbered >= 0].astype(np.uint16)
         part.files = [self.files[i] for i in indexes]
         return part
+
+
+def of_kernel(time_ns: Times, part: Mapping[str, Any], before: Capture) -> Capture:
+    """Return segments of one file that the native kernel decoded, with the files and flows of `before`.
+
+    `part` is a `DecodedPart` whose records are frames.
+    """
+    columns = {
+        "time_ns": time_ns,
+        "frame": part["record"].astype(np.uint32),
+        "file": np.zeros(len(time_ns), dtype=np.uint16),
+        **part["segments"],
+    }
+    return Capture(
+        before.files,
+        Table(SEGMENTS, columns),
+        before.flows,
+        Table(SACK_BLOCKS, part["sack_blocks"]),
+        Table(SYN_OPTIONS, part["syn_options"]),
+    )
 
 
 def joined(captures: list[Capture]) -> Capture:

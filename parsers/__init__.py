@@ -13,6 +13,7 @@ NA, and what cannot be used is counted with its reason.
 
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._ip_packets import IpPacket, read_ip_packets, read_records
+from parsers._one_flow import is_plain, read_flow
 from parsers._pieces import Block, Pieces
 from parsers._propose import propose_map
 from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
@@ -32,9 +33,11 @@ __all__ = [
     "formats",
     "installed",
     "is_map",
+    "is_plain",
     "propose_map",
     "read",
     "read_capture",
+    "read_flow",
     "read_ip_packets",
     "read_lines",
     "read_records",

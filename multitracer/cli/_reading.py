@@ -143,6 +143,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
     cut: bool = True,
     stream: bool | None = False,
     segments: bool = True,
+    only: Callable[[Recording], tuple[Part, int]] | None = None,
 ) -> Recording:
     """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
 
@@ -163,6 +164,8 @@ def load(  # noqa: PLR0913  # each is what one command knows
         Keep in memory only what is open; None: if the captures are larger than a share of the memory.
     segments : bool
         Whether the command asks for single segments; else the recording may be without them.
+    only : callable, optional
+        Takes a recording, and returns the one connection whose segments the command asks for.
     """
     from multitracer.recording.inputs import find_inputs
 
@@ -185,6 +188,10 @@ def load(  # noqa: PLR0913  # each is what one command knows
         from multitracer.cli._stream import read_stream
 
         read = read_stream
+    elif only is not None and inputs.large_file:
+        from multitracer.recording.streaming.one_connection import read_one
+
+        read = partial(read_one, choose=only)
     elif segments or not inputs.large_file:
         from multitracer.recording.open import read_recording
 

@@ -92,8 +92,14 @@ impl Part {
 
     #[inline]
     fn add(&mut self, decoded: &Decoded, flows: &mut Flows) -> Result<(), OutOfMemory> {
-        let Decoded { record, datagram, segment, .. } = decoded;
         let flow = flows.directed(decoded.flow())?;
+        self.add_as(decoded, flow)
+    }
+
+    /// Add a segment of which the flow is known; there is room for it.
+    #[inline]
+    pub fn add_as(&mut self, decoded: &Decoded, flow: i32) -> Result<(), OutOfMemory> {
+        let Decoded { record, datagram, segment, .. } = decoded;
         let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
         self.add_options(segment)?;
         self.record.push(*record as i64);
@@ -179,10 +185,19 @@ impl Records<'_> {
 
     #[inline]
     pub fn decoded(&self, record: usize) -> Option<Decoded> {
+        self.decoded_if(record, |_, _| true)
+    }
+
+    /// Return the segment of a record if its datagram, which lies in a frame, is wanted.
+    #[inline]
+    pub fn decoded_if(&self, record: usize, is_wanted: impl Fn(&[u8], &Datagram) -> bool) -> Option<Decoded> {
         let (frame, stop) = self.frame(record)?;
         let link_type = self.link_type[if self.link_type.len() == 1 { 0 } else { record }];
         let ip = ip_header(frame, link_type)?;
         let datagram = datagram(frame, &ip, stop)?;
+        if !is_wanted(frame, &datagram) {
+            return None;
+        }
         let segment = segment(frame, &datagram)?;
         Some(Decoded { record, vlan: ip.vlan, datagram, segment })
     }

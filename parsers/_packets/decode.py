@@ -43,6 +43,8 @@ _NEARLY_ALL = 0.9
 _NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 
+OVERWRITTEN = "original lengths overwritten"
+"""What the variant of such a file ends in: Python decodes all of it."""
 GSMTAP = "gsmtap"
 """What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
 GSMTAP_LINKTYPES = frozenset({217, 218})
@@ -126,7 +128,7 @@ class Decoder:
                 return False
             self._overwritten = source, (share or 0) > 0.5
             if self._overwritten[1]:
-                source.variant = ", ".join(filter(None, (source.variant, "original lengths overwritten")))
+                source.variant = ", ".join(filter(None, (source.variant, OVERWRITTEN)))
         return self._overwritten[1]
 
     def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:

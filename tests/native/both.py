@@ -14,6 +14,7 @@ from multitracer.analysis.running import RunningAnalysis
 from multitracer.capture import Capture
 from multitracer.errors import MultiTracerError
 from multitracer.native import VARIABLE, kernel
+from multitracer.recording.streaming.one_connection import with_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from multitracer.analysis import Analysis
 
 Read = "Callable[[], Capture]"
+_FEW = 4
+"""Each connection is another reading of the file."""
 _TABLES = ("segments", "flows", "sack_blocks", "syn_options")
 
 
@@ -98,6 +101,32 @@ def assert_same(one: Analysis, two: Analysis) -> None:
             assert values.dtype == expected.dtype, f"{name}.{column}"
             assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
     assert one.trust == two.trust
+
+
+def read_alone(counted: Analysis, whole: Analysis) -> int:
+    """Compare connections whose segments alone are read again with those of the whole; return how many were.
+
+    Of a capture of many connections the first and the last are read.
+
+    Raises
+    ------
+    AssertionError
+        If a connection that was read is another one.
+    """
+    native, numbers = kernel(), range(1, len(whole.connections) + 1)
+    assert native is not None
+    read = 0
+    for number in numbers if len(numbers) <= _FEW else (numbers[0], numbers[-1]):
+        alone = with_segments(native, counted, number)
+        if alone is None:
+            continue
+        read += 1
+        for table in ("tcp_segments", "sack_blocks", "rtt_samples"):
+            one, other = (getattr(analysis, table)(number).columns for analysis in (alone, whole))
+            for name, values in one.items():
+                assert values.dtype == other[name].dtype, f"{table}.{name}"
+                assert values.tobytes() == other[name].tobytes(), f"connection {number}, {table}.{name}"
+    return read
 
 
 def counted(whole: Capture, rows: int) -> Analysis | None:
