@@ -163,7 +163,8 @@ def _blocks(
     assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
     clock = StampFacts(source)
-    with AheadStream(stream) if reads_ahead else nullcontext(stream) as readable:
+    unpacks_ahead = reads_ahead and stream.compression is not None  # to read is little beside that
+    with AheadStream(stream) if unpacks_ahead else nullcontext(stream) as readable:
         blocks = fmt.blocks(readable, source)
         with closing(ahead(blocks) if reads_ahead else blocks) as each:
             yield from decode_blocks(each, source, decoder, clock, max_packets=max_packets)
