@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import FormatError
+from parsers._capture.bounds import WINDOW_BYTES as WINDOW_BYTES  # noqa: PLC0414
 from parsers._packets.layers import PAD_BYTES
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
     from parsers._format import Readable
     from parsers._packets.layers import Bytes
-
-
-WINDOW_BYTES = 4 * 1024 * 1024
 
 
 class Window:
