@@ -31,6 +31,8 @@ mod tcp;
 mod threads;
 mod times;
 mod walk;
+mod whole;
+mod whole_file;
 
 use std::collections::TryReserveError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -305,6 +307,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<running::RunningPass>()?;
     module.add_class::<running::RunningDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
+    module.add_class::<whole_file::WholeFile>()?;
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;

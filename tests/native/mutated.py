@@ -29,7 +29,7 @@ from multitracer.recording.running import analysis_of
 from parsers._capture.window import WINDOW_BYTES, Window
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, parser_of
 from tests.fuzz.run import samples
-from tests.native.both import analyse_by_both, assert_same, counted, read_by_both
+from tests.native.both import analyse_by_both, assert_same, counted, counted_alike, read_by_both
 from tests.parsers.frames import Packet, pcap_file
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ def _analyse(capture: Capture, data: bytes) -> None:
         running = counted(capture, 1 + data[-1] % _MOST_ROWS)
     else:
         running = _counted_of_file(native, data)
+        capture.files[0].bytes = len(data)
+        counted_alike(str(_file()), capture, whole)
     if running is not None:  # else it asks for all segments, and the answer is theirs
         assert_same(running, whole)
 
