@@ -16,7 +16,10 @@ from multitracer.captured import SourceFile as SourceFile  # noqa: PLC0414, TC00
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
-    from multitracer.tables import Mask, Numbers
+    from collections.abc import Mapping
+    from typing import Any
+
+    from multitracer.tables import Mask, Numbers, Times
 
 
 @dataclass(slots=True)
@@ -67,6 +70,26 @@ class Capture:
         part.segments.columns["file"] = renumbered[renumbered >= 0].astype(np.uint16)
         part.files = [self.files[i] for i in indexes]
         return part
+
+
+def of_kernel(time_ns: Times, part: Mapping[str, Any], before: Capture) -> Capture:
+    """Return segments of one file that the native kernel decoded, with the files and flows of `before`.
+
+    `part` is a `DecodedPart` whose records are frames.
+    """
+    columns = {
+        "time_ns": time_ns,
+        "frame": part["record"].astype(np.uint32),
+        "file": np.zeros(len(time_ns), dtype=np.uint16),
+        **part["segments"],
+    }
+    return Capture(
+        before.files,
+        Table(SEGMENTS, columns),
+        before.flows,
+        Table(SACK_BLOCKS, part["sack_blocks"]),
+        Table(SYN_OPTIONS, part["syn_options"]),
+    )
 
 
 def joined(captures: list[Capture]) -> Capture:

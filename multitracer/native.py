@@ -81,6 +81,11 @@ class Kernel(Protocol):
     def RunningDecoder(self) -> RunningDecoder:  # noqa: N802  # it is a class
         """Return what decodes a capture and keeps its segments in the kernel."""
 
+    def FlowDecoder(  # noqa: N802  # it is a class
+        self, ip_version: int, a: tuple[bytes, int], b: tuple[bytes, int], rows: int, /
+    ) -> FlowDecoder:
+        """Return what decodes the flow between two ends, up to so many segments of it."""
+
     def segments_of(
         self, table: dict[str, Array], sack_blocks: dict[str, Array], syn_options: dict[str, Array], /
     ) -> Segments:
@@ -159,6 +164,16 @@ class RunningDecoder(Protocol):
 
     def number(self, segments: Segments, numbers: Array, /) -> None:
         """Give segments the flows of the capture; `numbers` are those of their new ones."""
+
+
+class FlowDecoder(Protocol):
+    """Decodes the segments of one flow block by block; see `parsers/_one_flow.py`."""
+
+    def add(self, data: Bytes, /, *columns_and_first_frame: Array | int) -> None:
+        """Take in packet records; these as for `RunningDecoder.decode`."""
+
+    def finish(self) -> tuple[Times, DecodedPart]:
+        """Return the times and the columns of what was found; `flow` is 0 where its end a sent it, else 1."""
 
 
 class RunningPass(Protocol):

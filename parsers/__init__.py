@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import IpPacket, read_ip_packets, read_records
+    from parsers._one_flow import is_plain, read_flow
     from parsers._pieces import Block, Pieces
     from parsers._propose import propose_map
     from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
@@ -38,9 +39,11 @@ __all__ = [
     "formats",
     "installed",
     "is_map",
+    "is_plain",
     "propose_map",
     "read",
     "read_capture",
+    "read_flow",
     "read_ip_packets",
     "read_lines",
     "read_records",
@@ -60,9 +63,11 @@ _LAZY = {
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._text.sidecar",
+    "is_plain": "parsers._one_flow",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
     "read_capture": "parsers._read",
+    "read_flow": "parsers._one_flow",
     "read_ip_packets": "parsers._ip_packets",
     "read_lines": "parsers._read",
     "read_records": "parsers._ip_packets",

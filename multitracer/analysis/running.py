@@ -23,16 +23,16 @@ from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import steps_by
 from multitracer.analysis.trust.trust import SegmentFacts, giants, trust_by
-from multitracer.capture import Capture, Mark, joined
+from multitracer.capture import Capture, Mark, joined, of_kernel
 from multitracer.native import LIMITS
-from multitracer.tables import NA, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.analysis.segments.stamp_spread import Stamped
     from multitracer.native import DecodedPart, KeptSegments, Kernel, RunningPass, Segments
-    from multitracer.tables import Array, Times
+    from multitracer.tables import Array, Table, Times
 
     Columns = dict[str, Array]
 
@@ -71,18 +71,7 @@ class RunningAnalysis:
 
     def _keep(self, direction: Array, time_ns: Times, part: DecodedPart) -> None:
         """Keep segments of connections whose beginning was not captured."""
-        columns: Columns = {
-            "time_ns": time_ns,
-            "frame": part["record"].astype(np.uint32),
-            "file": np.zeros(len(direction), dtype=np.uint16),
-            **part["segments"],
-        }
-        sack_blocks, syn_options = (
-            Table(SACK_BLOCKS, part["sack_blocks"]),
-            Table(SYN_OPTIONS, part["syn_options"]),
-        )
-        segments = Table(SEGMENTS, columns)
-        self._kept.append(Capture([], segments, sack_blocks=sack_blocks, syn_options=syn_options))
+        self._kept.append(of_kernel(time_ns, part, Capture([])))
         self._kept_direction.append(direction)
         self._kept_rows += len(direction)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.connections import opens, partition
+from multitracer.analysis.connections import Partition, bounds_of, opens, partition
 from multitracer.analysis.counted import Counted
 from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.segments import compiled
@@ -26,7 +27,6 @@ from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close, Vantage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.analysis.connections import Partition
     from multitracer.analysis.trust.rules import Trust
     from multitracer.capture import Capture
     from multitracer.tables import Array
@@ -90,6 +90,39 @@ class Analysis(Counted):
         ways = self.directions["vantage"][2 * connection - 2 : 2 * connection]
         here = ways == Vantage.NEAR_RECEIVER
         return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
+
+    def forget(self) -> None:
+        """Give back the memory of what was found of the connection that was last asked for."""
+        self._last = None
+
+    def flow_of(self, connection: int) -> tuple[int, int]:
+        """Return the flow of connection `connection` (from 1), and how many segments that has in all."""
+        flows = self.connections["forward_flow"] >> 1
+        flow = int(flows[self._index(connection)])
+        return flow, int(self.connections["segments"][flows == flow].sum())
+
+    def with_flow(self, connection: int, capture: Capture) -> Analysis:
+        """Return the same numbers, with the segments of a connection (from 1), if these are without.
+
+        Parameters
+        ----------
+        connection : int
+            Of no other connection the segments can be asked for.
+        capture : Capture
+            All segments of its flow.
+        """
+        index, forward_flow = self._index(connection), self.connections["forward_flow"]
+        same = np.flatnonzero(forward_flow >> 1 == forward_flow[index] >> 1)
+        if len(same) > 1:
+            number = partition(capture).direction >> 1
+            capture = capture.where(number == np.searchsorted(same, index))
+        direction = 2 * np.int32(index) + (capture.segments["flow"] ^ forward_flow[index])
+        bounds = bounds_of(direction, 2 * len(self.connections))
+        first_row = np.zeros(len(self.connections), dtype=np.int64)  # the others have none
+        parts = Partition(direction, None, bounds, first_row, forward_flow, self.connections["initiator_by"])
+        analysis = copy(self)
+        analysis.capture, analysis.partition, analysis._last = capture, parts, None
+        return analysis
 
     def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
         """Yield connections in groups, each with what is known of its segments.

@@ -8,16 +8,6 @@ from typing import TYPE_CHECKING
 
 from multitracer.cli._output import warn
 from multitracer.cli._reading import axis_bounds_ns
-from multitracer.cli._spans import Wish
-from multitracer.errors import InputError
-from multitracer.figures.connection import plain_connection_figure
-from multitracer.figures.marks import Mark
-from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
-from multitracer.figures.surroundings.distance import over_distance
-from multitracer.figures.surroundings.figure import drive_figure, drive_panels, figure_over_distance
-from multitracer.figures.trends import Fit
-from multitracer.recording.layers import Layers
-from multitracer.report.plot_page import plot_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +15,8 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.cli._reading import Reading
-    from multitracer.cli._spans import Span
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.figures.stack import Panel
+    from multitracer.recording.layers import Layers
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
 
@@ -48,11 +37,15 @@ class Plot:
     @cached_property
     def layers(self) -> Layers:
         """What all logs of the session hold of the connection."""
+        from multitracer.recording.layers import Layers
+
         return Layers.of(self.recording, self.part, self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
         """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
-        return stack is not False and (stack or self.layers.has_more)
+        if stack is not None:
+            return stack
+        return not self.recording.is_one_capture and self.layers.has_more
 
     @property
     def title(self) -> str:
@@ -62,6 +55,8 @@ class Plot:
 
     def time_sequence(self) -> Props:
         """Return the figure of one capture, as a dict."""
+        from multitracer.figures.connection import plain_connection_figure
+
         begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.part, speed=1)
         figure = plain_connection_figure(
             self.part,
@@ -71,82 +66,14 @@ class Plot:
             end_ns=end_ns,
             theme=self.theme,
         )
-        self._warn_if_nothing(any("name" in trace for trace in figure["data"]))
+        warn_if_empty(any("name" in trace for trace in figure["data"]))
         return figure
 
-    def stacked(self, wish: Wish) -> go.Figure:
-        """Return the figure of all logs."""
-        layers = self.layers
-        begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, layers.part)
-        view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(layers))
-        panels = stacked_panels(layers, view)
-        for pattern in missing(panels, wish.patterns):
-            why = f": {layers.without_link}" if layers.without_link else ""
-            warn(f"this recording has no series {pattern!r}{why}")
-        if wish.trends:
-            self.notes += [s.label for panel in panels for s in panel.series if s.role == "trend"]
-        self._warn_if_nothing(any(panel.drawn for panel in panels if not panel.shades))
-        if wish.distance:
-            return self._over_distance(panels)
-        return stacked(layers, view, panels=panels, theme=self.theme)
 
-    def _over_distance(self, panels: list[Panel]) -> go.Figure:
-        layers = self.layers
-        route = layers.surroundings.route if layers.surroundings else None
-        placed = over_distance(panels, route, speed=layers.speed, origin_ns=axis_origin_ns(layers))
-        return figure_over_distance(placed, theme=self.theme)
-
-    def _warn_if_nothing(self, anything: bool) -> None:
-        if not anything:
-            warn("nothing was recorded of this connection between --from and --to; the figure is empty")
-
-
-def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: int) -> View:
-    """Return what to draw; the seconds of the options count from `origin_ns`."""
-    last_ns = None if end_ns is None else end_ns - 1
-
-    def on_axis(span: Span) -> tuple[int | None, int | None]:
-        begin, end = (None if ns is None else origin_ns + ns for ns in (span.from_ns, span.to_ns))
-        return begin, end
-
-    def fit(span: Span) -> Fit:
-        """Without a time range of its own, the line is fitted to the drawn range."""
-        if span.from_ns is None:
-            return Fit(span.name, begin_ns, last_ns)
-        return Fit(span.name, *on_axis(span), named=True)
-
-    return View(
-        begin_ns,
-        last_ns,
-        OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
-        wish.patterns,
-        [fit(span) for span in wish.trends],
-        [Mark(*on_axis(span), span.name) for span in wish.marks],
-    )
-
-
-def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeName) -> go.Figure:
-    """Return the figure of a recording without packets: its radio and its road.
-
-    Raises
-    ------
-    InputError
-        If there is nothing to draw, or the user asks for what only a connection has.
-    """
-    if reading.connection is not None or wish._replace(series=(), distance=False) != Wish():
-        raise InputError(
-            f"{recording.name}: holds no TCP connection; without one, leave --connection, --offset, --trend "
-            "and --mark out"
-        )
-    surroundings = recording.surroundings()
-    origin_ns = surroundings.first_ns or 0
-    view = _view(wish, *reading.window.bounds_from(origin_ns), origin_ns=origin_ns)
-    panels = drive_panels(surroundings, view)
-    for pattern in missing(panels, wish.patterns):
-        warn(f"this recording has no series {pattern!r}")
-    if not any(panel.drawn for panel in panels):
-        warn("nothing was recorded between --from and --to; the figure is empty")
-    return drive_figure(surroundings, view, panels=panels, distance=wish.distance, theme=theme)
+def warn_if_empty(anything: bool) -> None:
+    """Warn if a figure of a connection shows nothing of it."""
+    if not anything:
+        warn("nothing was recorded of this connection between --from and --to; the figure is empty")
 
 
 def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName, as_json: bool) -> None:
@@ -158,4 +85,6 @@ def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName
             figure = go.Figure(figure)
         path.write_text(figure.to_json(), "utf-8")
     else:
+        from multitracer.report.plot_page import plot_page
+
         path.write_text(plot_page(figure, title=title, theme=theme), "utf-8", "backslashreplace")

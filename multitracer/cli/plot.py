@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import click
@@ -217,20 +218,29 @@ def _plot_connection(
 ) -> None:
     """Draw a connection, and print the slopes and the path."""
     from multitracer.cli._output import replacing
-    from multitracer.cli._plotting import Plot, plot_drive, write
+    from multitracer.cli._plotting import Plot, write
     from multitracer.cli._reading import load, one
+    from multitracer.recording.streaming.one_connection import read_one
 
-    recording = load(reading, output=target, cut=False)
+    stack = True if wish != Wish() else stack
+    read = None if stack else partial(read_one, choose=partial(one, choice=reading.connection))
+    recording = load(reading, output=target, cut=False, read=read)
     notes: list[str] = []
     if not recording.parts:
+        from multitracer.cli._stacked import plot_drive
+
         title, figure = recording.name, plot_drive(recording, reading, wish, theme)
     else:
         part, number = one(recording, reading.connection)
         reverse = None if direction is None else direction == "reverse"
-        stack = True if wish != Wish() else stack
         plot = Plot(recording, part, number, reverse, reading, theme)
         title, notes = plot.title, plot.notes
-        figure = plot.stacked(wish) if plot.has_more(stack) else plot.time_sequence()
+        if plot.has_more(stack):
+            from multitracer.cli._stacked import plot_stacked
+
+            figure = plot_stacked(plot, wish)
+        else:
+            figure = plot.time_sequence()
     with replacing(target) as temporary:
         write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
     for line in notes:

@@ -12,11 +12,3 @@ What must hold: a series is in order of time, in int64 nanoseconds and the base 
 figure shows is what the table says, so fewer points are drawn only where no pixel changes (`downsample.py`).
 plotly is imported when a figure is made.
 """
-
-from __future__ import annotations
-
-from multitracer.figures.direction import Direction
-from multitracer.figures.stacked import stacked
-from multitracer.figures.time_sequence import time_sequence
-
-__all__ = ["Direction", "stacked", "time_sequence"]

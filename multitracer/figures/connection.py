@@ -57,6 +57,7 @@ def plain_connection_figure(
     Other parameters are those of `connection_figure`.
     """
     direction = Direction.of(part.analysis, connection, reverse=reverse)
+    part.analysis.forget()  # as much again as the direction takes
     return plain_time_sequence(
         direction,
         origin_ns=part.capture.first_ns,

@@ -69,13 +69,15 @@ def plain_time_sequence(
     theme: ThemeName = "light",
 ) -> Props:
     """Return the figure as the dict that plotly calls one; parameters as of `time_sequence`."""
-    panels = time_sequence_panels(direction)
+    if from_ns is None and to_ns is None:
+        panels = time_sequence_panels(direction, kept=thin)
+    else:
+        panels = cut(time_sequence_panels(direction), from_ns, to_ns)
+        for panel in panels:
+            panel.series[:] = [thin(series) for series in panel.series]
     if origin_ns is None:
         times = direction.segments["time_ns"]
         origin_ns = int(times[times != NOT_A_TIME].min(initial=times.max(initial=0)))
-    panels = cut(panels, from_ns, to_ns)
-    for panel in panels:
-        panel.series[:] = [thin(series) for series in panel.series]
     return plain_figure(panels, origin_ns=origin_ns, theme=theme)
 
 
@@ -91,10 +93,18 @@ def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Pan
     ]
 
 
-def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Panel]:
-    """Return the panels of the figure with all points of every series, in recorded time.
+def time_sequence_panels(
+    direction: Direction, *, speed: float = 1, kept: Callable[[Series], Series] | None = None
+) -> list[Panel]:
+    """Return the panels of the figure, in recorded time.
 
-    `speed` is that of the recorded link, for the title that tells how long throughput is averaged.
+    Parameters
+    ----------
+    direction : Direction
+    speed : float
+        That of the recorded link, for the title that tells how long throughput is averaged.
+    kept : callable, optional
+        What is kept of each series; all of its points by default.
     """
     window_ns = rate_window_ns(direction)
     makers: list[Callable[[Direction], list[Series]]] = [
@@ -103,7 +113,7 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
         sequence_series,
         lambda direction: [*rtt_series(direction), *timer_series(direction)],
     ]
-    jobs = [partial(maker, direction) for maker in makers]  # the longest first
+    jobs = [partial(_made, maker, direction, kept) for maker in makers]  # the longest first
     rates, flight, sequence, round_trips = in_parallel(jobs, rows=len(direction.segments))
     return [
         Panel(
@@ -140,6 +150,14 @@ def time_sequence_panels(direction: Direction, *, speed: float = 1) -> list[Pane
             "No payload in this direction.",
         ),
     ]
+
+
+def _made(
+    maker: Callable[[Direction], list[Series]],
+    direction: Direction,
+    kept: Callable[[Series], Series] | None,
+) -> list[Series]:
+    return [series if kept is None else kept(series) for series in maker(direction)]
 
 
 def _why_no_rtt(direction: Direction) -> str:

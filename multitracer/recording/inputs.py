@@ -94,10 +94,12 @@ class Inputs:
     @property
     def paths(self) -> list[str]:
         """Every file that belongs to the recording."""
+        paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
+        if self.folder is None:
+            return paths
         from multitracer.manifest import MANIFEST
 
-        paths = [path for point in self.points for path in point.paths] + [log.path for log in self.listed]
-        return paths if self.folder is None else [*paths, str(self.folder / MANIFEST)]
+        return [*paths, str(self.folder / MANIFEST)]
 
     @property
     def too_large(self) -> str:

@@ -100,6 +100,11 @@ class Recording:
         return self.inputs.folder
 
     @property
+    def is_one_capture(self) -> bool:
+        """Whether files of one capture are all there is: no other capture, no log, no manifest."""
+        return self.folder is None and len(self.parts) == 1 and not self.inputs.listed
+
+    @property
     def manifest(self) -> Manifest | None:
         """The manifest of the folder."""
         return self.inputs.manifest

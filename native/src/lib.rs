@@ -4,21 +4,25 @@
 //! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
 //! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
-//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `running.rs` hands
-//! them from decoder to pass, block by block. `times.rs` looks at times and timestamps; `matching.rs` finds the
-//! same packets in two captures, `search.rs` looks up times, bytes and rows.
+//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `block.rs`
+//! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
+//! those of one connection alone. A plain pcap file does not come to Python at all: `whole.rs` reads it, and
+//! `whole_file.rs` says what was counted. `times.rs` looks at times and timestamps; `matching.rs` finds the same
+//! packets in two captures, `search.rs` looks up times, bytes and rows.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
 //! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
 //! it was.
 #![deny(unsafe_code)]
 
+mod block;
 mod bytes;
 mod flows;
 mod ip;
 mod link;
 mod mark;
 mod matching;
+mod one_flow;
 mod pass;
 mod pcapng;
 mod rows;
@@ -306,6 +310,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_class::<running::RunningPass>()?;
     module.add_class::<running::RunningDecoder>()?;
+    module.add_class::<one_flow::FlowDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
     module.add_class::<whole_file::WholeFile>()?;
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;

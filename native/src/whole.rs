@@ -8,12 +8,13 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
 
 use crate::OutOfMemory;
+use crate::block::Block;
 use crate::flows::Flows;
 use crate::link::UNTAGGED;
 use crate::mark;
 use crate::pass::running::Running;
-use crate::running::{Kept, Segments};
-use crate::segments::{Records, picked};
+use crate::running::Kept;
+use crate::segments::Records;
 use crate::times;
 use crate::walk::{Layout, Walked};
 
@@ -79,14 +80,14 @@ struct Source {
 }
 
 /// Records of the file.
-struct Block {
+struct Found {
     data: Vec<u8>,
     walked: Walked,
 }
 
 impl Source {
     /// Return the next records; None if there are no more.
-    fn next(&mut self, mut data: Vec<u8>) -> Result<Option<Block>, Stop> {
+    fn next(&mut self, mut data: Vec<u8>) -> Result<Option<Found>, Stop> {
         data.clear();
         data.try_reserve_exact(self.block_bytes).map_err(OutOfMemory::from)?;
         data.append(&mut self.tail);
@@ -106,7 +107,7 @@ impl Source {
         self.begin = 0;
         self.tail.try_reserve(data.len() - walked.next).map_err(OutOfMemory::from)?;
         self.tail.extend_from_slice(&data[walked.next..]);
-        Ok(Some(Block { data, walked }))
+        Ok(Some(Found { data, walked }))
     }
 }
 
@@ -122,7 +123,7 @@ pub struct Rest {
 }
 
 impl Rest {
-    fn add(&mut self, block: &Block, record: usize) -> Result<(), OutOfMemory> {
+    fn add(&mut self, block: &Found, record: usize) -> Result<(), OutOfMemory> {
         let (start, captured) = (block.walked.start[record], block.walked.captured[record]);
         let packet = &block.data[start as usize..(start + captured) as usize];
         self.data.try_reserve(packet.len())?;
@@ -141,7 +142,7 @@ impl Rest {
 
 /// A block that is decoded.
 struct Decoded {
-    segments: Segments,
+    block: Block,
     rest: Rest,
 }
 
@@ -153,31 +154,30 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn decode(&mut self, block: &Block) -> Result<Decoded, Stop> {
-        let walked = &block.walked;
+    fn decode(&mut self, found: &Found) -> Result<Decoded, Stop> {
+        let walked = &found.walked;
         self.clock.note(&walked.time_ns);
         let records = Records {
-            data: &block.data,
+            data: &found.data,
             start: &walked.start,
             captured: &walked.captured,
             original: &walked.original,
             link_type: &[self.link_type],
         };
         let known = self.flows.flows.len();
-        let mut part = records.part(0, walked.start.len(), &mut self.flows)?;
+        let mut block = Block::of(&records, &walked.time_ns, &mut self.flows)?;
         self.flows.flows[known..].iter_mut().for_each(|flow| flow.record += self.records);
-        if part.flows.iter().any(|flow| flow.vlan != UNTAGGED) {
+        if block.flows.iter().any(|flow| flow.vlan != UNTAGGED) {
             return Err(Stop::Odd); // flows may be joined later
         }
         let mut rest = Rest::default();
-        for &record in &part.rest {
-            rest.add(block, record as usize)?;
+        for &record in &block.rest {
+            rest.add(found, record as usize)?;
         }
-        rest.segments = [part.in_ipv4, part.seq.len() - part.in_ipv4];
-        let time_ns = picked(&walked.time_ns, &part.record)?;
-        part.record.iter_mut().for_each(|record| *record += self.records as i64 + 1);
+        rest.segments = [block.in_ipv4, block.rows.len() - block.in_ipv4];
+        block.first_frame = self.records as i64 + 1;
         self.records += walked.start.len();
-        Ok(Decoded { segments: Segments { part, time_ns }, rest })
+        Ok(Decoded { block, rest })
     }
 }
 
@@ -193,8 +193,7 @@ pub struct Counts {
 
 impl Counts {
     fn count(&mut self, decoded: Decoded) -> Result<(), Stop> {
-        let kept = decoded.segments.counted(&mut self.running)?;
-        if let Some(kept) = kept {
+        if let Some(kept) = Kept::of(&decoded.block, &mut self.running)? {
             self.kept_rows += kept.direction.len();
             self.kept.try_reserve(1).map_err(OutOfMemory::from)?;
             self.kept.push(kept);
@@ -285,7 +284,7 @@ impl Whole {
     }
 
     /// Read a file of several blocks: each stage in a thread of its own.
-    fn read_beside(&mut self, first: Block, more: usize) -> Result<(), Stop> {
+    fn read_beside(&mut self, first: Found, more: usize) -> Result<(), Stop> {
         let Self { source, decoder, counts } = self;
         let (to_decoder, blocks) = sync_channel(WAITING);
         let (to_counts, pieces) = sync_channel(WAITING);
@@ -309,9 +308,9 @@ impl Whole {
 
 fn walk_on(
     source: &mut Source,
-    first: Block,
+    first: Found,
     more: usize,
-    to_decoder: &SyncSender<Result<Block, Stop>>,
+    to_decoder: &SyncSender<Result<Found, Stop>>,
     buffers: &Receiver<Vec<u8>>,
 ) {
     let mut is_taken = to_decoder.send(Ok(first)).is_ok();
@@ -327,7 +326,7 @@ fn walk_on(
 
 fn decode_all(
     decoder: &mut Decoder,
-    blocks: &Receiver<Result<Block, Stop>>,
+    blocks: &Receiver<Result<Found, Stop>>,
     to_counts: &SyncSender<Result<Decoded, Stop>>,
     to_source: &SyncSender<Vec<u8>>,
 ) {

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -12,10 +11,13 @@ use crate::OutOfMemory;
 use crate::flows::End;
 use crate::pass::connection::Summary;
 use crate::pass::overview::{Columns, Counted, Listed};
-use crate::running::{Kept, RunningPass};
+use crate::running::{KeptColumns, RunningPass};
 use crate::walk::Layout;
 use crate::whole::{Limits, Start, Stop, Whole};
 use crate::{flows_dict, outside};
+
+/// Of short pauses their number, time and ticks.
+type Calm = (usize, i64, i64);
 
 /// A plain pcap file that is being counted.
 #[pyclass]
@@ -143,7 +145,7 @@ impl WholeFile {
 
     /// Return of the busiest sender of timestamps, and of its other side, how many packets are stamped (0 if not
     /// by rule), and of the short pauses between them their number, time and ticks.
-    fn calm_stamps(&self, py: Python<'_>, short_ns: i64) -> PyResult<Vec<(i64, (usize, i64, i64))>> {
+    fn calm_stamps(&self, py: Python<'_>, short_ns: i64) -> PyResult<Vec<(i64, Calm)>> {
         let Some(counted) = self.counted(1.0) else { return Ok(Vec::new()) };
         outside(py, || {
             let senders = counted.busiest_senders().into_iter();
@@ -177,12 +179,8 @@ impl WholeFile {
     }
 
     /// Return direction, time and columns of the segments that Python has to keep; they are gone then.
-    #[allow(clippy::type_complexity)]
-    fn kept<'py>(
-        &mut self,
-        py: Python<'py>,
-    ) -> PyResult<Vec<(Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>)>> {
-        std::mem::take(&mut self.whole.counts.kept).into_iter().map(|kept: Kept| kept.columns(py)).collect()
+    fn kept<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<KeptColumns<'py>>> {
+        std::mem::take(&mut self.whole.counts.kept).into_iter().map(|kept| kept.columns(py)).collect()
     }
 
     /// Return the pass over the connections; it is gone then.

@@ -44,6 +44,8 @@ _NEARLY_ALL = 0.9
 _NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 
+OVERWRITTEN = "original lengths overwritten"
+"""What the variant of such a file ends in: Python decodes all of it."""
 GSMTAP_LINKTYPES = frozenset({217, 218})
 """Packets that begin with the GSMTAP header: LINKTYPE_GSMTAP_UM and _ABIS (IANA link types)."""
 _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
@@ -123,7 +125,7 @@ class Decoder:
                 return False
             self._overwritten = source, (share or 0) > 0.5
             if self._overwritten[1]:
-                source.variant = ", ".join(filter(None, (source.variant, "original lengths overwritten")))
+                source.variant = ", ".join(filter(None, (source.variant, OVERWRITTEN)))
         return self._overwritten[1]
 
     def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:

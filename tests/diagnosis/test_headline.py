@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose, headline
-from multitracer.diagnosis.limits import Confidence, Limit, View
+from multitracer.diagnosis.limits.names import Confidence, Limit, View
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
 from multitracer.recording.open import open_recording

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.limits import Limit
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from tests.analysis.pcap_file import write_pcap

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose, explain
-from multitracer.diagnosis.limits import Confidence, Limit, Limited, Part, View, limited
+from multitracer.diagnosis.limits.limited import Limited, limited
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording

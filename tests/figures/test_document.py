@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from multitracer.analysis import parallel
-from multitracer.figures import Direction
+from multitracer.figures.direction import Direction
 from multitracer.figures.document import document
 from multitracer.figures.time_sequence import plain_time_sequence
 from multitracer.tables import Table

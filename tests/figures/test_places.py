@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.analysis.kind import Kind
 from multitracer.capture import Flag
-from multitracer.figures import Direction
+from multitracer.figures.direction import Direction
 from multitracer.figures.places import Place, places
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS

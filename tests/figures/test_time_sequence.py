@@ -11,7 +11,8 @@ import pytest
 
 from multitracer.analysis.kind import Kind
 from multitracer.capture import Flag
-from multitracer.figures import Direction, time_sequence
+from multitracer.figures.direction import Direction
+from multitracer.figures.time_sequence import time_sequence
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from tests.figures.traffic import MSS, START_NS, Recording, transfer

@@ -21,6 +21,7 @@ from multitracer.recording.inputs import Inputs
 from multitracer.recording.overview import overview_by_kernel, overview_of
 from multitracer.recording.recording import Recording
 from multitracer.recording.running import counted_by_kernel
+from multitracer.recording.streaming.one_connection import with_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from multitracer.analysis import Analysis
 
 Read = "Callable[[], Capture]"
+_FEW = 4
+"""Each connection is another reading of the file."""
 _TABLES = ("segments", "flows", "sack_blocks", "syn_options")
 
 
@@ -128,6 +131,32 @@ def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
         assert_same(recording.parts[0].analysis, analysis)
         assert repr(recording.captures[0][1].files) == repr(capture.files)
     return recording is not None
+
+
+def read_alone(counted: Analysis, whole: Analysis) -> int:
+    """Compare connections whose segments alone are read again with those of the whole; return how many were.
+
+    Of a capture of many connections the first and the last are read.
+
+    Raises
+    ------
+    AssertionError
+        If a connection that was read is another one.
+    """
+    native, numbers = kernel(), range(1, len(whole.connections) + 1)
+    assert native is not None
+    read = 0
+    for number in numbers if len(numbers) <= _FEW else (numbers[0], numbers[-1]):
+        alone = with_segments(native, counted, number)
+        if alone is None:
+            continue
+        read += 1
+        for table in ("tcp_segments", "sack_blocks", "rtt_samples"):
+            one, other = (getattr(analysis, table)(number).columns for analysis in (alone, whole))
+            for name, values in one.items():
+                assert values.dtype == other[name].dtype, f"{table}.{name}"
+                assert values.tobytes() == other[name].tobytes(), f"connection {number}, {table}.{name}"
+    return read
 
 
 def counted(whole: Capture, rows: int) -> Analysis | None:

@@ -1,8 +1,9 @@
 """Reads and analyses all captures in folders by both paths: `python -m tests.native.every_capture FOLDER…`.
 
-What is counted while a file is read is compared, too, where that is enough. Prints each file whose answers
-differ, and a last line of counts; exit status 1 if any differ. Without folders
-it takes the bundled sessions, and the captures of other projects where `MULTITRACER_FIXTURES` names them.
+What is counted while a file is read is compared, too, where that is enough, and connections that are read
+alone. Prints each file whose answers differ, and a last line of counts; exit status 1 if any differ. Without
+folders it takes the bundled sessions, and the captures of other projects where `MULTITRACER_FIXTURES` names
+them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from multitracer.native import kernel, state
 from multitracer.recording.running import analysis_of
 from parsers._read import read_capture
 from tests.conftest import FIXTURES, SAMPLES
-from tests.native.both import analyse_by_both, assert_equal, assert_same, counted_alike, read_by_both
+from tests.native.both import (
+    analyse_by_both,
+    assert_equal,
+    assert_same,
+    counted_alike,
+    read_alone,
+    read_by_both,
+)
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
@@ -31,6 +39,7 @@ def counts_alike(path: Path, capture: Capture) -> bool:
     if counted is None:
         return False
     assert_same(counted, whole)
+    read_alone(counted, whole)
     read = replace(capture, files=counted.capture.files, flows=counted.capture.flows)
     assert_equal(read, capture)
     return True

@@ -2,8 +2,9 @@
 
 Each capture follows from its seed alone; seeds are consecutive, so a run that was interrupted is continued by
 the seed that its last line names. One whose answers differ is written to out/fuzz. Compared are what is read,
-what all its segments tell, and what is counted while it is read. With --packets, damaged packets of one link
-are the inputs, thousands of them in a sane capture, and what is read is compared: faster.
+what all its segments tell, what is counted while it is read, and connections that are read alone. With
+--packets, damaged packets of one link are the inputs, thousands of them in a sane capture, and what is
+read is compared: faster.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from multitracer.recording.running import analysis_of
 from parsers._capture.window import WINDOW_BYTES, Window
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, parser_of
 from tests.fuzz.run import samples
-from tests.native.both import analyse_by_both, assert_same, counted, counted_alike, read_by_both
+from tests.native.both import analyse_by_both, assert_same, counted, counted_alike, read_alone, read_by_both
 from tests.parsers.frames import Packet, pcap_file
 
 if TYPE_CHECKING:
@@ -125,14 +126,16 @@ def _analyse(capture: Capture, data: bytes) -> None:
     native = kernel()
     assert native is not None
     whole = analyse_by_both(capture)
-    if len(data) % _FILE_IN:
-        running = counted(capture, 1 + data[-1] % _MOST_ROWS)
-    else:
-        running = _counted_of_file(native, data)
+    is_file = not len(data) % _FILE_IN
+    running = _counted_of_file(native, data) if is_file else counted(capture, 1 + data[-1] % _MOST_ROWS)
+    if is_file:
         capture.files[0].bytes = len(data)
         counted_alike(str(_file()), capture, whole)
     if running is not None:  # else it asks for all segments, and the answer is theirs
         assert_same(running, whole)
+        if is_file:
+            with _window_for(data):
+                read_alone(running, whole)
 
 
 def _counted_of_file(native: Kernel, data: bytes) -> Analysis | None:

@@ -58,7 +58,7 @@ def test_a_kernel_of_older_sources_is_ignored_with_a_warning(tmp_path: Path, cap
     older = package(tmp_path, f"__version__ = {multitracer.__version__!r}\n")
     done = run("analyze", capture, package=older, MULTITRACER_NATIVE="")
     assert (done.returncode, done.stdout) == (0, run("analyze", capture, MULTITRACER_NATIVE="0").stdout)
-    assert "is built from older sources, without RunningDecoder: build it again (make native)" in done.stderr
+    assert "is built from older sources, without FlowDecoder: build it again (make native)" in done.stderr
 
 
 def test_without_a_version_it_is_ignored_too(tmp_path: Path, capture: Path) -> None:

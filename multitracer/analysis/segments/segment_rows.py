@@ -87,7 +87,7 @@ class Connections:
         flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
         delays = {
             "rtt_ns": self._delay(*self.examination.exact_pairs()),
-            "rtt_timestamp_ns": self._delay(*echoes(self.examination, self.capture)),
+            "rtt_timestamp_ns": self._delay(*self.echoes),
         }
         direction = group.direction
         start = _starts_on_axis(self.examination, direction) - origin[direction]
@@ -139,6 +139,11 @@ class Connections:
         moment = place[index[mine]]
         in_order = np.argsort(moment, kind="stable")
         return self.capture.sack_blocks.take(begin + mine[in_order]), moment[in_order]
+
+    @cached_property
+    def echoes(self) -> tuple[Array, Array]:
+        """Positions of segments, and of the first ACK that echoes the timestamp of each."""
+        return echoes(self.examination, self.capture)
 
     def _windows(self, direction: Array) -> Array:
         scaled = self.group.window.astype(np.int64) << np.minimum(self.shift, LARGEST_SHIFT)[direction]

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import first_painters
-from multitracer.analysis.segments.timestamps import echoes
 from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
 
@@ -42,7 +41,7 @@ class Provenance(IntEnum):
 def rtt_samples(connection: Connections) -> Table:
     """Return RTT_SAMPLES of a connection."""
     examination = connection.examination
-    pairs = [examination.exact_pairs(), echoes(examination, connection.capture), _sacked_once(connection)]
+    pairs = [examination.exact_pairs(), connection.echoes, _sacked_once(connection)]
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)
