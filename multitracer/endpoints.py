@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,6 +76,8 @@ def flows_with(flows: Table, host: str, port: int) -> Array:
     InputError
         If the host is no IP address.
     """
+    import numpy as np
+
     version, packed = _packed(host)
     wanted = np.frombuffer(packed.ljust(16, b"\0"), dtype="V16")
     ends = [(flows[f"address_{end}"] == wanted) & (flows[f"port_{end}"] == port) for end in "ab"]

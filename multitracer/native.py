@@ -12,7 +12,7 @@ import warnings
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
 
 from multitracer import __version__
 
@@ -105,6 +105,11 @@ class Kernel(Protocol):
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
         """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
 
+    def WholeFile(  # noqa: N802  # it is a class
+        self, path: str, first_record: int, link_type: int, /, **layout: bool | int | tuple[int, ...]
+    ) -> WholeFile:
+        """Return what reads and counts a plain pcap file."""
+
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
 
@@ -186,7 +191,7 @@ class RunningPass(Protocol):
     segments: int
     """How many there are so far."""
 
-    def add(self, segments: Segments, /) -> tuple[Array, Times, DecodedPart] | None:
+    def add(self, segments: Segments, /) -> KeptSegments | None:
         """Take in the next segments; return direction, time and columns of those that Python has to keep."""
 
     def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
@@ -194,6 +199,91 @@ class RunningPass(Protocol):
 
     def stamps(self, direction: int, /) -> tuple[Array, Array]:
         """Return the times and the timestamps of a directed flow's segments that have both."""
+
+
+class WholeFile(Protocol):
+    """Reads and counts a plain pcap file; see `native/src/whole_file.rs`."""
+
+    read_bytes: int
+    is_odd: bool
+    """Whether something is strange, so that Python has to read the file."""
+
+    def read(self, blocks: int, /) -> bool:
+        """Read and count up to so many blocks; return whether there is more."""
+
+    def times(self) -> tuple[int, int, int, int, int]:
+        """Return how many packets there are, steps back of their times, the largest, the extreme times."""
+
+    def rests(
+        self,
+    ) -> list[tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None]]:
+        """Return of each block since the last call its segments, and the packets that Python looks at."""
+
+    def overview(self, most: int, resolution_ns: float, /) -> Overview | None:
+        """Return what a summary for people says; None if that needs more than was counted."""
+
+    def calm_stamps(self, short_ns: int, /) -> list[tuple[int, tuple[int, int, int]]]:
+        """Return of the two sides of the busiest sender of timestamps what `Kernel.calm_stamps` does."""
+
+    def stamp_disagreements(self, side: int, /, **limits: float) -> int:
+        """Return how often time and ticks of one of these sides disagree."""
+
+    def flows(self) -> dict[str, Array]:
+        """Return the flows as columns."""
+
+    def kept(self) -> list[KeptSegments]:
+        """Return the segments that Python has to keep."""
+
+    def counts(self) -> RunningPass:
+        """Return the pass over the connections; nothing else may be asked for behind that."""
+
+
+End = tuple[int, bytes, int]
+"""IP version, address in network order, and port."""
+
+
+Listed = tuple[int, End, End, tuple[int, int], tuple[int, int], tuple[int, int], "float | None"]
+"""A connection: its number from 0, initiator, responder, begin and end, bytes each way, segments that were
+sent again and segments with data, the larger median of round trips."""
+
+
+class Overview(TypedDict):
+    """What a summary for people says of a file; see `native/src/pass/overview.rs`."""
+
+    connections: int
+    segments: int
+    marked: list[int]
+    giants: int
+    totals: dict[str, int]
+    payload_bytes: int
+    one_sided: tuple[int, int, int]
+    """How many connections, their payload, and their packets."""
+    listed: list[Listed]
+
+
+KeptSegments = tuple["Array", "Times", DecodedPart]
+"""Direction, time and columns of segments that Python has to keep."""
+
+
+class Limits(NamedTuple):
+    """How much of a capture is counted while it is read before it is better kept as tables."""
+
+    few_connections: int = 1 << 15
+    """So many may be of any size: each takes a kilobyte of the kernel's memory."""
+    least_each: int = 32
+    """Segments of a connection, on average, from which on it takes less than they do."""
+    few_kept: int = 1 << 16
+    """Segments that may be kept whatever the rest is: some megabytes."""
+    kept_share: int = 8
+    """One in so many may be kept: more of them, joined in the end, take as much as all in one table."""
+
+    def exceeds(self, connections: int, kept: int, segments: int) -> bool:
+        """Return whether so many connections, and kept segments, are too many; as the kernel does."""
+        many = connections > max(self.few_connections, segments // self.least_each)
+        return many or kept > max(self.few_kept, segments // self.kept_share)
+
+
+LIMITS = Limits()
 
 
 class NativeFaultError(Exception):

@@ -12,12 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multitracer.errors import SchemaError
-from multitracer.units import NOT_A_TIME as NOT_A_TIME  # of every time column  # noqa: PLC0414
+from multitracer.schemas import FLOWS as FLOWS  # noqa: PLC0414  # whoever makes a table needs its schema
+from multitracer.schemas import NA as NA  # noqa: PLC0414
+from multitracer.schemas import NOT_A_TIME as NOT_A_TIME  # noqa: PLC0414
+from multitracer.schemas import SACK_BLOCKS as SACK_BLOCKS  # noqa: PLC0414
+from multitracer.schemas import SEGMENTS as SEGMENTS  # noqa: PLC0414
+from multitracer.schemas import SYN_OPTIONS as SYN_OPTIONS  # noqa: PLC0414
+from multitracer.schemas import Column as Column  # noqa: PLC0414
+from multitracer.schemas import Document as Document  # noqa: PLC0414
+from multitracer.schemas import Json as Json  # noqa: PLC0414
+from multitracer.schemas import Row as Row  # noqa: PLC0414
+from multitracer.schemas import Schema as Schema  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,52 +43,6 @@ if TYPE_CHECKING:
     """Row numbers, byte counts, sequence numbers that were unwrapped."""
     Mask = NDArray[np.bool_]
     """Which rows are meant."""
-
-Row = dict[str, Any]
-"""One row of a table as Python values: column name -> cell, None where it is missing."""
-Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
-"""Any JSON value."""
-Document = dict[str, Any]
-"""A JSON object: what a log, a manifest or a page holds, and where a table comes from."""
-
-NA = -1
-"""The missing value of a signed integer column that is marked `na`."""
-
-
-class Column(NamedTuple):
-    """One column of a schema: its name, NumPy dtype, unit, meaning, and whether a cell may be missing."""
-
-    name: str
-    dtype: str
-    doc: str
-    unit: str = ""
-    na: bool = False
-
-    @property
-    def is_time(self) -> bool:
-        """Whether cells are points in time (not durations)."""
-        return self.unit == "ns since 1970"
-
-
-@dataclass(frozen=True, slots=True)
-class Schema:
-    """The name and the columns of a kind of table."""
-
-    name: str
-    columns: tuple[Column, ...]
-
-    def __iter__(self) -> Iterator[Column]:
-        return iter(self.columns)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The column names in order."""
-        return tuple(column.name for column in self.columns)
-
-    def extended(self, name: str, *columns: Column) -> Schema:
-        """Return a schema with this one's columns, then `columns`."""
-        return Schema(name, self.columns + columns)
-
 
 _DTYPES: dict[str, np.dtype[Any]] = {}
 """By their names: to make one costs as much as to check a column with it."""
@@ -237,72 +201,3 @@ def _pandas_column(column: Column, values: Array) -> Any:
     if np.dtype(column.dtype).kind == "i" and (column.na or column.unit.startswith("ns")):
         return pd.arrays.IntegerArray(values.copy(), np.asarray(missing, dtype=bool))
     return values
-
-
-_TIME = Column("time_ns", "int64", "when the capture point saw it", "ns since 1970")
-
-SEGMENTS = Schema(
-    "segments",
-    (
-        _TIME,
-        Column("frame", "uint32", "packet number in its file, from 1 (as Wireshark counts)"),
-        Column("file", "uint16", "index into Capture.files"),
-        Column("flow", "int32", "2 x row in flows, + 1 if sent by the flow's endpoint b"),
-        Column("seq", "uint32", "sequence number as on the wire"),
-        Column("ack", "uint32", "acknowledgment number as on the wire"),
-        Column("payload_bytes", "int32", "TCP payload, by the IP length where there is one", "bytes"),
-        Column("flags", "uint16", "TCP flags, NS (0x100) to FIN (0x001)"),
-        Column("window", "uint16", "window field, not scaled"),
-        Column("ip_id", "uint16", "IPv4 identification; 0 for IPv6"),
-        Column("tsval", "uint32", "timestamps option; valid where marks has HAS_TIMESTAMPS"),
-        Column("tsecr", "uint32", "timestamps option; valid where marks has HAS_TIMESTAMPS"),
-        Column("sack_blocks", "uint8", "number of SACK blocks; the blocks are in sack_blocks"),
-        Column("marks", "uint16", "bits of Mark: what is special about how it was captured"),
-    ),
-)
-"""A TCP segment as a capture point saw it, in capture order; nothing is derived yet."""
-
-FLOWS = Schema(
-    "flows",
-    (
-        Column("ip_version", "uint8", "4 or 6"),
-        Column(
-            "address_a",
-            "V16",
-            "address of the endpoint seen sending first; IPv4 in the first 4 bytes",
-        ),
-        Column("address_b", "V16", "address of the other endpoint"),
-        Column("port_a", "uint16", "TCP port of a"),
-        Column("port_b", "uint16", "TCP port of b"),
-        Column(
-            "vlan",
-            "int64",
-            "VLAN ids, outermost first, 12 bits each, + 1 << 12 n; -1 untagged",
-            na=True,
-        ),
-    ),
-)
-"""An unordered pair of TCP endpoints within one VLAN; one pair may carry several connections."""
-
-SACK_BLOCKS = Schema(
-    "sack_blocks",
-    (
-        Column("row", "int64", "row in segments"),
-        Column("left", "uint32", "first byte of the block (RFC 2018)"),
-        Column("right", "uint32", "byte after the block"),
-    ),
-)
-"""SACK blocks in the order of the option, so that a D-SACK is the first one of its row (RFC 2883)."""
-
-SYN_OPTIONS = Schema(
-    "syn_options",
-    (
-        Column("row", "int64", "row in segments"),
-        Column("mss_bytes", "int32", "maximum segment size option", "bytes", na=True),
-        Column("window_scale", "int16", "window scale shift as sent", na=True),
-        Column("sack_permitted", "bool", "SACK-permitted option seen"),
-        Column("mptcp", "bool", "any MPTCP option seen"),
-        Column("fast_open", "bool", "TCP Fast Open option (34 or 254/0xF989) seen"),
-    ),
-)
-"""The options that only SYN segments carry."""

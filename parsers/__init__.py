@@ -11,14 +11,20 @@ What must hold: input is hostile. Memory is bounded, bad bytes raise only `Forma
 NA, and what cannot be used is counted with its reason.
 """
 
-from parsers._format import HEAD_BYTES, Format, Match
-from parsers._ip_packets import IpPacket, read_ip_packets, read_records
-from parsers._one_flow import is_plain, read_flow
-from parsers._pieces import Block, Pieces
-from parsers._propose import propose_map
-from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
-from parsers._registry import bundled_maps, formats, installed, recognise
-from parsers._text.sidecar import is_map
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from parsers._format import HEAD_BYTES, Format, Match
+    from parsers._ip_packets import IpPacket, read_ip_packets, read_records
+    from parsers._one_flow import is_plain, read_flow
+    from parsers._pieces import Block, Pieces
+    from parsers._propose import propose_map
+    from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
+    from parsers._registry import bundled_maps, formats, installed, recognise
+    from parsers._text.sidecar import is_map
 
 __all__ = [
     "HEAD_BYTES",
@@ -43,3 +49,34 @@ __all__ = [
     "read_records",
     "recognise",
 ]
+
+_LAZY = {
+    "Block": "parsers._pieces",
+    "Format": "parsers._format",
+    "HEAD_BYTES": "parsers._format",
+    "IpPacket": "parsers._ip_packets",
+    "Match": "parsers._format",
+    "Pieces": "parsers._pieces",
+    "bundled_maps": "parsers._registry",
+    "detect": "parsers._read",
+    "first_packet_ns": "parsers._read",
+    "formats": "parsers._registry",
+    "installed": "parsers._registry",
+    "is_map": "parsers._text.sidecar",
+    "is_plain": "parsers._one_flow",
+    "propose_map": "parsers._propose",
+    "read": "parsers._read",
+    "read_capture": "parsers._read",
+    "read_flow": "parsers._one_flow",
+    "read_ip_packets": "parsers._ip_packets",
+    "read_lines": "parsers._read",
+    "read_records": "parsers._ip_packets",
+    "recognise": "parsers._registry",
+}
+"""Names of this room and where they live: who only asks what a file is need not load what reads it."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.capture import Capture, SourceFile
-from parsers._capture.capture_file import LARGEST_PACKET, Damage, decode_stream
+from parsers._capture.bounds import LARGEST_PACKET
+from parsers._capture.capture_file import Damage, decode_stream
 from parsers._capture.window import Window
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section

@@ -14,7 +14,22 @@ time and memory grow in proportion to the number of segments. Times are int64 ns
 missing value is NA. docs/analysis.md has each rule, docs/differences.md where other tools count otherwise.
 """
 
-from multitracer.analysis.kind import Kind
-from multitracer.analysis.tcp import Analysis, analyse
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multitracer.analysis.kind import Kind
+    from multitracer.analysis.tcp import Analysis, analyse
 
 __all__ = ["Analysis", "Kind", "analyse"]
+
+_LAZY = {"Analysis": "tcp", "Kind": "kind", "analyse": "tcp"}
+"""Names of this room and where they live: what only weighs numbers needs no arrays."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(import_module(f"multitracer.analysis.{_LAZY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,25 +24,18 @@ from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import steps_by
 from multitracer.analysis.trust.trust import SegmentFacts, giants, trust_by
 from multitracer.capture import Capture, Mark, joined, of_kernel
+from multitracer.native import LIMITS
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.native import DecodedPart, Kernel, RunningPass, Segments
+    from multitracer.native import DecodedPart, KeptSegments, Kernel, RunningPass, Segments
     from multitracer.tables import Array, Table, Times
 
     Columns = dict[str, Array]
 
-_FEW_CONNECTIONS = 1 << 15
-"""So many may be of any size: each takes a kilobyte of the kernel's memory."""
-_LEAST_EACH = 32
-"""Segments of a connection, on average, from which on it takes less than they do."""
-_FEW_KEPT = 1 << 16
-"""Segments that may be kept whatever the rest is: some megabytes."""
-_KEPT_SHARE = 8
-"""One in so many may be kept: more of them, joined in the end, take as much as all in one table."""
 _NO_PARTITION = Partition(*(np.empty(0, dtype=np.int64) for _ in range(6)))
 """Of the segments, which are gone."""
 
@@ -50,11 +43,15 @@ _NO_PARTITION = Partition(*(np.empty(0, dtype=np.int64) for _ in range(6)))
 class RunningAnalysis:
     """Takes in a capture piece by piece."""
 
-    def __init__(self, native: Kernel) -> None:
-        self._native, self._pass = native, native.RunningPass()
+    def __init__(
+        self, native: Kernel, counts: RunningPass | None = None, kept: Iterable[KeptSegments] = ()
+    ) -> None:
+        self._native, self._pass = native, counts or native.RunningPass()
         self._kept: list[Capture] = []
         self._kept_direction: list[Array] = []
         self._kept_rows = 0
+        for each in kept:
+            self._keep(*each)
 
     def add_all(self, pieces: Iterable[Capture | Segments]) -> bool:
         """Count the segments of the next pieces, as `add` does."""
@@ -80,9 +77,7 @@ class RunningAnalysis:
 
     def _is_in_vain(self) -> bool:
         """Return whether what is kept takes as much memory as the segments would."""
-        connections, segments = self._pass.connections, self._pass.segments
-        many = connections > max(_FEW_CONNECTIONS, segments // _LEAST_EACH)
-        return many or self._kept_rows > max(_FEW_KEPT, segments // _KEPT_SHARE)
+        return LIMITS.exceeds(self._pass.connections, self._kept_rows, self._pass.segments)
 
     def finish(self, capture: Capture, number: Array) -> Analysis | None:
         """Return the analysis; None if the capture has to be read as a whole.

@@ -17,7 +17,7 @@ from multitracer.analysis.segments.directions import announce, beginning_acknowl
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples
-from multitracer.analysis.trust.trust import Trust, trust
+from multitracer.analysis.trust.trust import trust
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
@@ -27,6 +27,7 @@ from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close, Vantage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.analysis.trust.rules import Trust
     from multitracer.capture import Capture
     from multitracer.tables import Array
 

@@ -8,7 +8,7 @@ import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
     from multitracer.cli._progress import Progress
     from multitracer.recording.inputs import Inputs
+    from multitracer.recording.overview import Overview
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
     Chosen = list[tuple[Part, list[int] | None]]
+    Told = TypeVar("Told", bound=Recording | Overview)
 
 _HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
@@ -142,9 +144,8 @@ def load(  # noqa: PLR0913  # each is what one command knows
     files: str | None = None,
     cut: bool = True,
     stream: bool | None = False,
-    segments: bool = True,
-    only: Callable[[Recording], tuple[Part, int]] | None = None,
-) -> Recording:
+    read: Callable[..., Told] | None = None,
+) -> Told | Recording:
     """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
 
     Parameters
@@ -162,12 +163,11 @@ def load(  # noqa: PLR0913  # each is what one command knows
         can show a part of it with what came before known.
     stream : bool, optional
         Keep in memory only what is open; None: if the captures are larger than a share of the memory.
-    segments : bool
-        Whether the command asks for single segments; else the recording may be without them.
-    only : callable, optional
-        Takes a recording, and returns the one connection whose segments the command asks for.
+    read : callable, optional
+        What reads them for a command that asks for no single segment; by default `read_recording`.
     """
     from multitracer.recording.inputs import find_inputs
+    from multitracer.recording.open import read_recording
 
     inputs = inputs or find_inputs(*reading.inputs)
     if not inputs.points and not inputs.listed:
@@ -184,22 +184,11 @@ def load(  # noqa: PLR0913  # each is what one command knows
             "differs); --no-stream analyses them as a whole"
         )
         stream = True
+    reads: Callable[..., Told | Recording] = read or read_recording
     if stream:
         from multitracer.cli._stream import read_stream
 
-        read = read_stream
-    elif only is not None and inputs.large_file:
-        from multitracer.recording.streaming.one_connection import read_one
-
-        read = partial(read_one, choose=only)
-    elif segments or not inputs.large_file:
-        from multitracer.recording.open import read_recording
-
-        read = read_recording
-    else:
-        from multitracer.recording.running import read_numbers
-
-        read = read_numbers
+        reads = read_stream
     shown: AbstractContextManager[Progress | None] = nullcontext()
     if sys.stderr is not None and sys.stderr.isatty():
         from multitracer.cli._progress import progress
@@ -207,18 +196,18 @@ def load(  # noqa: PLR0913  # each is what one command knows
         shown = progress(path for point in inputs.points for path in point.paths)
     with shown as line:
         window = reading.window if cut else EVERYTHING
-        recording = read(inputs, window=window, max_packets=reading.max_packets, progress=line)
-    tell_warnings(recording)
-    click.get_current_context().call_on_close(partial(tell_warnings, recording))
-    return recording
+        answer = reads(inputs, window=window, max_packets=reading.max_packets, progress=line)
+    tell_warnings(answer)
+    click.get_current_context().call_on_close(partial(tell_warnings, answer))
+    return answer
 
 
-def tell_warnings(recording: Recording) -> None:
-    """Write those warnings of a recording to standard error that were not written before."""
+def tell_warnings(answer: Recording | Overview) -> None:
+    """Write those warnings of what was read to standard error that were not written before."""
     from multitracer.cli._output import warn
 
     printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
-    for sentence in recording.warnings:
+    for sentence in answer.warnings:
         if sentence not in printed:
             printed.add(sentence)
             warn(sentence)

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-from math import isnan
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from multitracer.cli._logs import NO_PACKETS, show_logs, show_streams
-from multitracer.tables import NOT_A_TIME
+from multitracer.captured import GSMTAP, WTCP_SYN
+from multitracer.recording.overview import Overview, overview_of
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
-from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NOT_A_TIME, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
-from parsers._packets.decode import GSMTAP, WTCP_SYN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from multitracer.capture import Interface, SourceFile
+    from multitracer.captured import Interface, SourceFile
     from multitracer.cli._page import Page
+    from multitracer.recording.overview import Line
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 
-_LISTED = 20
+LISTED = 20
 """Connections that a summary lists; the machine formats list all."""
 _COMMENTS = 20
 _HEADER = ("#", "start", "initiator", "responder", "bytes ->", "bytes <-", "rexmt", "RTT p50", "took")
 """The RTT is that of the direction where it is larger; near its receiver a direction has none."""
 _APART = {"rtt_absent", "window_shift_by", "goodput_bytes_per_s", "goodput_ns", "goodput_by"}
-"""What is told in words below the other values of a direction."""
+"""What is answer in words below the other values of a direction."""
 _DIRECTION_LABELS = {
     column.name: column.name.removesuffix("_ns").replace("_", " ")
     for column in DIRECTIONS
@@ -57,88 +54,86 @@ _VANTAGES = {
 }
 
 
-def show_summary(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
+def show_summary(sheet: Page, answer: Recording | Overview, only: Sequence[tuple[Part, int]] = ()) -> None:
     """Write the files, how far they can be trusted, and these connections, else a line for each.
 
     Without a capture: the logs.
     """
-    if not recording.parts:
-        sheet.line(NO_PACKETS)
-        show_logs(sheet, recording)
-        show_streams(sheet, recording)
-        return
-    for file in (file for part in recording.parts for file in part.capture.files):
+    overview = answer if isinstance(answer, Overview) else overview_of(answer, LISTED)
+    for file in overview.files:
         took = ""
         if file.first_ns is not None and file.last_ns is not None:
             took = f" in {duration(file.last_ns - file.first_ns)} from {moment(file.first_ns)}"
         left_out = sum(file.not_decoded.values())
         rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
         sheet.line(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}")
-    show_connections(sheet, recording, only)
-    if not only and any(
-        WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files
-    ):
+    if overview.files:
+        show_overview(sheet, overview, only)
+    if not isinstance(answer, Overview):
+        _show_more(sheet, answer, one=not only)
+
+
+def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
+    """Write what no list of connections says: of WTCP, of the only connection if `one`, and of logs."""
+    if one and any(WTCP_SYN in file.protocols for part in recording.parts for file in part.capture.files):
         from multitracer.cli._flows import show_wtcp  # few recordings hold any
 
         show_wtcp(sheet, recording)
-    if not only and len(recording) == 1:
+    if one and len(recording) == 1:
         show_connection(sheet, next(part for part in recording.parts if len(part)), 1)
-    if recording.inputs.listed:
-        show_streams(sheet, recording)
+    if recording.parts and not recording.inputs.listed:
+        return
+    from multitracer.cli._logs import NO_PACKETS, show_logs, show_streams
+
+    if not recording.parts:
+        sheet.line(NO_PACKETS)
+        show_logs(sheet, recording)
+    show_streams(sheet, recording)
 
 
-def show_connections(sheet: Page, recording: Recording, only: list[tuple[Part, int]]) -> None:
+def show_overview(sheet: Page, answer: Overview, only: Sequence[tuple[Part, int]] = ()) -> None:
     """Write how far the captures can be trusted and why, then these connections.
 
     Without any: a line for each of the connections with the most unique bytes.
     """
-    several = len(recording.parts) > 1
-    notes = [(part, note) for part in recording.parts for note in part.analysis.trust.notes]
-    rest = "" if notes else ". Nothing speaks against these numbers."
-    sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
-    for part, note in notes:
-        sheet.line(f"  - {f'{portable(part.point.name)}: ' if several else ''}{note.sentence}")
+    rest = "" if answer.notes else ". Nothing speaks against these numbers."
+    sheet.line(f"Trust: {answer.trust}{rest}", verdict=answer.trust)
+    for point, note in answer.notes:
+        sheet.line(f"  - {f'{portable(point)}: ' if answer.several else ''}{note.sentence}")
     sheet.line()
-    for part, n in only:
-        show_connection(sheet, part, n)
     if only:
+        for part, n in only:
+            show_connection(sheet, part, n)
         return
-    sheet.line(count(len(recording), "TCP connection"), bold=True)
-    if listed := recording.largest(_LISTED):
-        rows = [_connection_line(part, n, several=several) for part, n in listed]
-        header = (*_HEADER, "captured at") if several else _HEADER
+    sheet.line(count(answer.connections, "TCP connection"), bold=True)
+    if answer.listed:
+        rows = [_cells(line, several=answer.several) for line in answer.listed]
+        header = (*_HEADER, "captured at") if answer.several else _HEADER
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
-    if len(recording) > len(listed):
-        sheet.line(f"and {len(recording) - len(listed):,} with fewer bytes; --json and --csv list all")
+    if answer.connections > len(answer.listed):
+        more = answer.connections - len(answer.listed)
+        sheet.line(f"and {more:,} with fewer bytes; --json and --csv list all")
 
 
-def _connection_line(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
-    table, both = part.analysis.connections, part.analysis.directions
-    ends = part.analysis.ends(n)
-    start_ns, end_ns = int(table["start_ns"][n - 1]), int(table["end_ns"][n - 1])
-    begin_ns, timed = part.capture.first_ns, start_ns != NOT_A_TIME
-    ways = slice(2 * (n - 1), 2 * n)
-    forward_bytes, reverse_bytes = both["unique_bytes"][ways].tolist()
-    sent, data = (int(both[name][ways].sum()) for name in ("retransmitted_segments", "data_segments"))
-    rtts = zip(both["rtt_p50_ns"][ways].tolist(), both["rtt_absent"][ways].tolist(), strict=True)
-    medians = [rtt for rtt, absent in rtts if not absent and not isnan(rtt)]
+def _cells(line: Line, *, several: bool) -> tuple[str, ...]:
+    sent, timed = line.retransmitted_segments, line.start_ns != NOT_A_TIME
     return (
-        str(part.offset + n),
-        f"{(start_ns - begin_ns) / NS_PER_S:.3f} s" if begin_ns is not None and timed else "-",
-        ends.source,
-        ends.destination,
-        size(forward_bytes),
-        size(reverse_bytes),
-        f"{sent:,} ({share(sent, data)})" if sent else "0",
-        duration(max(medians)) if medians else "-",
-        duration(end_ns - start_ns) if timed else "-",
-        *([portable(part.point.name)] if several else []),
+        str(line.number),
+        f"{(line.start_ns - line.first_ns) / NS_PER_S:.3f} s" if line.first_ns is not None and timed else "-",
+        line.initiator,
+        line.responder,
+        size(line.forward_bytes),
+        size(line.reverse_bytes),
+        f"{sent:,} ({share(sent, line.data_segments)})" if sent else "0",
+        "-" if line.rtt_p50_ns is None else duration(line.rtt_p50_ns),
+        duration(line.end_ns - line.start_ns) if timed else "-",
+        *([portable(line.point)] if several else []),
     )
 
 
 def show_connection(sheet: Page, part: Part, n: int) -> None:
     """Write everything that is known of one connection, both directions side by side."""
-    row = next(part.analysis.connections.take(np.array([n - 1])).rows())
+    row = next(part.analysis.connections.take(slice(n - 1, n)).rows())
     ends = part.analysis.ends(n)
     sheet.line(f"Connection {part.offset + n}: {ends.source} -> {ends.destination}", bold=True)
     start_ns, end_ns = row["start_ns"], row["end_ns"]
@@ -153,9 +148,9 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
             ("end", _CLOSES[row["close"]]),
         ]
     )
-    ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
+    ways = list(part.analysis.directions.take(slice(2 * n - 2, 2 * n)).rows())
     sheet.line()
-    rows = zip((*_DIRECTION_LABELS.values(), "goodput", "goodput over"), *map(_cells, ways), strict=True)
+    rows = zip((*_DIRECTION_LABELS.values(), "goodput", "goodput over"), *map(_values, ways), strict=True)
     sheet.table(("", "from initiator", "from responder"), list(rows), right=(1, 2))
     for whose, way in zip(("initiator", "responder"), ways, strict=True):
         absent, by = RoundTrips(way["rtt_absent"]), GoodputBy(way["goodput_by"])
@@ -165,7 +160,7 @@ def show_connection(sheet: Page, part: Part, n: int) -> None:
             sheet.line(f"No goodput from {whose}: {by.words}.")
 
 
-def _cells(way: Document) -> Iterator[str]:
+def _values(way: Document) -> Iterator[str]:
     """Yield the values of a direction, then its goodput and the time that it covers."""
     for name in _DIRECTION_LABELS:
         value = way[name]

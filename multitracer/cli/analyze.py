@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -64,7 +65,9 @@ def command(  # noqa: PLR0913  # each is an option
     """
     from multitracer.cli._page import page, text_output
     from multitracer.cli._reading import load, named_connections
-    from multitracer.cli._summary import show_summary
+    from multitracer.cli._summary import LISTED, show_summary
+    from multitracer.recording.overview import read_overview
+    from multitracer.recording.running import read_numbers
 
     if as_json + as_csv + as_parquet > 1:
         raise click.UsageError("--json, --csv and --parquet: choose one of them")
@@ -80,17 +83,23 @@ def command(  # noqa: PLR0913  # each is an option
     if as_parquet:
         _write_parquet(output or "", load(reading, output=output, files="*.parquet"), reading)
         return
-    recording = load(reading, output=output, stream=False if fairness else stream, segments=fairness)
+    if form == "summary" and not fairness and reading.connection is None:
+        overview = load(reading, output=output, stream=stream, read=partial(read_overview, most=LISTED))
+        with text_output(output) as out:
+            show_summary(page(out), overview)
+        return
+    numbers = None if fairness else read_numbers
+    recording = load(reading, output=output, stream=False if fairness else stream, read=numbers)
     with text_output(output) as out:
-        if form == "summary":
-            choice = reading.connection
-            show_summary(page(out), recording, named_connections(recording, choice) if choice else [])
-            if fairness:
-                from multitracer.cli._fairness import show_fairness
-
-                show_fairness(page(out), recording)
-        else:
+        if form != "summary":
             _write(out, recording, reading, form, fairness=fairness)
+            return
+        choice = reading.connection
+        show_summary(page(out), recording, named_connections(recording, choice) if choice else [])
+        if fairness:
+            from multitracer.cli._fairness import show_fairness
+
+            show_fairness(page(out), recording)
 
 
 def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool: bool) -> bool:

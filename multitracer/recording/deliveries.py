@@ -24,6 +24,7 @@ from multitracer.analysis.deliveries import (
     wtcp_data,
     wtcp_deliveries,
 )
+from multitracer.captured import WTCP_SYN
 from multitracer.endpoints import host_port
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
 from multitracer.recording.views import view_of
@@ -31,7 +32,6 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 from multitracer.wtcp import DELIVERIES, WTCP_FLOWS, WtcpCapture
-from parsers._packets.decode import WTCP_SYN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.captured import GSMTAP
 from multitracer.errors import PreflightError
 from multitracer.logs import Log, ParsedLog
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
-from parsers._packets.decode import GSMTAP, GSMTAP_LINKTYPES
+from parsers._packets.decode import GSMTAP_LINKTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -20,6 +20,7 @@ import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import Log, Point
 from multitracer.words import printable, size
+from parsers._whole import is_plain_pcap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,12 +117,16 @@ class Inputs:
         return f"{size(stored)} are more than half of the memory ({size(there)})"
 
     @property
+    def one_file(self) -> str:
+        """The capture, if it is one file; else empty."""
+        paths = [path for point in self.points for path in point.paths]
+        return paths[0] if len(paths) == 1 and Path(paths[0]).is_file() else ""
+
+    @property
     def large_file(self) -> str:
         """The capture, if it is one file of `LARGE_BYTES` or more; else empty."""
-        paths = [path for point in self.points for path in point.paths]
-        if len(paths) != 1 or not Path(paths[0]).is_file():
-            return ""
-        return paths[0] if Path(paths[0]).stat().st_size >= LARGE_BYTES else ""
+        path = self.one_file
+        return path if path and Path(path).stat().st_size >= LARGE_BYTES else ""
 
     def holds(self, layer: str) -> bool:
         """Return whether there is a log of this layer."""
@@ -152,10 +157,10 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
         return _of_folder(Path(folders[0]))
     captures, logs = [], []
     for name in dict.fromkeys(names):
-        known = None  # what is no file, such as a pipe, can be read only once: it is taken for a capture
+        known = None  # a capture; what is no file, such as a pipe, can be read only once: it is taken for one
         if name != STANDARD_INPUT and Path(name).is_file():
             with contextlib.suppress(UnknownFormatError, FormatError):  # reading it says what is wrong
-                known = parsers.detect(name)
+                known = None if is_plain_pcap(name) else parsers.detect(name)
         if known is None or known.layer == "packet":
             captures.append(name)
         else:

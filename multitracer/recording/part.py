@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from multitracer.analysis import Analysis, analyse
-
 if TYPE_CHECKING:
+    from multitracer.analysis import Analysis
     from multitracer.capture import Capture
     from multitracer.logs import Point
 
@@ -32,6 +31,8 @@ class Part:
     @cached_property
     def analysis(self) -> Analysis:
         """The connections of the capture."""
+        from multitracer.analysis import analyse  # noqa: PLC0415  # a summary by the kernel needs none of it
+
         return analyse(self.capture)
 
     @cached_property

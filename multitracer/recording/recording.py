@@ -14,12 +14,10 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.analysis.trust.trust import VERDICTS
-from multitracer.analysis.two_points.counterpart import Counterparts
+from multitracer.analysis.trust.rules import VERDICTS
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
-from multitracer.recording.gsmtap import signalling_of_captures
 from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.part import Part
 from multitracer.words import count
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from multitracer.analysis.two_points.counterpart import Counterparts
     from multitracer.capture import Capture
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
@@ -164,6 +163,8 @@ class Recording:
                 self.notes += _losses(log, parsed)
                 yield ParsedLog(log, parsed)
         if layer == "radio":
+            from multitracer.recording.gsmtap import signalling_of_captures  # noqa: PLC0415  # few ask
+
             for each in signalling_of_captures(self.parts, self.warn_once):
                 self.notes += _losses(*each)
                 yield each
@@ -221,6 +222,8 @@ class Recording:
 
     def counterparts(self, near: Part, far: Part) -> Counterparts:
         """Return the connections of one part in another, kept for all who ask; neither part is empty."""
+        from multitracer.analysis.two_points.counterpart import Counterparts  # noqa: PLC0415  # needs two
+
         parts = near.offset, far.offset
         return self._counterparts.setdefault(parts, Counterparts(near.analysis, far.analysis))
 

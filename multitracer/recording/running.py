@@ -1,26 +1,32 @@
-"""From a large capture to its numbers, without its segments: for summaries, by the native kernel."""
+"""From a capture to its numbers, without its segments: for summaries, by the native kernel.
+
+NumPy is loaded where more is asked for than the kernel tells by itself.
+"""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import parsers
-from multitracer.analysis.running import RunningAnalysis
-from multitracer.capture import Capture
-from multitracer.native import kernel, reading
+from multitracer.native import LIMITS, kernel, reading
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.open import read_recording
 from multitracer.recording.recording import Recording
 from multitracer.recording.window import EVERYTHING
+from parsers._whole import whole_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multitracer.analysis import Analysis
     from multitracer.native import Kernel
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.open import Progress
     from multitracer.recording.window import Window
+    from parsers._whole import Whole
+
+    Answer = TypeVar("Answer")
 
 _ROWS = 1 << 16
 """Segments that are handed on together: fewer cost more in Python than their memory. Not measured."""
@@ -40,28 +46,60 @@ def read_numbers(
     """
     native = kernel()
     if native is not None and inputs.large_file and window == EVERYTHING and max_packets is None:
-        recording = _without_segments(native, inputs, progress)
+        _, recording = counted_by_kernel(native, inputs, progress)
         if recording is not None:
             return recording
     return read_recording(inputs, window=window, max_packets=max_packets, progress=progress)
 
 
-def _without_segments(native: Kernel, inputs: Inputs, progress: Progress | None) -> Recording | None:
-    recording = Recording(inputs)
+def counted_by_kernel(
+    native: Kernel,
+    inputs: Inputs,
+    progress: Progress | None,
+    told_by: Callable[[Whole], Answer | None] = lambda _: None,
+) -> tuple[Answer | None, Recording | None]:
+    """Return what `told_by` tells of one file that the kernel counted by itself, and the recording.
+
+    The recording is without captures if something is told, and None if the file has to be read as a whole.
+    """
+    recording, path = Recording(inputs), inputs.one_file
     try:
-        with recording.watched([inputs.large_file]):
-            analysis = analysis_of(native, inputs.large_file, progress)
+        with recording.watched([path]), reading(path):
+            whole = whole_file(native, path, limits=LIMITS, progress=progress)
+            answer = None if whole is None else told_by(whole)
+            analysis = None
+            if whole is not None and answer is None:
+                analysis = _finished(native, whole)
+            elif whole is None and inputs.large_file:
+                analysis = analysis_of(native, path, progress)
     except UNREADABLE:
-        return None
+        return None, None
+    if answer is not None:
+        return answer, recording
     if analysis is None:
-        return None
+        return None, None
     part = recording.add(inputs.points[0], analysis.capture)
     part.__dict__["analysis"] = analysis  # as cached_property keeps it
-    return recording
+    return None, recording
+
+
+def _finished(native: Kernel, whole: Whole) -> Analysis | None:
+    """Return the analysis of a file that was counted; None if that is not enough."""
+    from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # needs NumPy
+    from multitracer.capture import Capture  # noqa: PLC0415
+
+    flows, number = whole.flows()
+    running = RunningAnalysis(native, whole.file.counts(), whole.file.kept())
+    return running.finish(Capture([whole.source], flows=flows), number)
 
 
 def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:
     """Count each piece of a capture while the next one is read; return None if that is not enough."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # a plain file needs none
+
+    from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # needs NumPy
+    from multitracer.capture import Capture  # noqa: PLC0415
+
     pieces = parsers.Pieces([path], rows=_ROWS, progress=progress, reads_ahead=True)
     running = RunningAnalysis(native)
     with (

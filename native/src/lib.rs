@@ -6,7 +6,8 @@
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
 //! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `block.rs`
 //! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
-//! those of one connection alone. `times.rs` looks at times and timestamps; `matching.rs` finds the same
+//! those of one connection alone. A plain pcap file does not come to Python at all: `whole.rs` reads it, and
+//! `whole_file.rs` says what was counted. `times.rs` looks at times and timestamps; `matching.rs` finds the same
 //! packets in two captures, `search.rs` looks up times, bytes and rows.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
@@ -34,6 +35,8 @@ mod tcp;
 mod threads;
 mod times;
 mod walk;
+mod whole;
+mod whole_file;
 
 use std::collections::TryReserveError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -309,6 +312,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<running::RunningDecoder>()?;
     module.add_class::<one_flow::FlowDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
+    module.add_class::<whole_file::WholeFile>()?;
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;

@@ -12,13 +12,42 @@ use crate::block::{Block, Row};
 use crate::flows::Flows;
 use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
+use crate::pass::connection::Summary;
 use crate::pass::running::{Running, Side};
-use crate::segments::{Records, Syn, push, with_room};
-use crate::{Columns, flows_dict, out_of_memory, outside, part_dict, summarise};
+use crate::segments::{Part, Records, Syn, push, with_room};
+use crate::{Columns, OutOfMemory, flows_dict, out_of_memory, outside, part_dict, summarise};
 
 /// Segments in capture order.
 #[pyclass]
 pub struct Segments(Block);
+
+/// Segments that Python has to keep.
+pub struct Kept {
+    /// Twice the number of the connection, + 1 if the flow's second end sent it.
+    pub direction: Vec<i32>,
+    time_ns: Vec<i64>,
+    part: Part,
+}
+
+/// Direction, time and columns of kept segments in Python.
+pub type KeptColumns<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>);
+
+impl Kept {
+    /// Count the segments of a block; return those that Python has to keep.
+    pub fn of(block: &Block, running: &mut Running) -> Result<Option<Self>, OutOfMemory> {
+        let kept = running.add(block)?;
+        if kept.rows.is_empty() {
+            return Ok(None);
+        }
+        let (part, time_ns) = block.picked(&kept.rows)?;
+        Ok(Some(Self { direction: kept.direction, time_ns, part }))
+    }
+
+    pub fn columns(self, py: Python<'_>) -> PyResult<KeptColumns<'_>> {
+        let columns = (PyArray1::from_vec(py, self.direction), PyArray1::from_vec(py, self.time_ns));
+        Ok((columns.0, columns.1, part_dict(py, self.part)?))
+    }
+}
 
 fn column<T: Element + Copy>(table: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
     let missing = || PyValueError::new_err(format!("no column {name}"));
@@ -171,7 +200,11 @@ impl RunningDecoder {
 /// The connections of a capture, counted while it is read; see `multitracer/analysis/running.py`.
 #[pyclass]
 #[derive(Default)]
-pub struct RunningPass(Running);
+pub struct RunningPass {
+    pub running: Running,
+    /// What was counted, if that is known already.
+    pub summaries: Option<Vec<Summary>>,
+}
 
 type Flag = fn(&Side) -> bool;
 
@@ -193,53 +226,39 @@ impl RunningPass {
     /// How many connections there are so far.
     #[getter]
     fn connections(&self) -> usize {
-        self.0.beginnings.len()
+        self.running.beginnings.len()
     }
 
     /// Whether there is something that only all segments of a connection tell.
     #[getter]
     fn is_odd(&self) -> bool {
-        self.0.is_odd
+        self.running.is_odd
     }
 
     /// How many segments have each bit of their marks, except `HAS_TIMESTAMPS`.
     #[getter]
     fn marked(&self) -> [i64; 16] {
-        self.0.marked
+        self.running.marked
     }
 
     /// How many of the counted segments are larger than their receiver accepts.
     #[getter]
     fn giants(&self) -> i64 {
-        self.0.giants
+        self.running.giants
     }
 
     /// How many segments there are so far.
     #[getter]
     fn segments(&self) -> usize {
-        self.0.segments
+        self.running.segments
     }
 
     /// Take in the next segments; return those that Python has to keep as (direction, time_ns, part) or None.
-    #[allow(clippy::type_complexity)]
-    fn add<'py>(
-        &mut self,
-        py: Python<'py>,
-        segments: &Segments,
-    ) -> PyResult<Option<(Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>)>> {
+    fn add<'py>(&mut self, py: Python<'py>, segments: &Segments) -> PyResult<Option<KeptColumns<'py>>> {
         let Segments(block) = segments;
-        let added = outside(py, || {
-            let kept = self.0.add(block)?;
-            if kept.rows.is_empty() {
-                return Ok(None);
-            }
-            let (part, time_ns) = block.picked(&kept.rows)?;
-            Ok(Some((kept.direction, time_ns, part)))
-        })?;
-        self.0.is_odd |= block.flows.iter().any(|flow| flow.vlan != UNTAGGED);
-        let Some((direction, time_ns, kept)) = added else { return Ok(None) };
-        let columns = (PyArray1::from_vec(py, direction), PyArray1::from_vec(py, time_ns));
-        Ok(Some((columns.0, columns.1, part_dict(py, kept)?)))
+        let kept = outside(py, || Kept::of(block, &mut self.running))?;
+        self.running.is_odd |= block.flows.iter().any(|flow| flow.vlan != UNTAGGED);
+        kept.map(|kept| kept.columns(py)).transpose()
     }
 
     /// Return (what `summarise` returns, by directed flow; the rest of each directed flow; each connection).
@@ -247,10 +266,15 @@ impl RunningPass {
         &mut self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-        let kept: Vec<i64> = (0..self.0.beginnings.len()).map(|c| i64::from(self.0.is_kept(c))).collect();
-        let counted = summarise::columns(py, &outside(py, || self.0.finish())?)?;
+        let kept: Vec<i64> =
+            (0..self.running.beginnings.len()).map(|c| i64::from(self.running.is_kept(c))).collect();
+        let summaries = match self.summaries.take() {
+            Some(summaries) => summaries,
+            None => outside(py, || self.running.finish())?,
+        };
+        let counted = summarise::columns(py, &summaries)?;
         let sides = Columns(PyDict::new(py));
-        let each: Vec<&Side> = self.0.sides.iter().flatten().collect();
+        let each: Vec<&Side> = self.running.sides.iter().flatten().collect();
         sides.of("stamped", &each, |s| s.stamps.count as i64)?;
         sides.of("payload_bytes", &each, |s| s.payload_bytes)?;
         sides.of("mss_bytes", &each, |s| s.announced.mss_bytes)?;
@@ -262,10 +286,10 @@ impl RunningPass {
         }
         let begun = Columns(PyDict::new(py));
         let side = |side: Option<usize>| side.map_or(-1, |side| side as i64);
-        begun.of("flow", &self.0.beginnings, |b: &Beginning| b.flow as i64)?;
-        begun.of("first", &self.0.beginnings, |b| b.first as i64)?;
-        begun.of("first_syn", &self.0.beginnings, |b| side(b.first_syn))?;
-        begun.of("first_answer", &self.0.beginnings, |b| side(b.first_answer))?;
+        begun.of("flow", &self.running.beginnings, |b: &Beginning| b.flow as i64)?;
+        begun.of("first", &self.running.beginnings, |b| b.first as i64)?;
+        begun.of("first_syn", &self.running.beginnings, |b| side(b.first_syn))?;
+        begun.of("first_answer", &self.running.beginnings, |b| side(b.first_answer))?;
         begun.set("is_kept", kept)?;
         Ok((counted, sides.0, begun.0))
     }
@@ -277,7 +301,7 @@ impl RunningPass {
         py: Python<'py>,
         direction: usize,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>)> {
-        let stamps = &self.0.sides[direction >> 1][direction & 1].stamps;
+        let stamps = &self.running.sides[direction >> 1][direction & 1].stamps;
         let (times_ns, stamps) = outside(py, || stamps.columns())?;
         Ok((PyArray1::from_vec(py, times_ns), PyArray1::from_vec(py, stamps)))
     }

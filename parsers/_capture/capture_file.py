@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.native import kernel, reading
 from multitracer.tables import NOT_A_TIME
+from parsers._capture.bounds import ERA_YEARS, YEAR_NS
 from parsers._packets.decode import Decoder
 
 if TYPE_CHECKING:
@@ -17,12 +18,6 @@ if TYPE_CHECKING:
     from multitracer.tables import Numbers
     from parsers._format import Readable
     from parsers._packets.records import Records
-
-
-LARGEST_PACKET = 256 * 1024
-_LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
-"""USB and D-Bus records may be larger than any packet of a network."""
-
 
 _MOST_GAPS = 1000
 """A file with more damaged places is no capture any more; each costs a search."""
@@ -68,16 +63,7 @@ class Damage:
         return f"{words}; with {least}{len(ranges) - 1} more such places {total} bytes are lost"
 
 
-def largest_packet(link_type: int) -> int:
-    """Return the captured length in bytes beyond which a record must be damaged."""
-    return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)
-
-
-_YEAR_NS = 365 * 86_400 * 1_000_000_000
-_ERA_YEARS = 20
-"""Merged files of other projects span up to 17 years; a clock that was never set is 50 years off, a flipped
-bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which trust heeds."""
-_FAR_APART = f"more than {_ERA_YEARS} years from the others"
+_FAR_APART = f"more than {ERA_YEARS} years from the others"
 
 
 class _Shown(NamedTuple):
@@ -94,7 +80,7 @@ class _Shown(NamedTuple):
 
 def _what_shows(time_ns: Numbers, last: int | None) -> _Shown:
     """Return what times show that follow `last`; a step of more than an era is none."""
-    era_ns = _ERA_YEARS * _YEAR_NS
+    era_ns = ERA_YEARS * YEAR_NS
     if (native := kernel()) is not None:
         return _Shown(*native.time_facts(np.ascontiguousarray(time_ns), last, era_ns))
     known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
@@ -126,13 +112,13 @@ class StampFacts:
         facts.largest_step_back_ns = max(facts.largest_step_back_ns, largest_ns)
         facts.first_ns = lowest if facts.first_ns is None else min(facts.first_ns, lowest)
         facts.last_ns = highest if facts.last_ns is None else max(facts.last_ns, highest)
-        if lowest // _YEAR_NS == highest // _YEAR_NS:
-            self._note_year(lowest // _YEAR_NS, known, lowest, highest)
+        if lowest // YEAR_NS == highest // YEAR_NS:
+            self._note_year(lowest // YEAR_NS, known, lowest, highest)
         else:
             self._note_years(time_ns[time_ns != NOT_A_TIME])
 
     def _note_years(self, time_ns: Numbers) -> None:
-        year_of = time_ns // _YEAR_NS
+        year_of = time_ns // YEAR_NS
         for year in np.unique(year_of).tolist():
             here = time_ns[year_of == year]
             self._note_year(year, len(here), int(here.min()), int(here.max()))
@@ -147,9 +133,9 @@ class StampFacts:
         What is outside is noted to have no time.
         """
         years, facts = self._years, self._source
-        if not years or max(years) - min(years) <= _ERA_YEARS:
+        if not years or max(years) - min(years) <= ERA_YEARS:
             return None
-        within = {first: [years[y] for y in years if 0 <= y - first < _ERA_YEARS] for first in years}
+        within = {first: [years[y] for y in years if 0 <= y - first < ERA_YEARS] for first in years}
         best = max(within.values(), key=lambda part: sum(count for count, _, _ in part))
         outside = sum(count for count, _, _ in years.values()) - sum(count for count, _, _ in best)
         facts.without_time += outside

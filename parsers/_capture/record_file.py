@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from parsers._capture.capture_file import LARGEST_PACKET
+from parsers._capture.bounds import LARGEST_PACKET
 
 if TYPE_CHECKING:
     import struct

@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from parsers._capture.ahead import AheadStream
+from parsers._capture.bounds import WINDOW_BYTES as WINDOW_BYTES  # noqa: PLC0414
 from parsers._packets.layers import PAD_BYTES
 
 if TYPE_CHECKING:
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
     from parsers._format import Readable
     from parsers._packets.layers import Bytes
-
-
-WINDOW_BYTES = 4 * 1024 * 1024
 
 
 class Window:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Capture, IpProtocol, Mark, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import GSMTAP, WTCP_SYN, IpProtocol, Mark, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
@@ -45,13 +46,9 @@ _NAMES = {each.value: each.name.lower() for each in IpProtocol}
 
 OVERWRITTEN = "original lengths overwritten"
 """What the variant of such a file ends in: Python decodes all of it."""
-GSMTAP = "gsmtap"
-"""What datagrams to its port are counted as in place of UDP: they may hold a phone's signalling."""
 GSMTAP_LINKTYPES = frozenset({217, 218})
 """Packets that begin with the GSMTAP header: LINKTYPE_GSMTAP_UM and _ABIS (IANA link types)."""
 _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
-WTCP_SYN = "wtcp syn"
-"""What a datagram that begins a connection of WTCP is counted as in place of UDP."""
 _SYN_OCTETS = np.frombuffer(bytes([0x11, 0]) + bytes(8), "V10")  # docs/wtcp.md: SYN, no flags, no identity
 _SYN_UDP_BYTES = 30  # docs/wtcp.md: 22 octets behind UDP's header of 8
 _UDP = IpProtocol.UDP.value

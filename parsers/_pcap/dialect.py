@@ -9,12 +9,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from parsers._capture.capture_file import largest_packet
-from parsers._packets.layers import rows
+from parsers._capture.bounds import largest_packet
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from multitracer.tables import Mask, Numbers
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
 FILE_HEADER_BYTES = 24
 PROBE_BYTES = 64 * 1024
 """How much of a file is looked at to tell dialects with the same magic number apart."""
+NEAR_S = 30 * 86_400
+"""Neighbours in a file are not further apart than this, if nothing is wrong."""
 
 _LARGEST_SPECULATED = 65_600
 
@@ -97,12 +97,16 @@ class Dialect(NamedTuple):
 
     def following(self, data: Bytes) -> Following:
         """Return a function from where records begin to where the next ones do."""
+        import numpy as np  # noqa: PLC0415  # only damage, and Python alone, look at all records at once
+
         captured = np.ndarray((len(data) - 11,), self.order + "u4", data, offset=8, strides=(1,))
         header_bytes = self.header_bytes
         return lambda at: at + captured[at] + header_bytes
 
     def plausible(self, data: Bytes, at: Numbers) -> Mask:
         """Return where a record with sane lengths and fraction may begin: bool, shape of `at`."""
+        from parsers._packets.layers import rows  # noqa: PLC0415
+
         words = rows(data, at, 16).view(self.order + "u4").reshape(-1, 4)
         captured, original = words[:, 2], words[:, 3]
         sane: Mask = (

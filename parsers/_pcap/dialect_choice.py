@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import struct
 
-import numpy as np
-
 from multitracer.errors import FormatError
-from parsers._packets.layers import PAD_BYTES
 from parsers._pcap.dialect import FILE_HEADER_BYTES, MAGICS, PROBE_BYTES, Dialect, is_magic
-from parsers._pcap.plausibility import Chains
 
 _CLEAR_RECORDS = 16
 """So many plausible records at the start leave no doubt."""
@@ -47,6 +43,11 @@ def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
     usual, *rare = candidates
     if not rare or _is_clear(usual, head):
         return usual
+    import numpy as np  # noqa: PLC0415  # few files leave a doubt
+
+    from parsers._packets.layers import PAD_BYTES  # noqa: PLC0415
+    from parsers._pcap.plausibility import Chains  # noqa: PLC0415
+
     padded = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
     whole = len(head) < PROBE_BYTES
     chains = [

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.tables import NOT_A_TIME
-from parsers._capture.capture_file import LARGEST_PACKET
+from parsers._capture.bounds import LARGEST_PACKET
 from parsers._packets.layers import rows
+from parsers._pcap.dialect import NEAR_S
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
     from parsers._packets.layers import Bytes
     from parsers._pcap.dialect import Dialect
 
-NEAR_S = 30 * 86_400
-"""Neighbours in a file are not further apart than this, if nothing is wrong."""
 _FAR_S = 10 * 365 * 86_400
 """Nor is what follows damage further from what precedes it: else it is a pattern in the damage."""
 CHAIN = 3

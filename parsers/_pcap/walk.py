@@ -14,10 +14,11 @@ import numpy as np
 
 from multitracer.native import kernel
 from multitracer.tables import NOT_A_TIME
-from parsers._capture.capture_file import LARGEST_PACKET
+from parsers._capture.bounds import LARGEST_PACKET
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.records import Records
-from parsers._pcap.plausibility import CHAIN, NEAR_S, OVERLAP_BYTES, Chains, Fields, doubtful, strange
+from parsers._pcap.dialect import NEAR_S
+from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers

@@ -13,7 +13,7 @@ import numpy as np
 from multitracer.native import kernel
 from multitracer.protocols.pcap_file import BlockType
 from multitracer.tables import NOT_A_TIME
-from parsers._capture.capture_file import largest_packet
+from parsers._capture.bounds import largest_packet
 from parsers._packets.layers import rows
 from parsers._packets.records import Records
 from parsers._pcapng.comments import comments

@@ -16,7 +16,7 @@ from multitracer.tables import Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
 
 if TYPE_CHECKING:
-    from multitracer.analysis.trust.trust import Trust
+    from multitracer.analysis.trust.rules import Trust
     from multitracer.capture import Capture
 
 SEAMS = Limits(rows=0, own_rows=24, closed_rows=24, context_rows=16)

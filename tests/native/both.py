@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +15,12 @@ from multitracer.analysis import analyse
 from multitracer.analysis.running import RunningAnalysis
 from multitracer.capture import Capture
 from multitracer.errors import MultiTracerError
+from multitracer.logs import Point
 from multitracer.native import VARIABLE, kernel
+from multitracer.recording.inputs import Inputs
+from multitracer.recording.overview import overview_by_kernel, overview_of
+from multitracer.recording.recording import Recording
+from multitracer.recording.running import counted_by_kernel
 from multitracer.recording.streaming.one_connection import with_segments
 
 if TYPE_CHECKING:
@@ -101,6 +108,29 @@ def assert_same(one: Analysis, two: Analysis) -> None:
             assert values.dtype == expected.dtype, f"{name}.{column}"
             assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
     assert one.trust == two.trust
+
+
+def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
+    """Compare what is told of a file that the kernel counts by itself with what all of its segments tell.
+
+    Returns
+    -------
+    bool
+        Whether the kernel could; of what is no plain pcap file it cannot.
+    """
+    native, point = kernel(), Point(path, (path,))
+    assert native is not None
+    inputs, most = Inputs(Path(path).name, [point]), 1 + len(capture.segments) % 4
+    whole = Recording(inputs)
+    whole.add(point, capture).__dict__["analysis"] = analysis
+    tell = partial(overview_by_kernel, name=path, most=most)
+    overview, recording = counted_by_kernel(native, inputs, None, tell)
+    if overview is not None:
+        assert repr(overview) == repr(overview_of(whole, most))
+    elif recording is not None:
+        assert_same(recording.parts[0].analysis, analysis)
+        assert repr(recording.captures[0][1].files) == repr(capture.files)
+    return recording is not None
 
 
 def read_alone(counted: Analysis, whole: Analysis) -> int:

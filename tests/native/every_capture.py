@@ -18,7 +18,14 @@ from multitracer.native import kernel, state
 from multitracer.recording.running import analysis_of
 from parsers._read import read_capture
 from tests.conftest import FIXTURES, SAMPLES
-from tests.native.both import analyse_by_both, assert_equal, assert_same, read_alone, read_by_both
+from tests.native.both import (
+    analyse_by_both,
+    assert_equal,
+    assert_same,
+    counted_alike,
+    read_alone,
+    read_by_both,
+)
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 def counts_alike(path: Path, capture: Capture) -> bool:
     """Compare the analyses of a capture; return whether it is counted while it is read, too."""
     whole, native = analyse_by_both(capture), kernel()
+    counted_alike(str(path), capture, whole)
     counted = None if native is None else analysis_of(native, str(path))
     if counted is None:
         return False

@@ -30,7 +30,7 @@ from multitracer.recording.running import analysis_of
 from parsers._capture.window import WINDOW_BYTES, Window
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, parser_of
 from tests.fuzz.run import samples
-from tests.native.both import analyse_by_both, assert_same, counted, read_alone, read_by_both
+from tests.native.both import analyse_by_both, assert_same, counted, counted_alike, read_alone, read_by_both
 from tests.parsers.frames import Packet, pcap_file
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ def _analyse(capture: Capture, data: bytes) -> None:
     whole = analyse_by_both(capture)
     is_file = not len(data) % _FILE_IN
     running = _counted_of_file(native, data) if is_file else counted(capture, 1 + data[-1] % _MOST_ROWS)
+    if is_file:
+        capture.files[0].bytes = len(data)
+        counted_alike(str(_file()), capture, whole)
     if running is not None:  # else it asks for all segments, and the answer is theirs
         assert_same(running, whole)
         if is_file:

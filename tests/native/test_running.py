@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.capture import Mark
+from multitracer.native import LIMITS
 from multitracer.recording import running
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording
@@ -106,14 +107,14 @@ def test_an_mss_that_comes_after_larger_segments_asks_for_all_segments() -> None
 def test_more_connections_than_are_worth_it_ask_for_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = [Segment(0, 5, flags=SYN, pair=pair) for pair in range(40)]
     assert is_counted(segments)
-    monkeypatch.setattr("multitracer.analysis.running._FEW_CONNECTIONS", 30)
+    monkeypatch.setattr("multitracer.analysis.running.LIMITS", LIMITS._replace(few_connections=30))
     assert not is_counted(segments)
 
 
 def test_begun_connections_are_kept_unless_they_are_most(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = timed(long_transfer(1, 500), 1)
     assert is_counted(segments, 100)
-    monkeypatch.setattr("multitracer.analysis.running._FEW_KEPT", 100)
+    monkeypatch.setattr("multitracer.analysis.running.LIMITS", LIMITS._replace(few_kept=100))
     assert not is_counted(segments, 100)
 
 

@@ -16,7 +16,8 @@ from multitracer.analysis.segments.directions import blank
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.streaming.folded import Count, count
 from multitracer.analysis.streaming.history import History
-from multitracer.analysis.trust.clock_steps import LEAST_SEGMENTS, steps_of
+from multitracer.analysis.trust.clock_steps import steps_of
+from multitracer.analysis.trust.stamp_rate import LEAST_SEGMENTS
 from multitracer.capture import Capture, Mark, SourceFile
 from multitracer.tables import Table
 from multitracer.tcp import DIRECTIONS

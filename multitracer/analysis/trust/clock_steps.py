@@ -11,25 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.segments.stamp_spread import stamps_of
+from multitracer.analysis.trust.stamp_rate import LEAST_SEGMENTS, SMALLEST_STEP_NS, stamp_rate
 from multitracer.native import kernel
-from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.analysis.counted import Counted
     from multitracer.analysis.segments.stamp_spread import Stamped
+    from multitracer.analysis.trust.stamp_rate import StampRate
     from multitracer.tables import Array, Table
-
-SMALLEST_STEP_NS = NS_PER_S // 2
-"""Smaller steps are left to `time_steps_back`: ticks are coarse and hosts stamp before they queue."""
-LEAST_SEGMENTS = 20  # with fewer a rate of ticks is not known well. Not measured
-_LEAST_CALM = 10
-"""So many segments have to follow each other without a long pause before the rate of the ticks is known."""
-_LARGEST_SKEW = 0.01  # part of the time: far above the skew of any clock. Not measured
-_USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
-"""Rates in use: Linux ticks each ms, older kernels HZ times a second, others each 10, 100 or 500 ms."""
-_QUEUE_SKEW = 0.1  # part of a usual rate: a queue that grows stretches the measured one. Not measured
 
 _AT_ONCE = 1 << 16
 """Segments looked at together, so that a long transfer needs no more memory for this."""
@@ -89,12 +80,8 @@ def _steps_of(directions: Table, stamped: Callable[[int], Stamped], direction: i
 
 def _seen_by(time_ns: Array, stamp: Array) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known."""
-    calm, spent, ticked = _calm(time_ns, stamp)
-    rate = ticked * NS_PER_S / spent if spent > 0 else 0.0
-    nominal = _nominal(rate)
-    if calm < _LEAST_CALM or nominal is None:
-        return None
-    return _disagreements(time_ns, stamp, rate, nominal)
+    rate = stamp_rate(*_calm(time_ns, stamp))
+    return None if rate is None else _disagreements(time_ns, stamp, rate)
 
 
 def _calm(time_ns: Array, stamp: Array) -> tuple[int, int, int]:
@@ -116,36 +103,27 @@ def _between(time_ns: Array, stamp: Array) -> Iterator[tuple[Array, Array]]:
         yield np.diff(time_ns[here]), np.diff(stamp[here]).view(np.int32).astype(np.int64)
 
 
-def _disagreements(time_ns: Array, stamp: Array, rate: float, nominal: int) -> Array:
+def _disagreements(time_ns: Array, stamp: Array, rate: StampRate) -> Array:
     """Return where the time differs from the ticks by more than rates and resolution explain."""
-    at = _odd_pauses(time_ns, stamp, NS_PER_S / nominal, 2 * NS_PER_S / rate)
+    limits = rate.limits
+    at = _odd_pauses(time_ns, stamp, limits)
     if not len(at):
         return np.empty(0, dtype=np.int64)
-    each = [elapsed - ticks * (NS_PER_S / nominal) for elapsed, ticks in _between(time_ns, stamp)]
+    each = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in _between(time_ns, stamp)]
     return _lasting(np.concatenate(each), at).astype(np.int64)
 
 
-def _odd_pauses(time_ns: Array, stamp: Array, tick_ns: float, resolution_ns: float) -> Array:
+def _odd_pauses(time_ns: Array, stamp: Array, limits: dict[str, float]) -> Array:
     """Return behind which segments time and ticks disagree: int64, shape (n,), ascending."""
     if (native := kernel()) is not None:
-        limits = {"least_ns": SMALLEST_STEP_NS, "skew": _LARGEST_SKEW, "resolution_ns": resolution_ns}
-        return native.stamp_disagreements(time_ns, stamp, tick_ns=tick_ns, **limits)
+        return native.stamp_disagreements(time_ns, stamp, **limits)
     at = [np.empty(0, dtype=np.int64)]
     for number, (elapsed, ticks) in enumerate(_between(time_ns, stamp)):
-        expected = ticks * tick_ns
-        bound = SMALLEST_STEP_NS + _LARGEST_SKEW * np.abs(expected) + resolution_ns
+        expected = ticks * limits["tick_ns"]
+        bound = limits["least_ns"] + limits["skew"] * np.abs(expected) + limits["resolution_ns"]
         step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
         at.append(np.flatnonzero(step) + number * _AT_ONCE)
     return np.concatenate(at)
-
-
-def _nominal(rate_hz: float) -> int | None:
-    """Return the usual rate nearest to the measured one, which queues make too low or too high; None far off.
-
-    The short gaps of packets that a link bunches are those in which ticks seem to run fast: 2 Hz as 3.1 Hz.
-    """
-    nearest = min(_USUAL_RATES_HZ, key=lambda usual: abs(usual - rate_hz))
-    return nearest if abs(nearest - rate_hz) < _QUEUE_SKEW * nearest else None
 
 
 def _lasting(differs: Array, at: Array) -> Array:

@@ -1,103 +1,30 @@
-"""How far a capture can be trusted: a verdict with its reasons, before any number is read.
-
-Rules of the file
------------------
-Each rule looks at one thing that makes captures lie, and gives at most one note: a stable code, how often it
-was seen, and a sentence for an engineer. A note may raise the verdict: to *caution* (read the numbers with
-this in mind) or to *poor* (firm conclusions are not supported). What is too rare to matter is noted only.
-"""
+"""What of a capture is weighed to say how far it can be trusted: counted here, judged in `rules.py`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.trust.clock_steps import clock_steps
-from multitracer.capture import Mark
+from multitracer.analysis.trust.rules import (
+    ETHERNET_PAYLOAD_BYTES,
+    JUMBO_PAYLOAD_BYTES,
+    MARKED,
+    TOTALS,
+    Seen,
+    Some,
+    Trust,
+    weighed,
+)
 from multitracer.tables import NA
 from multitracer.tcp import Initiator
-from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from multitracer.analysis.counted import Counted
-    from multitracer.capture import SourceFile
+    from multitracer.captured import Mark
     from multitracer.tables import Array
-
-SUSPICIOUS_EXPANSION = 200
-"""Decompressed over compressed size above which a file may be a compression bomb."""
-JUMBO_PAYLOAD_BYTES = 8960
-"""Largest payload in a 9,000-byte packet; where no SYN tells the MSS, more must have been merged."""
-ETHERNET_PAYLOAD_BYTES = 1460
-"""Largest payload in a 1,500-byte packet: nothing smaller was merged by an offload."""
-
-# Shares of packets, segments or bytes above which a fault calls for caution, or makes a capture poor. They
-# were set by what each share does to the numbers, not measured.
-_ANY = 0.0
-"""One is enough: it shows that the capture, not the network, caused something."""
-_RARE = 0.001
-"""Up to here, counts and rates change by less than the digits that are shown."""
-_LOSS_RATE = 0.01
-"""As many lost packets limit a TCP; so many missing ones would look like that."""
-_VISIBLE = 0.05
-"""A figure shows them at first sight; medians of RTT and flight begin to move."""
-_TENTH = 0.1
-"""Sums over the capture are wrong in their first digit."""
-_FIFTH = 0.2
-"""Loss and retransmission rates mean nothing any more."""
-_HALF = 0.5
-"""The numbers describe the smaller part of the capture."""
-_NEVER = 2.0
-"""Above every share: the fault alone never makes a capture poor."""
-_BACK_MS, _FAR_BACK_MS = 10, 1000
-"""Queues of a capture mix packets by less than 10 ms; a second exceeds most round trips. Not measured."""
-
-
-class Severity(IntEnum):
-    """What a note does to the verdict."""
-
-    MINOR = 0
-    CAUTION = 1
-    POOR = 2
-
-
-VERDICTS = ("good", "caution", "poor")
-"""What a capture is called by its worst note: MINOR, CAUTION, POOR."""
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One reason not to take a capture at its word."""
-
-    code: str
-    """Stable name of the rule."""
-    count: int
-    """How often it was seen."""
-    sentence: str
-    """What it is and what it does to the numbers."""
-    file: str | None = None
-    """Path of the file it concerns; None if it concerns the capture as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trust:
-    """The verdict on a capture and its reasons, the worst first."""
-
-    verdict: str
-    """good, caution or poor."""
-    notes: list[Note] = field(default_factory=list)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, "1 packet" or "2 packets"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-_Weighed = tuple[Severity, Note]
 
 
 @dataclass(slots=True)
@@ -116,7 +43,7 @@ class SegmentFacts:
         """Count further segments by their marks: uint16, shape (n,)."""
         self.segments += len(marks)
         present = int(np.bitwise_or.reduce(marks)) if len(marks) else 0
-        for mark, *_ in _MARKED:
+        for mark, *_ in MARKED:
             if present & mark:
                 count = int(np.count_nonzero(marks & np.uint16(mark)))
                 self.marked[mark] = self.marked.get(mark, 0) + count
@@ -155,228 +82,31 @@ def trust(numbers: Counted) -> Trust:
 
 def trust_by(numbers: Counted, facts: SegmentFacts) -> Trust:
     """Return how far a capture can be trusted, given what its segments say."""
-    weighed = [each for file in numbers.capture.files for each in _of_file(file)]
-    weighed += _of_amount(numbers.capture.files)
-    if facts.segments:
-        weighed += [*_of_segments(numbers, facts), *_of_directions(numbers, facts), *_of_connections(numbers)]
-    weighed.sort(key=lambda each: -each[0])
-    verdict = max((severity for severity, _ in weighed), default=Severity.MINOR)
-    return Trust(VERDICTS[verdict], [note for _, note in weighed])
+    return weighed(numbers.capture.files, _seen(numbers, facts))
 
 
-def _weigh(share: float, *, caution: float, poor: float) -> Severity:
-    """Return a severity by the share of what is concerned, from these shares on."""
-    if share >= poor:
-        return Severity.POOR
-    return Severity.CAUTION if share >= caution else Severity.MINOR
-
-
-def _of_amount(files: list[SourceFile]) -> Iterator[_Weighed]:
-    packets = sum(file.packets for file in files)
-    if not packets:
-        text = "No packet was captured: nothing can be said of any connection."
-        yield Severity.CAUTION, Note("no-packets", 0, text)
-    elif any(file.stopped for file in files):
-        read = counted(packets, "packet")
-        text = f"Only the first {read} were read, as requested; later packets are missing."
-        yield Severity.CAUTION, Note("stopped", packets, text)
-
-
-def _of_file(file: SourceFile) -> Iterator[_Weighed]:
-    if file.damaged is not None:
-        yield Severity.CAUTION, Note("damaged-file", max(len(file.lost_ranges), 1), _damage(file), file.path)
-    yield from _drops(file)
-    yield from _time_of_file(file)
-    left_out = sum(file.not_decoded.values())
-    if left_out:
-        reasons = ", ".join(f"{reason}: {n:,}" for reason, n in file.not_decoded.items())
-        text = (
-            f"{left_out:,} of {file.packets:,} packets were not decoded ({reasons}); TCP in them is missing."
-        )
-        severity = _weigh(left_out / file.packets, caution=_LOSS_RATE, poor=_HALF)
-        yield severity, Note("not-decoded", left_out, text, file.path)
-    ratio = file.expansion_ratio
-    if ratio is not None and ratio > SUSPICIOUS_EXPANSION:
-        text = f"The compressed file expands {ratio:,.0f} times: it may have been made to exhaust memory."
-        yield Severity.CAUTION, Note("compression-bomb", 1, text, file.path)
-
-
-def _damage(file: SourceFile) -> str:
-    if not file.lost_ranges:
-        return f"The file is damaged ({file.damaged}); only what lies before the damage was read."
-    return (
-        f"The file is damaged ({file.damaged}): packets that were captured are missing there, and look lost."
+def _seen(numbers: Counted, facts: SegmentFacts) -> Seen:
+    connections, directions = numbers.connections, numbers.directions
+    packets = directions["packets"].reshape(-1, 2)
+    answered = packets.min(axis=1) > 0
+    attempts = directions["syn"].reshape(-1, 2).sum(axis=1) == packets.sum(axis=1)
+    by = np.bincount(connections["initiator_by"], minlength=len(Initiator)).tolist()
+    return Seen(
+        segments=facts.segments,
+        marked=facts.marked,
+        giants=facts.giants,
+        steps=facts.steps.tolist(),
+        totals={name: int(directions[name].sum()) for name in TOTALS},
+        connections=len(connections),
+        late=_some(numbers, ~connections["syn_seen"]),
+        one_sided=_some(numbers, ~answered & ~attempts),
+        initiator_by=dict(zip(Initiator, by, strict=True)),
     )
 
 
-def _drops(file: SourceFile) -> Iterator[_Weighed]:
-    dropped = sum(interface.dropped_packets or 0 for interface in file.interfaces)
-    if dropped:
-        text = (
-            f"The capturing host dropped {counted(dropped, 'packet')} that were on the wire (its own count): "
-            "holes and missing ACKs may be the capture's, not the network's."
-        )
-        severity = _weigh(dropped / (dropped + file.packets), caution=_ANY, poor=_LOSS_RATE)
-        yield severity, Note("kernel-drops", dropped, text, file.path)
-
-
-def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
-    if file.without_time:
-        many = counted(file.without_time, "packet")
-        text = f"{many} without a time ({file.untimed}): nothing can be said of their timing."
-        severity = _weigh(file.without_time / max(file.packets, 1), caution=_ANY, poor=_LOSS_RATE)
-        yield severity, Note("no-time", file.without_time, text, file.path)
-    if file.time_steps_back:
-        back_ms = file.largest_step_back_ns / NS_PER_MS
-        text = (
-            f"Time goes back {counted(file.time_steps_back, 'time')}, by up to {back_ms:,.3f} ms: packets "
-            "are not in the order of their times; delays shorter than that are uncertain."
-        )
-        severity = _weigh(back_ms, caution=_BACK_MS, poor=_FAR_BACK_MS)
-        yield severity, Note("time-backwards", file.time_steps_back, text, file.path)
-
-
-_MARKED = (
-    (
-        Mark.HEADER_CUT,
-        "headers-cut",
-        "were cut within the TCP header (snap length): SACK, timestamps and MSS may be missing.",
-        _TENTH,
-    ),
-    (
-        Mark.LENGTH_FROM_CAPTURE,
-        "ip-length-zero",
-        "have an IP length of 0 (segmentation offload); their payload is taken from the record's length.",
-        _NEVER,
-    ),
-    (
-        Mark.BAD_LENGTH,
-        "bad-length",
-        "have lengths that contradict each other; payload is what is there (IP's if those were overwritten).",
-        _TENTH,
-    ),
-    (
-        Mark.FRAGMENT,
-        "fragments",
-        "are IP fragments; the TCP header is only in the first, and losses of the others cannot be seen.",
-        _NEVER,
-    ),
-)
-
-
-def _of_segments(numbers: Counted, facts: SegmentFacts) -> Iterator[_Weighed]:
-    for mark, code, says, poor in _MARKED:
-        if count := facts.marked.get(mark, 0):
-            severity = _weigh(count / facts.segments, caution=_RARE, poor=poor)
-            yield severity, Note(code, count, f"{count:,} of {facts.segments:,} TCP segments {says}")
-    if facts.giants:
-        data = _total(numbers, "data_segments")
-        text = (
-            f"{facts.giants:,} of {data:,} data segments are larger than their receiver accepts (MSS): an "
-            "offload (TSO, GRO) splits or merges them outside the capture; on the wire they were smaller and "
-            "more."
-        )
-        severity = _weigh(facts.giants / data, caution=_RARE, poor=_NEVER)
-        yield severity, Note("offload", facts.giants, text)
-    yield from _steps(facts.steps)
-
-
-def _steps(steps: Array) -> Iterator[_Weighed]:
-    if len(steps):
-        largest = float(steps[np.argmax(np.abs(steps))]) / NS_PER_S
-        text = (
-            f"The capture's clock stepped {counted(len(steps), 'time')}, by {largest:+,.3f} s at most, "
-            "while the TCP timestamps of a sender ran on: times before and after cannot be compared."
-        )
-        yield Severity.POOR, Note("clock-step", len(steps), text)
-
-
-def _total(numbers: Counted, name: str) -> int:
-    return int(numbers.directions[name].sum())
-
-
-def _of_directions(numbers: Counted, facts: SegmentFacts) -> Iterator[_Weighed]:
-    packets = facts.segments
-    twice = _total(numbers, "capture_duplicates")
-    if twice:
-        text = (
-            f"{counted(twice, 'segment')} captured twice (same IP identification). Retransmissions are "
-            "counted with such copies, as tshark and tcptrace count them; figures show them apart."
-        )
-        yield _weigh(twice / packets, caution=_RARE, poor=_FIFTH), Note("captured-twice", twice, text)
-    yield from _unseen(numbers)
-    early = _total(numbers, "acks_before_data")
-    if early:
-        text = (
-            f"{counted(early, 'ACK')} captured before the data acknowledged: the file's order is not "
-            "the wire's (directions captured or stamped apart); RTT and flight are affected."
-        )
-        yield _weigh(early / packets, caution=_ANY, poor=_VISIBLE), Note("ack-before-data", early, text)
-    negative = _total(numbers, "negative_rtts")
-    if negative:
-        text = (
-            f"{counted(negative, 'ACK')} stamped earlier than what was acknowledged (the clock went "
-            "back, or two clocks stamped): none below zero is counted, the other round trips are uncertain."
-        )
-        yield Severity.POOR, Note("negative-rtt", negative, text)
-
-
-def _unseen(numbers: Counted) -> Iterator[_Weighed]:
-    unseen, missing = _total(numbers, "acks_of_unseen"), _total(numbers, "missing_bytes")
-    if unseen:
-        text = (
-            f"{counted(unseen, 'ACK')} of data that is not in the capture ({counted(missing, 'byte')} "
-            "missing in between): the capture lost packets that the receiver got."
-        )
-        share = missing / max(missing + _total(numbers, "unique_bytes"), 1)
-        yield _weigh(share, caution=_ANY, poor=_VISIBLE), Note("ack-of-unseen-data", unseen, text)
-
-
-def _of_connections(numbers: Counted) -> Iterator[_Weighed]:
-    connections, directions = numbers.connections, numbers.directions
-    packets = directions["packets"].reshape(-1, 2)
-    carried = directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
-    begun = connections["syn_seen"]
-    late = np.flatnonzero(~begun)
-    if len(late):
-        text = (
-            f"{len(late):,} of {len(begun):,} connections show no SYN: they began before the capture; MSS, "
-            "window scale and the handshake's round trip are unknown."
-        )
-        yield _share_of(late, carried, packets), Note("missing-syn", len(late), text)
-    yield from _assumed(connections["initiator_by"])
-    answered = packets.min(axis=1) > 0
-    attempts = directions["syn"].reshape(-1, 2).sum(axis=1) == packets.sum(axis=1)
-    one_sided = np.flatnonzero(~answered & ~attempts)
-    if len(one_sided):
-        text = (
-            f"{len(one_sided):,} of {len(begun):,} connections show one direction only: no round trips, no "
-            "true flight, and what was lost cannot be told."
-        )
-        yield _share_of(one_sided, carried, packets), Note("one-sided", len(one_sided), text)
-
-
-_ASSUMED_BY = {
-    Initiator.OTHER_CONNECTIONS: "by other connections to the same server",
-    Initiator.PORTS: "by the port numbers",
-    Initiator.DATA: "as who sent less data",
-    Initiator.FIRST_SENDER: "as who was seen first",
-}
-
-
-def _assumed(initiator_by: Array) -> Iterator[_Weighed]:
-    counts = np.bincount(initiator_by, minlength=len(Initiator)).tolist()
-    assumed = sum(counts[by] for by in _ASSUMED_BY)
-    if assumed:
-        how = ", ".join(f"{counts[by]:,} {words}" for by, words in _ASSUMED_BY.items() if counts[by])
-        text = (
-            f"Who began {assumed:,} of {len(initiator_by):,} connections is assumed ({how}), for neither SYN "
-            "nor SYN-ACK was captured: initiator and responder may be the other way round."
-        )
-        yield Severity.MINOR, Note("initiator-assumed", assumed, text)
-
-
-def _share_of(chosen: Array, carried: Array, packets: Array) -> Severity:
-    """Return a severity by the share of payload (of packets where there is no payload) that is concerned."""
-    weight = carried if carried.any() else packets.sum(axis=1)
-    return _weigh(float(weight[chosen].sum() / weight.sum()), caution=_TENTH, poor=_NEVER)
+def _some(numbers: Counted, chosen: Array) -> Some:
+    """Return the chosen connections, and their share of payload, of packets where there is no payload."""
+    carried = numbers.directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
+    weight = carried if carried.any() else numbers.directions["packets"].reshape(-1, 2).sum(axis=1)
+    share = float(weight[chosen].sum() / weight.sum()) if chosen.any() else 0.0
+    return Some(int(np.count_nonzero(chosen)), share)

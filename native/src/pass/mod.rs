@@ -12,6 +12,7 @@ pub mod deliveries;
 pub mod direction;
 mod holes;
 mod line;
+pub mod overview;
 mod round_trips;
 pub mod running;
 mod stamps;

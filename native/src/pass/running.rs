@@ -111,6 +111,8 @@ pub struct Running {
     current: Vec<Option<Current>>,
     /// None of those whose segments Python needs.
     connections: Vec<Option<Box<Connection>>>,
+    /// Whether they are, or were until the end.
+    is_counted: Vec<bool>,
     pub beginnings: Vec<Beginning>,
     pub sides: Vec<[Side; 2]>,
     /// Something only all segments tell.
@@ -226,8 +228,10 @@ impl Running {
         self.connections.try_reserve(1)?;
         self.beginnings.try_reserve(1)?;
         self.sides.try_reserve(1)?;
+        self.is_counted.try_reserve(1)?;
         let is_whole = opens(segment) && !segment.has(ACK) && segment.marks & mark::HEADER_CUT == 0;
         self.connections.push(is_whole.then(Box::default));
+        self.is_counted.push(is_whole);
         self.beginnings.push(Beginning::new(flow, side));
         self.sides.push(Default::default());
         self.current[flow] = Some(Current::new(number));
@@ -235,7 +239,7 @@ impl Running {
     }
 
     pub fn is_kept(&self, connection: usize) -> bool {
-        self.connections[connection].is_none()
+        !self.is_counted[connection]
     }
 
     /// Return what was counted of each side; nothing of connections whose segments Python needs.

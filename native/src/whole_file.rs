@@ -1,0 +1,219 @@
+//! What Python calls to count a plain pcap file: see `parsers/_whole.py`. Nothing here needs NumPy but what hands
+//! over segments.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::OutOfMemory;
+use crate::flows::End;
+use crate::pass::connection::Summary;
+use crate::pass::overview::{Columns, Counted, Listed};
+use crate::running::{KeptColumns, RunningPass};
+use crate::walk::Layout;
+use crate::whole::{Limits, Start, Stop, Whole};
+use crate::{flows_dict, outside};
+
+/// Of short pauses their number, time and ticks.
+type Calm = (usize, i64, i64);
+
+/// A plain pcap file that is being counted.
+#[pyclass]
+pub struct WholeFile {
+    whole: Whole,
+    is_odd: bool,
+    summaries: Option<Vec<Summary>>,
+}
+
+#[pymethods]
+impl WholeFile {
+    #[new]
+    #[pyo3(signature = (path, first_record, link_type, *, block_bytes, far_ns, limits, big_endian, header_bytes, swapped, tick_ns,
+                        largest, near_s))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        path: PathBuf,
+        first_record: usize,
+        link_type: i64,
+        block_bytes: usize,
+        far_ns: i64,
+        limits: [usize; 4],
+        big_endian: bool,
+        header_bytes: usize,
+        swapped: bool,
+        tick_ns: i64,
+        largest: u32,
+        near_s: i64,
+    ) -> PyResult<Self> {
+        let layout =
+            Layout { is_big_endian: big_endian, header_bytes, is_swapped: swapped, tick_ns, largest, near_s };
+        let [few_connections, least_each, few_kept, kept_share] = limits;
+        let limits = Limits { few_connections, least_each, few_kept, kept_share };
+        let start = Start { first_record, link_type, far_ns, block_bytes };
+        let whole = Whole::new(File::open(path)?, start, layout, limits);
+        Ok(Self { whole, is_odd: false, summaries: None })
+    }
+
+    /// Read and count up to so many blocks; return whether there is more.
+    fn read(&mut self, py: Python<'_>, blocks: usize) -> PyResult<bool> {
+        let ended = outside(py, || match self.whole.read(blocks) {
+            Err(Stop::OutOfMemory) => Err(OutOfMemory),
+            Err(Stop::Odd) => Ok(true),
+            Ok(()) => Ok(false),
+        })?;
+        self.is_odd |= ended;
+        Ok(!self.is_odd && !self.whole.is_over())
+    }
+
+    /// Whether something is strange, so that Python has to read the file.
+    #[getter]
+    fn is_odd(&self) -> bool {
+        self.is_odd
+    }
+
+    /// How many bytes were read.
+    #[getter]
+    fn read_bytes(&self) -> usize {
+        self.whole.bytes()
+    }
+
+    /// Return how many packets there are, steps back of their times, the largest, the lowest and highest time.
+    fn times(&self) -> (usize, usize, i64, i64, i64) {
+        let clock = self.whole.clock();
+        (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
+    }
+
+    /// Return of each block since the last call how many segments it has (IPv4, IPv6), and the packets that Python
+    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None.
+    #[allow(clippy::type_complexity)]
+    fn rests<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> Vec<([usize; 2], Option<(Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>)>)> {
+        let rests = std::mem::take(&mut self.whole.counts.rests);
+        let packets = rests.into_iter().map(|rest| {
+            let bytes = || PyBytes::new(py, &rest.data);
+            let some = (!rest.captured.is_empty()).then(bytes);
+            (rest.segments, some.map(|data| (data, rest.captured, rest.original, rest.time_ns)))
+        });
+        packets.collect()
+    }
+
+    /// Return what a summary for people says, with up to `most` connections; None if more is needed.
+    fn overview<'py>(
+        &mut self,
+        py: Python<'py>,
+        most: usize,
+        resolution_ns: f64,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.summaries.is_none() {
+            self.summaries = Some(outside(py, || self.whole.counts.running.finish())?);
+        }
+        let Some(counted) = self.counted(resolution_ns) else { return Ok(None) };
+        if !counted.is_simple() {
+            return Ok(None);
+        }
+        let Some(listed) = outside(py, || counted.largest(most))? else { return Ok(None) };
+        let answer = PyDict::new(py);
+        answer.set_item("connections", counted.running.beginnings.len())?;
+        answer.set_item("segments", counted.running.segments)?;
+        answer.set_item("marked", counted.running.marked)?;
+        answer.set_item("giants", counted.running.giants)?;
+        let listed =
+            listed.into_iter().map(|each| self.row(py, &counted, &each)).collect::<PyResult<Vec<_>>>()?;
+        answer.set_item("listed", listed)?;
+        let (sums, alone) = (counted.sums(), counted.one_sided());
+        let totals = PyDict::new(py);
+        for (name, sum) in [
+            ("data_segments", sums.data_segments),
+            ("capture_duplicates", sums.capture_duplicates),
+            ("acks_of_unseen", sums.acks_of_unseen),
+            ("missing_bytes", sums.missing_bytes),
+            ("unique_bytes", sums.unique_bytes),
+            ("acks_before_data", sums.acks_before_data),
+            ("negative_rtts", sums.negative_rtts),
+        ] {
+            totals.set_item(name, sum)?;
+        }
+        answer.set_item("totals", totals)?;
+        answer.set_item("payload_bytes", sums.payload_bytes)?;
+        answer.set_item("one_sided", (alone.connections, alone.payload_bytes, alone.packets))?;
+        Ok(Some(answer))
+    }
+
+    /// Return of the busiest sender of timestamps, and of its other side, how many packets are stamped (0 if not
+    /// by rule), and of the short pauses between them their number, time and ticks.
+    fn calm_stamps(&self, py: Python<'_>, short_ns: i64) -> PyResult<Vec<(i64, Calm)>> {
+        let Some(counted) = self.counted(1.0) else { return Ok(Vec::new()) };
+        outside(py, || {
+            let senders = counted.busiest_senders().into_iter();
+            let calm = |side| Ok::<_, OutOfMemory>(Columns::of(side)?.stamped().calm(short_ns));
+            senders.map(|(packets, side)| Ok((packets, calm(side)?))).collect()
+        })
+    }
+
+    /// Return how often time and ticks of one of these two sides disagree.
+    #[pyo3(signature = (side, *, tick_ns, least_ns, skew, resolution_ns))]
+    fn stamp_disagreements(
+        &self,
+        py: Python<'_>,
+        side: usize,
+        tick_ns: f64,
+        least_ns: f64,
+        skew: f64,
+        resolution_ns: f64,
+    ) -> PyResult<usize> {
+        let Some(counted) = self.counted(1.0) else { return Ok(0) };
+        outside(py, || {
+            let columns = Columns::of(counted.busiest_senders()[side].1)?;
+            let at = columns.stamped().disagreements(tick_ns, least_ns, skew, resolution_ns)?;
+            Ok(at.len())
+        })
+    }
+
+    /// Return the flows as columns.
+    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        flows_dict(py, &self.whole.flows().flows)
+    }
+
+    /// Return direction, time and columns of the segments that Python has to keep; they are gone then.
+    fn kept<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<KeptColumns<'py>>> {
+        std::mem::take(&mut self.whole.counts.kept).into_iter().map(|kept| kept.columns(py)).collect()
+    }
+
+    /// Return the pass over the connections; it is gone then.
+    fn counts(&mut self) -> RunningPass {
+        let running = std::mem::take(&mut self.whole.counts.running);
+        RunningPass { running, summaries: self.summaries.take() }
+    }
+}
+
+impl WholeFile {
+    fn counted(&self, resolution_ns: f64) -> Option<Counted<'_>> {
+        let summaries = self.summaries.as_deref()?;
+        Some(Counted { running: &self.whole.counts.running, summaries, resolution_ns })
+    }
+
+    /// Return a connection as (number from 0, the initiator's end, the other one, start, end, bytes each way,
+    /// segments sent again, segments with data, larger median of round trips or None); an end is (version, address, port).
+    fn row<'py>(&self, py: Python<'py>, counted: &Counted<'_>, each: &Listed) -> PyResult<Bound<'py, PyAny>> {
+        let beginning = &counted.running.beginnings[each.number];
+        let flow = &self.whole.flows().flows[beginning.flow];
+        let first = counted.initiator(each.number).unwrap_or(0);
+        let ends = if first == 0 { [flow.source, flow.destination] } else { [flow.destination, flow.source] };
+        let [one, two] =
+            ends.map(|end| (flow.version, PyBytes::new(py, &packed(flow.version, &end)), end.port));
+        let times = (each.start_ns, each.end_ns);
+        let counts = (each.retransmitted_segments, each.data_segments);
+        let row = (each.number, one, two, times, each.unique_bytes, counts, each.rtt_p50_ns);
+        Ok(row.into_pyobject(py)?.into_any())
+    }
+}
+
+/// Return an address in network order.
+fn packed(version: u8, end: &End) -> Vec<u8> {
+    let bytes = end.address.to_be_bytes();
+    if version == 4 { bytes[12..].to_vec() } else { bytes.to_vec() }
+}

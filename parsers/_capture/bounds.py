@@ -1,0 +1,18 @@
+"""What a record of a capture can hold at most, and how far times of one capture are apart: without NumPy."""
+
+from __future__ import annotations
+
+WINDOW_BYTES = 4 * 1024 * 1024
+"""So much of a file is looked at together."""
+LARGEST_PACKET = 256 * 1024
+_LARGEST_OF_LINK = dict.fromkeys((189, 220, 231, 249), 128 * 1024 * 1024)
+"""USB and D-Bus records may be larger than any packet of a network."""
+YEAR_NS = 365 * 86_400 * 1_000_000_000
+ERA_YEARS = 20
+"""Merged files of other projects span up to 17 years; a clock that was never set is 50 years off, a flipped
+bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which trust heeds."""
+
+
+def largest_packet(link_type: int) -> int:
+    """Return the captured length in bytes beyond which a record must be damaged."""
+    return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)

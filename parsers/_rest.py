@@ -1,0 +1,72 @@
+"""What Python does for a file that the kernel counts by itself: the packets it does not know, its flows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parsers._packets.decode import Decoder
+from parsers._packets.flows import Flows
+from parsers._packets.kernel import Decoded
+from parsers._packets.layers import PAD_BYTES
+from parsers._packets.parts import numbered, of_flows
+from parsers._packets.records import Records
+
+if TYPE_CHECKING:
+    from multitracer.captured import SourceFile
+    from multitracer.tables import Array, Numbers, Table
+
+
+class RestDecoder(Decoder):
+    """Counts the packets of a file that the kernel left, by their protocols."""
+
+    def __init__(self, source: SourceFile) -> None:
+        super().__init__()
+        self.files.append(source)
+        self._segments_by_version = {4: 0, 6: 0}
+        """Segments in the block beside those packets, by IP version."""
+
+    def count(
+        self,
+        data: bytes,
+        captured: list[int],
+        original: list[int],
+        time_ns: list[int],
+        segments: tuple[int, int],
+    ) -> None:
+        """Count packets of a block, which lie one behind the other, and the segments beside them."""
+        lengths = np.array(captured, np.int64)
+        source, self._segments_by_version = self.files[0], dict(zip((4, 6), segments, strict=True))
+        records = Records(
+            np.frombuffer(data + bytes(PAD_BYTES), np.uint8),
+            np.cumsum(lengths) - lengths,
+            lengths,
+            np.array(original, np.int64),
+            np.array(time_ns, np.int64),
+            source.interfaces[0].link_type,
+        )
+        self.add(records, source)
+
+    def _by_kernel(self, records: Records, source: SourceFile) -> Decoded:
+        del source
+        return Decoded([], np.arange(len(records)), self._segments_by_version)
+
+    def _is_overwritten(self, records: Records, source: SourceFile) -> bool:
+        del records, source
+        return False  # the kernel saw no length that contradicts another
+
+    def holds_segments(self) -> bool:
+        """Return whether some of the packets are segments, now that all are there."""
+        self.finish_fragments()
+        return len(self) > 0
+
+
+def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
+    """Return FLOWS in order of first sight, and the row in it of each of these flows of the kernel."""
+    flows = Flows()
+    first = of_flows(columns, records_before=0)
+    numbered([first], flows, records_before=0)
+    table, renumbered = flows.finish()
+    number = first.columns["flow"] >> 1
+    return table, (number if renumbered is None else renumbered[number]).astype(np.int64)

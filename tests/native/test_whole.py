@@ -1,0 +1,206 @@
+"""What the kernel says of a plain pcap file by itself is what the analysis of its segments says."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer import native
+from multitracer.analysis import analyse
+from multitracer.recording import overview
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import read_recording
+from multitracer.recording.overview import Overview, overview_of, read_overview
+from multitracer.recording.running import counted_by_kernel
+from parsers._capture.window import Window
+from parsers._read import read_capture
+from parsers._stream import open_stream
+from tests.analysis.traffic import ACK, FIN, SYN
+from tests.conftest import SAMPLES
+from tests.native.both import assert_equal, assert_same, python_only
+from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, tcp
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.recording.recording import Recording
+
+pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
+
+CAPTURES = sorted(path for path in SAMPLES.rglob("tcp-0.pcap*") if "damaged" not in path.parts)
+_BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numpy", "pandas"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Blocked())
+from multitracer.cli import main
+main()
+"""
+
+
+def plain(path: Path, folder: Path) -> Path:
+    """Return an unpacked copy of a capture."""
+    copy = folder / "plain.pcap"
+    with open_stream(path) as stream:
+        copy.write_bytes(b"".join(iter(partial(stream.read, 1 << 20), b"")))
+    return copy
+
+
+def told(path: Path, most: int = 20) -> Overview | Recording:
+    """Return what is told of a file with the kernel, after comparing it with what Python alone tells."""
+    fast = read_overview(find_inputs(path), most=most)
+    with python_only():
+        whole = read_recording(find_inputs(path))
+        expected = overview_of(whole, most)
+    if isinstance(fast, Overview):
+        assert repr(fast) == repr(expected)
+    else:
+        assert repr(overview_of(fast, most)) == repr(expected)
+    return fast
+
+
+@pytest.fixture(params=[4_000, 60_000, None], ids=lambda size: f"blocks of {size or 'the usual size'}")
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read so many bytes at a time, and let other threads read on."""
+    defaults = Window.__init__.__kwdefaults__
+    assert defaults
+    if request.param:
+        monkeypatch.setitem(defaults, "size", request.param)
+        monkeypatch.setattr("parsers._whole.WINDOW_BYTES", request.param)
+        monkeypatch.setattr("parsers._whole._BLOCKS", 5)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_recordings(path: Path, tmp_path: Path) -> None:
+    told(plain(path, tmp_path))
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: "-".join(path.parts[-3:-1]))
+def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
+    kernel, copy = native.kernel(), plain(path, tmp_path)
+    assert kernel is not None
+    _, fast = counted_by_kernel(kernel, find_inputs(copy), None)
+    whole = read_capture([copy])
+    assert fast is not None
+    assert repr(fast.parts[0].capture.files) == repr(whole.files)
+    assert_same(fast.parts[0].analysis, analyse(whole))
+
+
+def some_connections(rng: random.Random, *, others: float = 0.0) -> list[bytes]:
+    """Return frames of connections, some of which share ports, and now and then of anything else."""
+    frames: list[bytes] = []
+    for number in range(rng.randrange(2, 9)):
+        version, port = rng.choice((4, 4, 6)), 1000 + rng.randrange(5)
+        ends = [1000 * number, 7]
+        for step in range(rng.randrange(1, 30)):
+            side = (0, 1, 0)[step] if step < 3 else rng.randrange(2)
+            flags, size = {0: (SYN, 0), 1: (SYN | ACK, 0)}.get(step, (ACK, rng.randrange(1400)))
+            source, destination = (80, port) if side else (port, 80)
+            flags |= FIN * (step > 2 and rng.random() < 0.02)
+            ack = ends[1 - side] if step else 0
+            numbers = {"seq": ends[side], "ack": ack, "flags": flags}
+            segment = tcp(sport=source, dport=destination, payload=bytes(size), **numbers)  # type: ignore[arg-type]
+            ends[side] += rng.choice((1, 1, 1, 0, 2)) * (size + (step < 2))
+            frames.append(frame(segment, version, side, len(frames)))
+            if rng.random() < others:
+                frames.append(rng.choice((arp, datagram, fragment))(rng))
+    return frames
+
+
+def frame(segment: bytes, version: int, side: int, number: int) -> bytes:
+    """Return a segment in a packet of its own."""
+    if version == 6:
+        return ethernet(ipv6(segment, source=1 + side, destination=2 - side))
+    hosts = ("10.0.0.1", "10.0.0.2")
+    packet = ipv4(segment, source=hosts[side], destination=hosts[1 - side], identification=number + 1)
+    return ethernet(packet)
+
+
+def arp(rng: random.Random) -> bytes:
+    """Return a request of ARP."""
+    return ethernet(rng.randbytes(28), ethertype=0x0806)
+
+
+def datagram(rng: random.Random) -> bytes:
+    """Return a datagram."""
+    return ethernet(ipv4(bytes(4) + bytes((0, 12, 0, 0)) + rng.randbytes(4), protocol=17))
+
+
+def fragment(rng: random.Random) -> bytes:
+    """Return a later fragment of a datagram."""
+    return ethernet(ipv4(rng.randbytes(24), protocol=17, fragment=8))
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(30))
+def test_any_connections(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    path = tmp_path / "some.pcap"
+    path.write_bytes(pcap_file(some_connections(rng, others=rng.choice((0.0, 0.1)))))
+    is_one = len(analyse(read_capture([path])).connections) == 1
+    assert isinstance(told(path, rng.choice((1, 20))), Overview) != is_one
+
+
+def test_packets_that_are_no_segments_need_no_second_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "some.pcap"
+    path.write_bytes(pcap_file(some_connections(random.Random(4), others=0.2)))
+    monkeypatch.setattr(overview, "read_recording", None)
+    fast = read_overview(find_inputs(path), most=20)
+    assert {"udp", "arp"} <= fast.files[0].protocols.keys() if isinstance(fast, Overview) else None
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.pcap")
+    path.write_bytes(pcap_file(some_connections(random.Random(1))))
+    assert isinstance(told(path), Overview)
+
+
+def test_a_summary_of_a_plain_file_loads_no_numpy(tmp_path: Path) -> None:
+    path = tmp_path / "some.pcap"
+    path.write_bytes(pcap_file(some_connections(random.Random(1))))
+    program = [sys.executable, "-c", _BLOCKED, "analyze", str(path)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert "TCP connections" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(30))
+def test_what_python_has_to_read_is_read_by_it(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    data = bytearray(pcap_file(some_connections(rng, others=0.05)))
+    for _ in range(rng.randrange(3)):
+        data[rng.randrange(24, len(data))] ^= 1 << rng.randrange(8)
+    path = tmp_path / "damaged.pcap"
+    path.write_bytes(data[: rng.choice((len(data), rng.randrange(24, len(data))))])
+    told(path)
+
+
+def test_flows_of_both_versions_are_numbered_in_order(tmp_path: Path) -> None:
+    frames = []
+    for number, version in enumerate((6, 4, 6, 4)):
+        segment = tcp(sport=1000 + number, dport=80, seq=5, flags=ACK, payload=b"x")
+        frames.append(frame(segment, version, 0, number))
+    path, kernel = tmp_path / "begun.pcap", native.kernel()
+    path.write_bytes(pcap_file(frames))
+    assert kernel is not None
+    _, fast = counted_by_kernel(kernel, find_inputs(path), None)
+    whole = read_capture([path])
+    assert fast is not None
+    part = fast.parts[0]
+    part.capture.segments, part.capture.sack_blocks = whole.segments, whole.sack_blocks
+    part.capture.syn_options = whole.syn_options
+    assert_equal(part.capture, whole)
+    assert_same(part.analysis, analyse(whole))
