@@ -244,13 +244,13 @@ class Members:
             self._decoder = None
         return True
 
-    def _more_of_a_member(self) -> bytes:
+    def _more_of_a_member(self) -> Bytes:
         if more := self._more():
             return more
         raise EOFError("it ends in the middle")
 
-    def _more(self) -> bytes:
-        piece = bytearray(_PIECE_BYTES)
-        n = self._stored.readinto(memoryview(piece))
+    def _more(self) -> Bytes:
+        piece = memoryview(bytearray(_PIECE_BYTES))
+        n = self._stored.readinto(piece)
         self._consumed += n
-        return bytes(piece[:n])
+        return piece[:n]

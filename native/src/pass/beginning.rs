@@ -31,8 +31,14 @@ impl Current {
     }
 
     /// Note a segment of the connection.
-    #[inline]
+    #[inline(always)]
     pub fn note(&mut self, side: usize, segment: &Segment) {
+        if opens(segment) || self.origin.contains(&None) {
+            self.note_numbers(side, segment);
+        }
+    }
+
+    fn note_numbers(&mut self, side: usize, segment: &Segment) {
         self.has_asked[side] |= opens(segment) && !segment.has(ACK);
         if self.origin[side].is_none() {
             let own = segment.seq.wrapping_sub(1).wrapping_add(u32::from(segment.has(SYN)));

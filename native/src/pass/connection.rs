@@ -47,7 +47,7 @@ pub struct Summary {
 }
 
 impl Connection {
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, side: usize, segment: &Segment) -> Result<(), OutOfMemory> {
         let [forward, reverse] = &mut self.directions;
         let (own, other) = if side == 0 { (forward, reverse) } else { (reverse, forward) };
@@ -57,10 +57,10 @@ impl Connection {
         if self.is_odd {
             return Ok(());
         }
-        let last = own.is_captured().then_some(own.last);
+        let has_last = own.is_captured();
         own.sent(segment, is_asked_closed)?;
         if segment.has(ACK) {
-            let repeat = other.acknowledged(segment, last.as_ref())?;
+            let repeat = other.acknowledged(segment, has_last.then_some(&own.last))?;
             own.count_repeat(repeat);
         }
         own.last = *segment;

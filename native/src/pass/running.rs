@@ -165,7 +165,9 @@ impl Running {
             self.beginnings[number].note_opening(side, segment);
             self.sides[number][side].note_opening(segment);
         }
-        let mut marks = segment.marks & !mark::HAS_TIMESTAMPS;
+        let mut marks = segment.marks & !(mark::HAS_TIMESTAMPS | mark::PAYLOAD_CUT);
+        self.marked[mark::PAYLOAD_CUT.trailing_zeros() as usize] +=
+            i64::from(segment.marks & mark::PAYLOAD_CUT != 0); // often, and no processor foresees which
         self.is_odd |= marks & mark::FRAGMENT != 0;
         while marks != 0 {
             self.marked[marks.trailing_zeros() as usize] += 1;
@@ -207,9 +209,28 @@ impl Running {
         Ok(true)
     }
 
+    /// Note a segment of the connection that a flow holds now, if it does; return the number of that.
+    #[inline(always)]
+    fn noted(&mut self, flow: usize, side: usize, segment: &Segment) -> Option<usize> {
+        let current = self.current.get_mut(flow)?.as_mut()?;
+        current.note(side, segment);
+        Some(current.number)
+    }
+
     /// Return the number of a segment's connection, which it may begin.
-    #[inline]
+    #[inline(always)]
     fn connection_of(&mut self, flow: usize, side: usize, segment: &Segment) -> Result<usize, OutOfMemory> {
+        let known = if opens(segment) { None } else { self.noted(flow, side, segment) };
+        known.map_or_else(|| self.connection_opened(flow, side, segment), Ok)
+    }
+
+    #[cold]
+    fn connection_opened(
+        &mut self,
+        flow: usize,
+        side: usize,
+        segment: &Segment,
+    ) -> Result<usize, OutOfMemory> {
         if flow >= self.current.len() {
             self.current.try_reserve(flow + 1 - self.current.len())?;
             self.current.resize_with(flow + 1, || None);
@@ -218,9 +239,7 @@ impl Running {
         if is_new {
             self.begin(flow, side, segment)?;
         }
-        let current = self.current[flow].get_or_insert_with(|| Current::new(0));
-        current.note(side, segment);
-        Ok(current.number)
+        Ok(self.noted(flow, side, segment).unwrap_or_default())
     }
 
     fn begin(&mut self, flow: usize, side: usize, segment: &Segment) -> Result<(), OutOfMemory> {
