@@ -10,7 +10,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from multitracer.errors import FormatError
 from parsers._compression import ZSTD_SKIPPABLE
@@ -22,11 +22,20 @@ _WINDOW_BYTES = 64 * 1024 * 1024
 _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024
 _PIECE_BYTES = 64 * 1024
 _BLOCK_HEADER_BYTES = 3
+_LARGEST_BLOCK_BYTES = 128 * 1024
+"""Unpacked: with less room, the library keeps the rest, and forgets it when what follows is damaged."""
 _REPEATED_BYTE = 1
 """The type of a block that is one byte, so many times."""
 
 
 Bytes = bytes | memoryview
+
+
+class _Pieces(Protocol):
+    """Where stored bytes come from."""
+
+    def next_piece(self, size: int, /) -> Bytes:
+        """Return the next stored bytes, `size` at most; what was returned before is done with."""
 
 
 class _Decoder(Protocol):
@@ -68,47 +77,49 @@ class _Buffering:
 
 
 class _Zstd:
-    hungry = True
+    """A Zstandard frame, which is unpacked straight into the buffer that is to be filled."""
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: _Pieces) -> None:
         import zstandard  # noqa: PLC0415 - 20 ms that only .zst files should cost
 
-        self._inner = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
+        inner = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+        blocks = cast("IO[bytes]", _ZstdBlocks(pieces))  # all that it needs is to read
+        self._reader = inner.stream_reader(blocks, closefd=False)
         self._error = zstandard.ZstdError
-        self._blocks = _ZstdBlocks()
-        self.eof = False
 
-    def feed(self, data: Bytes, size: int) -> tuple[bytes, Bytes]:
-        del size
-        data = memoryview(data)  # to cut bytes would copy all that is left
-        taken = self._blocks.step(data)
+    def readinto(self, view: memoryview) -> int:
+        """Fill some of `view`; return how many bytes, 0 only at the end of the frame."""
         try:
-            out = self._inner.decompress(data[:taken])
+            return self._reader.readinto1(view)
         except self._error as error:
             raise ValueError(str(error)) from error
-        self.eof = self._inner.eof
-        left = data[taken:]
-        return out, self._inner.unused_data + bytes(left) if self.eof else left
 
 
 class _ZstdBlocks:
-    """Cuts a frame into its headers, byte by byte, and what follows each (RFC 8878, section 3.1.1)."""
+    """Hands out a frame: its headers, and what follows each (RFC 8878, section 3.1.1); nothing behind it."""
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: _Pieces) -> None:
+        self._pieces = pieces
         self._header = bytearray()
         self._left = 0
         """Bytes that are still to come of what the last header told."""
-        self._is_in_frame = False
+        self._is_in_frame = self._is_last = False
+        self._checksum_bytes = 0
 
-    def step(self, data: memoryview) -> int:
-        """Return how many of these bytes to unpack at once: one block's at most."""
-        if not self._left:
-            self._header.append(data[0])
-            self._left = self._octets_left()
-            return 1
-        taken = min(self._left, len(data))
-        self._left -= taken
-        return taken
+    def read(self, size: int, /) -> Bytes:
+        """Return some bytes, one block's at most; none at the end of the frame."""
+        del size
+        if not self._left and self._is_last:
+            self._checksum_bytes -= 1
+            return self._pieces.next_piece(1) if self._checksum_bytes >= 0 else b""
+        if self._left:
+            piece = self._pieces.next_piece(self._left)
+            self._left -= len(piece)
+            return piece
+        piece = self._pieces.next_piece(_BLOCK_HEADER_BYTES if self._is_in_frame and not self._header else 1)
+        self._header += piece
+        self._left = self._octets_left()
+        return piece
 
     def _octets_left(self) -> int:
         """Return how many bytes follow the header before the next one; 0 if it is not whole yet, too."""
@@ -119,9 +130,13 @@ class _ZstdBlocks:
         self._header.clear()
         if self._is_in_frame:
             word = int.from_bytes(header, "little")
+            self._is_last = word & 1 == 1
             return 1 if word >> 1 & 3 == _REPEATED_BYTE else word >> 3
-        self._is_in_frame = True
-        return int.from_bytes(header[4:], "little") if header[1:4] == ZSTD_SKIPPABLE else 0
+        self._is_in_frame, self._is_last = True, header[1:4] == ZSTD_SKIPPABLE
+        if self._is_last:
+            return int.from_bytes(header[4:], "little")
+        self._checksum_bytes = header[4] & 4  # bit 2 says that there is one, and it has four bytes
+        return 0
 
 
 def _frame_header_bytes(header: bytearray) -> int:
@@ -135,11 +150,11 @@ def _frame_header_bytes(header: bytearray) -> int:
     return 5 + (1 - is_single) + (0, 1, 2, 4)[descriptor & 3] + (is_single, 2, 4, 8)[descriptor >> 6]
 
 
-def _new_decoder(compression: str) -> _Decoder:
+def _new_decoder(compression: str, pieces: _Pieces) -> _Decoder | _Zstd:
     if compression == "gzip":
         return _Gzip()
     if compression == "zstd":
-        return _Zstd()
+        return _Zstd(pieces)
     if compression == "xz":
         return _Buffering(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
     return _Buffering(bz2.BZ2Decompressor())
@@ -152,10 +167,12 @@ class Members:
         self._stored = stored
         self._compression = compression
         self._path = path
-        self._decoder: _Decoder | None = _new_decoder(compression)
+        self._decoder: _Decoder | _Zstd | None = _new_decoder(compression, self)
         self._pending: Bytes = b""
         self._out = memoryview(b"")
         self._consumed = 0
+        self._piece_bytes = 0
+        """How many of the pending bytes are being unpacked."""
 
     def readinto(self, view: memoryview, /) -> int:
         """Fill some of `view`; return how many bytes, 0 only at the end.
@@ -167,7 +184,12 @@ class Members:
         """
         while not self._out:
             try:
-                ended = not self._advance(len(view))
+                decoder = self._decoder
+                if isinstance(decoder, _Zstd):
+                    if n := self._unpack(decoder, view):
+                        return n
+                    continue
+                ended = not self._advance(decoder, len(view))
             except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
                 raise FormatError(
                     self._path,
@@ -180,22 +202,52 @@ class Members:
         view[: len(piece)] = piece
         return len(piece)
 
-    def _advance(self, size: int) -> bool:
+    def _unpack(self, frame: _Zstd, view: memoryview) -> int:
+        """Fill some of `view`, or what is handed out later; return how many bytes of `view`."""
+        is_large = len(view) >= _LARGEST_BLOCK_BYTES
+        room = view if is_large else memoryview(bytearray(_LARGEST_BLOCK_BYTES))
+        n = frame.readinto(room)
+        if n == 0:
+            self.next_piece(0)  # the last one is unpacked
+            self._decoder = None
+        self._out = room[: 0 if is_large else n]
+        return n if is_large else 0
+
+    def next_piece(self, size: int, /) -> Bytes:
+        """Return the next stored bytes, `size` at most; until then the ones before are being unpacked.
+
+        Raises
+        ------
+        EOFError
+            If there are no more.
+        """
+        self._pending = memoryview(self._pending)[self._piece_bytes :]  # bytes would copy all that is left
+        if size and not self._pending:
+            self._pending = self._more_of_a_member()
+        self._piece_bytes = min(size, len(self._pending))
+        return self._pending[: self._piece_bytes]
+
+    def _advance(self, decoder: _Decoder | None, size: int) -> bool:
         """Do one step towards more output; return False at the end of the last member."""
-        if self._decoder is None:
+        if decoder is None:
             self._pending = bytes(self._pending).lstrip(b"\0")
-        if not self._pending and (self._decoder is None or self._decoder.hungry):
-            self._pending = self._more()
-            if not self._pending and self._decoder is not None:
-                raise EOFError("it ends in the middle")
+            if self._pending:
+                self._decoder = _new_decoder(self._compression, self)
+            else:
+                self._pending = self._more()
             return bool(self._pending)
-        if self._decoder is None:
-            self._decoder = _new_decoder(self._compression)
-        out, self._pending = self._decoder.feed(self._pending, size)
+        if not self._pending and decoder.hungry:
+            self._pending = self._more_of_a_member()
+        out, self._pending = decoder.feed(self._pending, size)
         self._out = memoryview(out)
-        if self._decoder.eof:
+        if decoder.eof:
             self._decoder = None
         return True
+
+    def _more_of_a_member(self) -> bytes:
+        if more := self._more():
+            return more
+        raise EOFError("it ends in the middle")
 
     def _more(self) -> bytes:
         piece = bytearray(_PIECE_BYTES)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.capture import SourceFile
-from parsers._capture.ahead import ahead
+from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
@@ -163,9 +163,11 @@ def _blocks(
     assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
     clock = StampFacts(source)
-    blocks = fmt.blocks(stream, source)
-    with closing(ahead(blocks) if reads_ahead else blocks) as each:
-        yield from decode_blocks(each, source, decoder, clock, max_packets=max_packets)
+    unpacks_ahead = reads_ahead and stream.compression is not None  # to read is little beside that
+    with AheadStream(stream) if unpacks_ahead else nullcontext(stream) as readable:
+        blocks = fmt.blocks(readable, source)
+        with closing(ahead(blocks) if reads_ahead else blocks) as each:
+            yield from decode_blocks(each, source, decoder, clock, max_packets=max_packets)
     note_stream(stream, source)
     if stream.stopped:
         source.stopped = True

@@ -34,8 +34,8 @@ pub fn datagram(frame: &[u8], ip: &IpHeader, stop: i64) -> Option<Datagram> {
     if ip.version == 4 { ipv4(frame, ip.at, stop) } else { ipv6(frame, ip.at, stop) }
 }
 
-#[inline]
-fn ipv4(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
+#[inline(always)]
+pub fn ipv4(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
     let header = frame.get(at..at + 20)?;
     let header_bytes = usize::from(header[0] & 0x0F) << 2;
     let total = be16(header, 2)?;
@@ -73,7 +73,7 @@ fn ipv6(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
 }
 
 /// Return a datagram ended by its IP length; 0 (segmentation offload) leaves the end as it is.
-#[inline]
+#[inline(always)]
 fn bounded(frame: &[u8], at: usize, length: i64, stop: i64) -> Option<Datagram> {
     let by_length = at as i64 + length;
     let (ended, marks) = match length {
@@ -89,7 +89,7 @@ fn bounded(frame: &[u8], at: usize, length: i64, stop: i64) -> Option<Datagram> 
 }
 
 /// Walk over extension headers to TCP.
-#[inline]
+#[inline(always)]
 fn without_extensions(frame: &[u8], datagram: Datagram, protocol: u8, at: usize) -> Option<Datagram> {
     let captured = frame.get(..datagram.end)?;
     if protocol == TCP {
@@ -99,6 +99,7 @@ fn without_extensions(frame: &[u8], datagram: Datagram, protocol: u8, at: usize)
     }
 }
 
+#[cold]
 fn extended(captured: &[u8], datagram: Datagram, protocol: u8, at: usize) -> Option<Datagram> {
     let (mut protocol, mut at) = (protocol, at);
     for _ in 0..MOST_EXTENSIONS {

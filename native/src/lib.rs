@@ -4,15 +4,17 @@
 //! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
 //! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
-//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `running.rs` hands
-//! them from decoder to pass, block by block; `one_flow.rs` reads those of one connection alone. `times.rs` looks at times and timestamps; `matching.rs` finds the
-//! same packets in two captures, `search.rs` looks up times, bytes and rows.
+//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `block.rs`
+//! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
+//! those of one connection alone. `times.rs` looks at times and timestamps; `matching.rs` finds the same
+//! packets in two captures, `search.rs` looks up times, bytes and rows.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
 //! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
 //! it was.
 #![deny(unsafe_code)]
 
+mod block;
 mod bytes;
 mod flows;
 mod ip;

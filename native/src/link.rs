@@ -8,6 +8,10 @@ use crate::bytes::{be16, be32, byte, le32};
 /// `vlan` of a packet without a VLAN tag, as in the table of flows.
 pub const UNTAGGED: i64 = -1;
 
+/// LINKTYPE_ETHERNET, and how long its header is.
+pub const ETHERNET: i64 = 1;
+pub const ETHERNET_BYTES: usize = 14;
+
 /// More headers than this before IP are for Python, which counts them exactly.
 const MOST_HEADERS: usize = 8;
 /// Up to here an EtherType is a length, and LLC follows (IEEE 802.3, 3.2.6).
@@ -33,10 +37,16 @@ pub struct IpHeader {
 /// Return where IP begins in the captured bytes of a frame.
 #[inline]
 pub fn ip_header(frame: &[u8], link_type: i64) -> Option<IpHeader> {
-    match (link_type, be16(frame, 12), byte(frame, 14)) {
-        (1, Some(0x0800), Some(0x40..0x50)) => Some(IpHeader { version: 4, at: 14, vlan: UNTAGGED }), // most are
-        _ => any_ip_header(frame, link_type),
+    if link_type == ETHERNET && is_ethernet_ipv4(frame) {
+        return Some(IpHeader { version: 4, at: ETHERNET_BYTES, vlan: UNTAGGED });
     }
+    any_ip_header(frame, link_type)
+}
+
+/// Whether an Ethernet frame holds IPv4 and no tag, as most do.
+#[inline(always)]
+pub fn is_ethernet_ipv4(frame: &[u8]) -> bool {
+    matches!((be16(frame, 12), byte(frame, ETHERNET_BYTES)), (Some(0x0800), Some(0x40..0x50)))
 }
 
 fn any_ip_header(frame: &[u8], link_type: i64) -> Option<IpHeader> {
@@ -62,7 +72,7 @@ fn any_ip_header(frame: &[u8], link_type: i64) -> Option<IpHeader> {
 fn first_header(frame: &[u8], link_type: i64) -> Option<(Header, usize)> {
     Some(match link_type {
         0 | 108 => (by_family(frame)?, 4),
-        1 => (Header::EtherType(ether_type(frame, 12)?), 14),
+        ETHERNET => (Header::EtherType(ether_type(frame, 12)?), ETHERNET_BYTES),
         9 | 50 | 104 => (Header::FramedPpp, 0),
         12 | 14 | 101 | 228 | 229 => (Header::RawIp, 0),
         51 => (Header::Ppp, 6),

@@ -8,75 +8,57 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::block::{Block, Row};
 use crate::flows::Flows;
 use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
-use crate::pass::connection::Rows;
-use crate::pass::running::{Piece, Running, Side};
-use crate::segments::{Part, Records, Syn, picked, push, with_room};
+use crate::pass::running::{Running, Side};
+use crate::segments::{Records, Syn, push, with_room};
 use crate::{Columns, flows_dict, out_of_memory, outside, part_dict, summarise};
 
 /// Segments in capture order.
 #[pyclass]
-pub struct Segments {
-    part: Part,
-    time_ns: Vec<i64>,
-}
-
-impl Segments {
-    fn piece(&self) -> Piece<'_> {
-        let part = &self.part;
-        let rows = Rows {
-            direction: &part.flow,
-            time_ns: &self.time_ns,
-            seq: &part.seq,
-            ack: &part.ack,
-            payload_bytes: &part.payload_bytes,
-            flags: &part.flags,
-            window: &part.window,
-            ip_id: &part.ip_id,
-            marks: &part.marks,
-        };
-        Piece { rows, tsval: &part.tsval, sack: &part.sack, syn: &part.syn }
-    }
-}
+pub struct Segments(Block);
 
 fn column<T: Element + Copy>(table: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
-    converted(table, name, |value| value)
-}
-
-fn converted<T: Element + Copy, R>(
-    table: &Bound<'_, PyDict>,
-    name: &str,
-    convert: impl Fn(T) -> R,
-) -> PyResult<Vec<R>> {
     let missing = || PyValueError::new_err(format!("no column {name}"));
     let values: PyReadonlyArray1<T> = table.get_item(name)?.ok_or_else(missing)?.extract()?;
     let mut copy = with_room(values.as_array().len()).map_err(|_| out_of_memory())?;
-    copy.extend(values.as_array().iter().copied().map(convert));
+    copy.extend(values.as_array().iter().copied());
     Ok(copy)
+}
+
+/// Write a column of a table into the rows.
+fn put<T: Element + Copy>(
+    rows: &mut [Row],
+    table: &Bound<'_, PyDict>,
+    name: &str,
+    put: impl Fn(&mut Row, T),
+) -> PyResult<()> {
+    rows.iter_mut().zip(column(table, name)?).for_each(|(row, value)| put(row, value));
+    Ok(())
 }
 
 #[pymethods]
 impl Segments {
     fn __len__(&self) -> usize {
-        self.time_ns.len()
+        self.0.rows.len()
     }
 
     /// Segments in IPv4; the others are in IPv6.
     #[getter]
     fn in_ipv4(&self) -> usize {
-        self.part.in_ipv4
+        self.0.in_ipv4
     }
 
     /// Return the records that Python decodes: ascending.
     fn rest<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        PyArray1::from_slice(py, &self.part.rest)
+        PyArray1::from_slice(py, &self.0.rest)
     }
 
     /// Return the flows that are new; None if all are known.
     fn flows<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let flows = &self.part.flows;
+        let flows = &self.0.flows;
         if flows.is_empty() { Ok(None) } else { flows_dict(py, flows).map(Some) }
     }
 }
@@ -88,24 +70,25 @@ pub fn segments_of(
     sack_blocks: &Bound<'_, PyDict>,
     syn_options: &Bound<'_, PyDict>,
 ) -> PyResult<Segments> {
-    let mut part = Part {
-        record: converted(table, "frame", |frame: u32| i64::from(frame))?,
-        flow: column(table, "flow")?,
-        seq: column(table, "seq")?,
-        ack: column(table, "ack")?,
-        payload_bytes: column(table, "payload_bytes")?,
-        flags: column(table, "flags")?,
-        window: column(table, "window")?,
-        ip_id: column(table, "ip_id")?,
-        tsval: column(table, "tsval")?,
-        tsecr: column(table, "tsecr")?,
-        sack_blocks: column(table, "sack_blocks")?,
-        marks: column(table, "marks")?,
-        ..Part::default()
-    };
+    let mut block = Block::default();
+    let time_ns: Vec<i64> = column(table, "time_ns")?;
+    block.rows.try_reserve_exact(time_ns.len()).map_err(|_| out_of_memory())?;
+    block.rows.extend(time_ns.into_iter().map(|time_ns| Row { time_ns, ..Row::default() }));
+    put(&mut block.rows, table, "frame", |row, frame| row.record = frame)?;
+    put(&mut block.rows, table, "flow", |row, flow| row.flow = flow)?;
+    put(&mut block.rows, table, "seq", |row, seq| row.seq = seq)?;
+    put(&mut block.rows, table, "ack", |row, ack| row.ack = ack)?;
+    put(&mut block.rows, table, "payload_bytes", |row, bytes| row.payload_bytes = bytes)?;
+    put(&mut block.rows, table, "flags", |row, flags| row.flags = flags)?;
+    put(&mut block.rows, table, "window", |row, window| row.window = window)?;
+    put(&mut block.rows, table, "ip_id", |row, ip_id| row.ip_id = ip_id)?;
+    put(&mut block.rows, table, "tsval", |row, tsval| row.tsval = tsval)?;
+    put(&mut block.rows, table, "tsecr", |row, tsecr| row.tsecr = tsecr)?;
+    put(&mut block.rows, table, "sack_blocks", |row, blocks| row.sack_blocks = blocks)?;
+    put(&mut block.rows, table, "marks", |row, marks| row.marks = marks)?;
     let (left, right) = (column(sack_blocks, "left")?, column(sack_blocks, "right")?);
     for (place, row) in column(sack_blocks, "row")?.into_iter().enumerate() {
-        push(&mut part.sack, (row, left[place], right[place])).map_err(|_| out_of_memory())?;
+        push(&mut block.sack, (row, left[place], right[place])).map_err(|_| out_of_memory())?;
     }
     let (mss_bytes, scale) = (column(syn_options, "mss_bytes")?, column(syn_options, "window_scale")?);
     let (sack, mptcp) = (column(syn_options, "sack_permitted")?, column(syn_options, "mptcp")?);
@@ -119,9 +102,9 @@ pub fn segments_of(
             mptcp: mptcp[place],
             fast_open: fast_open[place],
         };
-        push(&mut part.syn, syn).map_err(|_| out_of_memory())?;
+        push(&mut block.syn, syn).map_err(|_| out_of_memory())?;
     }
-    Ok(Segments { part, time_ns: column(table, "time_ns")? })
+    Ok(Segments(block))
 }
 
 /// Decodes a capture block by block, and knows its flows.
@@ -130,13 +113,15 @@ pub struct RunningDecoder {
     flows: Flows,
     /// Of each flow: the directed flow of the capture that its first packet has.
     numbers: Vec<i32>,
+    /// Whether the numbers of the capture are not simply those here.
+    is_renumbered: bool,
 }
 
 #[pymethods]
 impl RunningDecoder {
     #[new]
     fn new() -> Self {
-        Self { flows: Flows::new(), numbers: Vec::new() }
+        Self { flows: Flows::new(), numbers: Vec::new(), is_renumbered: false }
     }
 
     /// Return the segments of packet records, of which the first one is number `first_frame` of its file.
@@ -160,20 +145,22 @@ impl RunningDecoder {
             link_type: link_type.as_slice()?,
         };
         let time_ns = time_ns.as_slice()?;
-        outside(py, || {
-            let mut part = records.part(0, records.start.len(), &mut self.flows)?;
-            let time_ns = picked(time_ns, &part.record)?;
-            part.record.iter_mut().for_each(|record| *record += first_frame);
-            Ok(Segments { part, time_ns })
-        })
+        let block = outside(py, || Block::of(&records, time_ns, &mut self.flows))?;
+        Ok(Segments(Block { first_frame, ..block }))
     }
 
     /// Number the flows of segments as the capture does; `numbers` are of those that are new.
     fn number(&mut self, segments: &mut Segments, numbers: PyReadonlyArray1<'_, i32>) -> PyResult<()> {
         let numbers = numbers.as_slice()?;
         self.numbers.try_reserve(numbers.len()).map_err(|_| out_of_memory())?;
-        self.numbers.extend(numbers);
-        for flow in &mut segments.part.flow {
+        for &number in numbers {
+            self.is_renumbered |= number != 2 * self.numbers.len() as i32;
+            self.numbers.push(number);
+        }
+        if !self.is_renumbered && self.numbers.len() >= segments.0.known_flows {
+            return Ok(());
+        }
+        for Row { flow, .. } in &mut segments.0.rows {
             let known = self.numbers.get((*flow >> 1) as usize);
             *flow = known.ok_or_else(|| PyValueError::new_err("a flow has no number"))? ^ (*flow & 1);
         }
@@ -240,15 +227,16 @@ impl RunningPass {
         py: Python<'py>,
         segments: &Segments,
     ) -> PyResult<Option<(Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>)>> {
-        let (part, time_ns) = (&segments.part, &segments.time_ns);
+        let Segments(block) = segments;
         let added = outside(py, || {
-            let kept = self.0.add(&segments.piece())?;
+            let kept = self.0.add(block)?;
             if kept.rows.is_empty() {
                 return Ok(None);
             }
-            Ok(Some((kept.direction, picked(time_ns, &kept.rows)?, part.picked(&kept.rows)?)))
+            let (part, time_ns) = block.picked(&kept.rows)?;
+            Ok(Some((kept.direction, time_ns, part)))
         })?;
-        self.0.is_odd |= part.flows.iter().any(|flow| flow.vlan != UNTAGGED);
+        self.0.is_odd |= block.flows.iter().any(|flow| flow.vlan != UNTAGGED);
         let Some((direction, time_ns, kept)) = added else { return Ok(None) };
         let columns = (PyArray1::from_vec(py, direction), PyArray1::from_vec(py, time_ns));
         Ok(Some((columns.0, columns.1, part_dict(py, kept)?)))

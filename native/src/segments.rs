@@ -92,14 +92,7 @@ impl Part {
 
     #[inline]
     fn add(&mut self, decoded: &Decoded, flows: &mut Flows) -> Result<(), OutOfMemory> {
-        let Decoded { record, vlan, datagram, segment } = decoded;
-        let flow = flows.directed(Flow {
-            version: datagram.version,
-            source: End { address: datagram.source, port: segment.source_port },
-            destination: End { address: datagram.destination, port: segment.destination_port },
-            vlan: *vlan,
-            record: *record,
-        })?;
+        let flow = flows.directed(decoded.flow())?;
         self.add_as(decoded, flow)
     }
 
@@ -127,85 +120,78 @@ impl Part {
 
     #[inline]
     fn add_options(&mut self, segment: &Segment) -> Result<(), OutOfMemory> {
-        let (row, options) = (self.seq.len() as i64, &segment.options);
-        for &(left, right) in options.sack.iter().take(usize::from(options.sack_blocks)) {
-            push(&mut self.sack, (row, left, right))?;
-        }
-        if segment.is_syn() {
-            push(
-                &mut self.syn,
-                Syn {
-                    row,
-                    mss_bytes: options.mss_bytes.map_or(-1, i32::from),
-                    window_scale: options.window_scale.map_or(-1, i16::from),
-                    sack_permitted: options.sack_permitted,
-                    mptcp: options.mptcp,
-                    fast_open: options.fast_open,
-                },
-            )?;
-        }
-        Ok(())
+        put_options(segment, self.seq.len() as i64, &mut self.sack, &mut self.syn)
     }
 }
 
-impl Part {
-    /// Return these rows (ascending), without the flows.
-    pub fn picked(&self, rows: &[i64]) -> Result<Self, OutOfMemory> {
-        let mut sack = with_room(self.sack.len())?;
-        for &(row, left, right) in &self.sack {
-            sack.extend(rows.binary_search(&row).map(|place| (place as i64, left, right)));
-        }
-        let mut syn = with_room(self.syn.len())?;
-        for &each in &self.syn {
-            syn.extend(rows.binary_search(&each.row).map(|place| Syn { row: place as i64, ..each }));
-        }
-        Ok(Self {
-            record: picked(&self.record, rows)?,
-            flow: picked(&self.flow, rows)?,
-            seq: picked(&self.seq, rows)?,
-            ack: picked(&self.ack, rows)?,
-            payload_bytes: picked(&self.payload_bytes, rows)?,
-            flags: picked(&self.flags, rows)?,
-            window: picked(&self.window, rows)?,
-            ip_id: picked(&self.ip_id, rows)?,
-            tsval: picked(&self.tsval, rows)?,
-            tsecr: picked(&self.tsecr, rows)?,
-            sack_blocks: picked(&self.sack_blocks, rows)?,
-            marks: picked(&self.marks, rows)?,
-            sack,
+/// Note the SACK blocks of a segment in a row, and the options of a SYN.
+pub fn put_options(
+    segment: &Segment,
+    row: i64,
+    sack: &mut Vec<SackBlock>,
+    syn: &mut Vec<Syn>,
+) -> Result<(), OutOfMemory> {
+    let options = &segment.options;
+    for &(left, right) in options.sack.iter().take(usize::from(options.sack_blocks)) {
+        push(sack, (row, left, right))?;
+    }
+    if segment.is_syn() {
+        push(
             syn,
-            ..Self::default()
-        })
+            Syn {
+                row,
+                mss_bytes: options.mss_bytes.map_or(-1, i32::from),
+                window_scale: options.window_scale.map_or(-1, i16::from),
+                sack_permitted: options.sack_permitted,
+                mptcp: options.mptcp,
+                fast_open: options.fast_open,
+            },
+        )?;
     }
-}
-
-pub fn picked<T: Copy>(column: &[T], rows: &[i64]) -> Result<Vec<T>, OutOfMemory> {
-    let mut some = with_room(rows.len())?;
-    some.extend(rows.iter().map(|&row| column[row as usize]));
-    Ok(some)
+    Ok(())
 }
 
 /// A segment, and where it lies.
 pub struct Decoded {
-    record: usize,
+    pub record: usize,
     vlan: i64,
     pub datagram: Datagram,
     pub segment: Segment,
 }
 
-impl Records<'_> {
+impl Decoded {
     #[inline]
-    fn decoded(&self, record: usize) -> Option<Decoded> {
+    pub fn flow(&self) -> Flow {
+        let Self { record, vlan, datagram, segment } = self;
+        Flow {
+            version: datagram.version,
+            source: End { address: datagram.source, port: segment.source_port },
+            destination: End { address: datagram.destination, port: segment.destination_port },
+            vlan: *vlan,
+            record: *record,
+        }
+    }
+}
+
+impl Records<'_> {
+    /// Return the captured bytes of a record, and where it ended on the wire.
+    #[inline(always)]
+    pub fn frame(&self, record: usize) -> Option<(&[u8], i64)> {
+        let start = usize::try_from(self.start[record]).ok()?;
+        let captured = usize::try_from(self.captured[record]).ok()?;
+        let frame = self.data.get(start..start.checked_add(captured)?)?;
+        Some((frame, self.original[record].max(self.captured[record])))
+    }
+
+    #[inline]
+    pub fn decoded(&self, record: usize) -> Option<Decoded> {
         self.decoded_if(record, |_, _| true)
     }
 
     /// Return the segment of a record if its datagram, which lies in a frame, is wanted.
     #[inline]
     pub fn decoded_if(&self, record: usize, is_wanted: impl Fn(&[u8], &Datagram) -> bool) -> Option<Decoded> {
-        let start = usize::try_from(self.start[record]).ok()?;
-        let captured = usize::try_from(self.captured[record]).ok()?;
-        let frame = self.data.get(start..start.checked_add(captured)?)?;
-        let stop = self.original[record].max(self.captured[record]);
+        let (frame, stop) = self.frame(record)?;
         let link_type = self.link_type[if self.link_type.len() == 1 { 0 } else { record }];
         let ip = ip_header(frame, link_type)?;
         let datagram = datagram(frame, &ip, stop)?;

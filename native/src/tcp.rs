@@ -45,10 +45,16 @@ impl Segment {
     pub fn is_syn(&self) -> bool {
         self.flags & SYN != 0
     }
+
+    /// Whether `put_options` has something to do.
+    #[inline(always)]
+    pub fn has_rare_options(&self) -> bool {
+        self.is_syn() || self.options.sack_blocks > 0
+    }
 }
 
 /// Decode the TCP header of a datagram; `None` if less than the fixed part of it was captured.
-#[inline]
+#[inline(always)]
 pub fn segment(frame: &[u8], datagram: &Datagram) -> Option<Segment> {
     let captured = frame.get(datagram.at..datagram.end)?;
     let header = captured.get(..HEADER_BYTES)?;
@@ -78,7 +84,7 @@ pub fn segment(frame: &[u8], datagram: &Datagram) -> Option<Segment> {
 }
 
 /// What header, captured and wire length, in bytes from where TCP begins, say of how it was captured.
-#[inline]
+#[inline(always)]
 fn cut_marks(header: i64, captured: i64, wire: i64) -> u16 {
     let mut marks = 0;
     if header > captured && header <= wire {
@@ -93,14 +99,19 @@ fn cut_marks(header: i64, captured: i64, wire: i64) -> u16 {
     marks
 }
 
-#[inline]
+#[inline(always)]
 fn options(data: &[u8]) -> Options {
-    let mut options = Options::default();
-    let mut at = 0;
+    let (mut options, mut at) = (Options::default(), 0);
     if data.len() >= 12 && be32(data, 0) == Some(PADDED_TIMESTAMPS) {
         options.timestamps = be32(data, 4).zip(be32(data, 8));
         at = 12;
     }
+    if at == data.len() { options } else { more_options(options, data, at) }
+}
+
+/// Return `options` with those from byte `at` on.
+#[inline(never)]
+fn more_options(mut options: Options, data: &[u8], mut at: usize) -> Options {
     while at < data.len() {
         at += match data[at] {
             0 => break,

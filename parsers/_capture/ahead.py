@@ -1,24 +1,36 @@
-"""Reads a file ahead: while one block of it is decoded, another thread already reads and finds the next."""
+"""Reads a file ahead: while one block of it is decoded, other threads already read and find the next.
+
+Neither is for pipes, whose next bytes may not come for a long time.
+"""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from parsers._packets.layers import PAD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable
+    from concurrent.futures import Future, ThreadPoolExecutor
+    from types import TracebackType
 
+    from parsers._format import Readable
+    from parsers._packets.layers import Bytes
     from parsers._packets.records import Records
 
 _ALONE = 2
 """Blocks without a thread: most captures have no more, and start as quickly as without it."""
+_ROOM_BYTES = 64 * 1024
+"""Of a window, what is left of the one before usually fits here: a part of a packet."""
 
 
 def ahead(blocks: Iterable[Records]) -> Generator[Records]:
-    """Yield blocks in their order, each while the next one is being read.
+    """Yield blocks in their order, each while the next one is being found.
 
-    Close it before the file: only then does the thread read no more. It is not for pipes, whose next block
-    may not come for a long time.
+    Close it before the file: only then does the thread read no more.
 
     Raises
     ------
@@ -37,3 +49,90 @@ def ahead(blocks: Iterable[Records]) -> Generator[Records]:
             following = thread.submit(next, remaining, None)
             yield block
             block = following.result()
+
+
+class _Piece(NamedTuple):
+    """Bytes that were read ahead: those of `data` from `_ROOM_BYTES` to `end`."""
+
+    data: Bytes
+    end: int
+    error: Exception | None
+    """What ended it."""
+
+
+class AheadStream:
+    """A stream of which a thread reads the next window while this one is looked at.
+
+    Notes
+    -----
+    What is read, and in which pieces, is the same as without it.
+    """
+
+    def __init__(self, stream: Readable) -> None:
+        # as in `Window`: a buffered reader must not loop
+        self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
+        self._windows = 0
+        self._thread: ThreadPoolExecutor | None = None
+        self._next: Future[_Piece] | None = None
+        self._left = memoryview(b"")
+        """What the thread has read and no window holds."""
+        self._error: Exception | None = None
+        """Of the thread: raised when all bytes before were taken."""
+
+    def __enter__(self) -> AheadStream:
+        """Return this stream."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait until the thread has read: the file may be closed then."""
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Fill some of `buffer`, from where the thread stopped; return how many bytes, 0 only at the end."""
+        if self._left:
+            piece, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+            buffer[: len(piece)] = piece
+            return len(piece)
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._read_once(buffer) or 0
+
+    def read_on(self, size: int) -> None:
+        """Let the thread read the next window of so many bytes, except what fits before it."""
+        self._windows += 1
+        if self._windows <= _ALONE or self._left or self._error:
+            return
+        if self._thread is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._thread = ThreadPoolExecutor(1, "reads ahead")
+        self._next = self._thread.submit(self._piece, size)
+
+    def take(self, known: Bytes) -> tuple[Bytes, int, int] | None:
+        """Return a window that begins with known bytes, as data, begin and end; None if it is to be read."""
+        if self._next is None:
+            return None
+        (data, end, self._error), self._next = self._next.result(), None
+        begin = _ROOM_BYTES - len(known)
+        if begin < 0:
+            self._left = memoryview(data)[_ROOM_BYTES:end]  # type: ignore[arg-type]
+            return None
+        data[begin:_ROOM_BYTES] = known
+        return data, begin, end
+
+    def _piece(self, size: int) -> _Piece:
+        data = np.empty(_ROOM_BYTES + size + PAD_BYTES, np.uint8)
+        view, end = memoryview(data), _ROOM_BYTES  # type: ignore[arg-type]
+        try:
+            while end < size:
+                n = self._read_once(view[end:size]) or 0
+                end += n
+                if n == 0:
+                    break
+        except Exception as error:  # noqa: BLE001  # handed on, in its place
+            return _Piece(data, end, error)
+        return _Piece(data, end, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import FormatError
+from parsers._capture.ahead import AheadStream
 from parsers._packets.layers import PAD_BYTES
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Window:
         self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
         self._size = size
         self._first_offset = 0
+        self._ahead = stream if isinstance(stream, AheadStream) else None
 
     def __len__(self) -> int:
         return self.end - self.begin
@@ -64,21 +66,28 @@ class Window:
     def refill(self) -> bool:
         """Read on until the buffer is full or the stream ends; return whether there is more than before."""
         kept = len(self)
-        before, self.data = self.data, np.empty_like(self.data)
+        known, begin = self.data[self.begin : self.end], self.begin
+        taken = None if self._ahead is None else self._ahead.take(known)
+        if taken is None:
+            self.data = np.empty(self._size + PAD_BYTES, np.uint8)
+            self.data[:kept] = known
+            self.begin, self.end = 0, kept
+        else:
+            self.data, self.begin, self.end = taken
+        self._first_offset += begin - self.begin
         self.view = memoryview(self.data)  # type: ignore[arg-type]
-        self.data[:kept] = before[self.begin : self.end]
-        self._first_offset += self.begin
-        self.begin, self.end = 0, kept
-        while self.end < self._size and not self.ended:
+        while len(self) < self._size and not self.ended:
             n = self._read()
             self.end += n
             self.ended = n == 0
         self.data[self.end : self.end + PAD_BYTES] = 0
-        return self.end > kept
+        if self._ahead is not None and not self.ended:
+            self._ahead.read_on(self._size)
+        return len(self) > kept
 
     def _read(self) -> int:
         try:
-            return self._read_once(self.view[self.end : self._size]) or 0
+            return self._read_once(self.view[self.end : self.begin + self._size]) or 0
         except FormatError as error:
             self.damage = f"{error.reason} at byte {error.offset}"
             return 0

@@ -110,11 +110,13 @@ def _plain(window: Window, walked: Walked, sections: Sections) -> Records | None
     if packets is None:
         return None
     number, start, captured, original, ticks = packets
-    interface = np.array(known, np.int64)[number]
+    interface = np.array(known, np.int64)[number if len(known) > 1 else number[:1]]
     time_ns = times_ns(ticks, interface, sections.resolutions)
     if (time_ns == NOT_A_TIME).any():
         return None
-    link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
+    link_type: Numbers | int = sections.source.interfaces[interface[0]].link_type
+    if len(known) > 1:
+        link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
     return Records(window.data, start, captured, original, time_ns, link_type)
 
 

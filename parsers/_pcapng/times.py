@@ -26,8 +26,8 @@ def times_ns(ticks: Numbers, interface: Numbers, resolutions: list[Resolution]) 
     ----------
     ticks : ndarray of int64, shape (n_packets,)
         Unsigned 64-bit counts (the bits of a uint64).
-    interface : ndarray of int64, shape (n_packets,)
-        Position of each packet's interface in `resolutions`.
+    interface : ndarray of int64, shape (n_packets,) or (1,)
+        Position of each packet's interface in `resolutions`; one for all, or one each.
 
     Returns
     -------

@@ -20,6 +20,7 @@ from parsers._pcapng.blocks import SECTION_HEADER, byte_order
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from multitracer.native import Kernel
     from multitracer.tables import Mask, Numbers
     from parsers._capture.lanes import Following
     from parsers._capture.window import Window
@@ -196,22 +197,29 @@ def walk(window: Window, sections: Sections) -> Walked:
 
 def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> None:
     """Walk over enhanced packet blocks, and over blocks without information about packets."""
+    if (native := kernel()) is not None:
+        _by_kernel(native, window, sections, walked)
+        return
     starts = _step_by_step(window, sections, walked, most=_SAMPLE)
     walked.add(starts)
     while len(starts) == _SAMPLE:
-        before = len(window)
-        many, window.begin = _many(window, sections.order, sample=starts)
+        before, layout = len(window), _EnhancedPackets(sections.order)
+        many, window.begin = walk_lanes(window.data, window.begin, window.end, layout, sample=starts)
         walked.add(many)
         paid = len(window) < before // 2
         starts = _step_by_step(window, sections, walked, most=_SAMPLE if paid else 1 << 60)
         walked.add(starts)
 
 
-def _many(window: Window, order: str, *, sample: list[int]) -> tuple[Numbers, int]:
-    """Return where enhanced packet blocks from the window's begin on begin, and where they end."""
-    if (native := kernel()) is not None:
-        return native.walk_pcapng(window.data, window.begin, window.end, big_endian=order == ">")
-    return walk_lanes(window.data, window.begin, window.end, _EnhancedPackets(order), sample=sample)
+def _by_kernel(native: Kernel, window: Window, sections: Sections, walked: Walked) -> None:
+    is_ended = False
+    while not is_ended:
+        bounds, is_big = (window.begin, window.end), sections.order == ">"
+        many, window.begin = native.walk_pcapng(window.data, *bounds, big_endian=is_big)
+        few = _step_by_step(window, sections, walked, most=_SAMPLE)
+        is_ended = len(few) < _SAMPLE
+        walked.add(many)
+        walked.add(few)
 
 
 def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: int) -> list[int]:

@@ -2,6 +2,8 @@
 //! and the sanitizers need nothing else. The tests are in `tests/`, what they read is made by `made.rs`.
 #![deny(unsafe_code)]
 
+#[path = "../../src/block.rs"]
+pub mod block;
 #[path = "../../src/bytes.rs"]
 pub mod bytes;
 #[path = "../../src/flows.rs"]

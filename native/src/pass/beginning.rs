@@ -57,11 +57,9 @@ impl Beginning {
         Self { flow, first, first_syn: None, first_answer: None }
     }
 
-    #[inline]
-    pub fn note(&mut self, side: usize, segment: &Segment) {
-        if opens(segment) {
-            let first = if segment.has(ACK) { &mut self.first_answer } else { &mut self.first_syn };
-            first.get_or_insert(side);
-        }
+    /// Note a segment that opens.
+    pub fn note_opening(&mut self, side: usize, segment: &Segment) {
+        let first = if segment.has(ACK) { &mut self.first_answer } else { &mut self.first_syn };
+        first.get_or_insert(side);
     }
 }

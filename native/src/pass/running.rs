@@ -4,12 +4,13 @@
 //! and not counted here.
 
 use crate::OutOfMemory;
+use crate::block::Block;
 use crate::mark;
 use crate::pass::beginning::{Beginning, Current, opens};
-use crate::pass::connection::{Connection, Rows, Summary};
+use crate::pass::connection::{Connection, Summary};
 use crate::pass::direction::Segment;
 use crate::pass::stamps::Stamps;
-use crate::segments::{SackBlock, Syn};
+use crate::segments::{SackBlock, Syn, push};
 use crate::tcp::{ACK, SYN};
 
 /// In an option that was not there: `NA` in Python.
@@ -18,15 +19,6 @@ pub const MISSING: i32 = -1;
 /// `ETHERNET_PAYLOAD_BYTES` and `JUMBO_PAYLOAD_BYTES` in `analysis/trust/trust.py`.
 const ETHERNET_PAYLOAD_BYTES: i32 = 1460;
 const JUMBO_PAYLOAD_BYTES: i32 = 8960;
-
-/// Segments in capture order with their options; the rows of `sack` and `syn` ascend.
-pub struct Piece<'a> {
-    /// The column `direction` is that of the directed flow.
-    pub rows: Rows<'a>,
-    pub tsval: &'a [u32],
-    pub sack: &'a [SackBlock],
-    pub syn: &'a [Syn],
-}
 
 /// What the options of one side of a flow announce in a connection.
 pub struct Announced {
@@ -88,6 +80,7 @@ pub struct Side {
     pub has_mptcp: bool,
     pub has_syn: bool,
     pub has_answer: bool,
+    /// Those of segments that Python has to keep.
     pub payload_bytes: i64,
     pub announced: Announced,
     /// It sent more at once than Ethernet carries.
@@ -95,11 +88,9 @@ pub struct Side {
 }
 
 impl Side {
-    #[inline]
-    fn note(&mut self, segment: &Segment) {
-        self.has_answer |= opens(segment) && segment.has(ACK);
-        self.has_syn |= opens(segment) && !segment.has(ACK);
-        self.payload_bytes += i64::from(segment.payload_bytes);
+    fn note_opening(&mut self, segment: &Segment) {
+        self.has_answer |= segment.has(ACK);
+        self.has_syn |= !segment.has(ACK);
     }
 
     #[inline]
@@ -134,43 +125,44 @@ pub struct Running {
 /// Segments that Python has to keep.
 #[derive(Default)]
 pub struct Kept {
-    pub rows: Vec<i64>,
+    pub rows: Vec<usize>,
     /// Twice the number of the connection, + 1 if the flow's second end sent it.
     pub direction: Vec<i32>,
 }
 
 impl Running {
     /// Take in the next segments.
-    pub fn add(&mut self, piece: &Piece) -> Result<Kept, OutOfMemory> {
-        let (mut kept, mut sack, mut syn) = (Kept::default(), piece.sack, piece.syn);
-        for (row, &flow) in piece.rows.direction.iter().enumerate() {
-            let (flow, side, segment) = ((flow >> 1) as usize, (flow & 1) as usize, piece.rows.segment(row));
+    pub fn add(&mut self, block: &Block) -> Result<Kept, OutOfMemory> {
+        let (mut kept, mut sack, mut syn) = (Kept::default(), &block.sack[..], &block.syn[..]);
+        for (place, row) in block.rows.iter().enumerate() {
+            let (flow, side, segment) = ((row.flow >> 1) as usize, (row.flow & 1) as usize, row.segment());
             let number = self.connection_of(flow, side, &segment)?;
             self.note(number, side, &segment);
-            if syn.first().is_some_and(|options| options.row == row as i64) {
+            if syn.first().is_some_and(|options| options.row == place as i64) {
                 self.announce(number, side, &syn[0]);
                 syn = &syn[1..];
             }
-            let blocks = sack.iter().take_while(|block| block.0 == row as i64).count();
-            if blocks > 0 {
+            if sack.first().is_some_and(|block| block.0 == place as i64) {
+                let blocks = sack.iter().take_while(|block| block.0 == place as i64).count();
                 self.sides[number][side].announced.sack(&sack[..blocks], segment.ack);
                 sack = &sack[blocks..];
             }
-            if !self.count(number, side, &segment, piece.tsval[row])? {
-                kept.rows.try_reserve(1)?;
-                kept.direction.try_reserve(1)?;
-                kept.rows.push(row as i64);
-                kept.direction.push((2 * number + side) as i32);
+            if !self.count(number, side, &segment, row.tsval)? {
+                self.sides[number][side].payload_bytes += i64::from(segment.payload_bytes);
+                push(&mut kept.rows, place)?;
+                push(&mut kept.direction, (2 * number + side) as i32)?;
             }
         }
-        self.segments += piece.tsval.len();
+        self.segments += block.rows.len();
         Ok(kept)
     }
 
     #[inline]
     fn note(&mut self, number: usize, side: usize, segment: &Segment) {
-        self.beginnings[number].note(side, segment);
-        self.sides[number][side].note(segment);
+        if opens(segment) {
+            self.beginnings[number].note_opening(side, segment);
+            self.sides[number][side].note_opening(segment);
+        }
         let mut marks = segment.marks & !mark::HAS_TIMESTAMPS;
         self.is_odd |= marks & mark::FRAGMENT != 0;
         while marks != 0 {

@@ -1,28 +1,37 @@
-//! Times and timestamps of one direction's segments, a few bytes each: a clock that steps, and the end of the
-//! path where a capture was made, show only when all of them are known.
+//! Times and timestamps of one direction's segments, six bytes each: a clock that steps, and the end of the path
+//! where a capture was made, show only when all of them are known.
 
 use crate::OutOfMemory;
+use crate::segments::with_room;
 
-/// Seven bits of a byte are the number's, the eighth says that more follow.
-const BITS: u32 = 7;
-const MORE: u8 = 1 << BITS;
+/// A step of time in ns, in 32 bits, and one of the timestamps, in 16; or a part of what does not fit.
+type Step = [u16; 3];
+
+/// In place of a step of the timestamps: two more hold the time and the timestamp themselves.
+const WHOLE: u16 = i16::MIN as u16;
 
 #[derive(Default)]
 pub struct Stamps {
-    bytes: Vec<u8>,
+    steps: Vec<Step>,
     last_ns: i64,
     last_stamp: u32,
     pub count: usize,
 }
 
 impl Stamps {
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, time_ns: i64, stamp: u32) -> Result<(), OutOfMemory> {
-        self.bytes.try_reserve(15)?; // ten bytes hold 64 bits, five hold 32
-        let (step_ns, step) =
-            (time_ns.wrapping_sub(self.last_ns), stamp.wrapping_sub(self.last_stamp) as i32);
-        put(&mut self.bytes, (step_ns << 1 ^ step_ns >> 63) as u64);
-        put(&mut self.bytes, u64::from((step << 1 ^ step >> 31) as u32));
+        self.steps.try_reserve(3)?;
+        let step_ns = time_ns.wrapping_sub(self.last_ns);
+        let step = stamp.wrapping_sub(self.last_stamp) as i32;
+        if step_ns == i64::from(step_ns as i32) && step == i32::from(step as i16) && step as u16 != WHOLE {
+            self.steps.push([step_ns as u16, (step_ns >> 16) as u16, step as u16]);
+        } else {
+            let (time, high) = (time_ns as u64, (time_ns >> 48) as u16);
+            self.steps.push([0, 0, WHOLE]);
+            self.steps.push([time as u16, (time >> 16) as u16, (time >> 32) as u16]);
+            self.steps.push([high, stamp as u16, (stamp >> 16) as u16]);
+        }
         (self.last_ns, self.last_stamp) = (time_ns, stamp);
         self.count += 1;
         Ok(())
@@ -30,39 +39,22 @@ impl Stamps {
 
     /// Return the times in ns, and the timestamps.
     pub fn columns(&self) -> Result<(Vec<i64>, Vec<u32>), OutOfMemory> {
-        let (mut times_ns, mut stamps) = (Vec::new(), Vec::new());
-        times_ns.try_reserve_exact(self.count)?;
-        stamps.try_reserve_exact(self.count)?;
-        let (mut time_ns, mut stamp, mut bytes) = (0_i64, 0_u32, self.bytes.iter());
-        for _ in 0..self.count {
-            let (step_ns, step) = (taken(&mut bytes), taken(&mut bytes) as u32);
-            time_ns = time_ns.wrapping_add((step_ns >> 1) as i64 ^ -((step_ns & 1) as i64));
-            stamp = stamp.wrapping_add(step >> 1 ^ (step & 1).wrapping_neg());
+        let (mut times_ns, mut stamps) = (with_room(self.count)?, with_room(self.count)?);
+        let (mut time_ns, mut stamp, mut steps) = (0_i64, 0_u32, self.steps.iter());
+        while let Some(&[low, high, step]) = steps.next() {
+            if step == WHOLE {
+                let parts = steps.next().zip(steps.next());
+                let (&[first, second, third], &[fourth, low, high]) = parts.unwrap_or((&[0; 3], &[0; 3]));
+                time_ns =
+                    [fourth, third, second, first].iter().fold(0, |all, &part| all << 16 | i64::from(part));
+                stamp = u32::from(high) << 16 | u32::from(low);
+            } else {
+                time_ns = time_ns.wrapping_add(i64::from((u32::from(high) << 16 | u32::from(low)) as i32));
+                stamp = stamp.wrapping_add(i32::from(step as i16) as u32);
+            }
             times_ns.push(time_ns);
             stamps.push(stamp);
         }
         Ok((times_ns, stamps))
     }
-}
-
-#[inline(always)]
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= u64::from(MORE) {
-        bytes.push(number as u8 | MORE);
-        number >>= BITS;
-    }
-    bytes.push(number as u8);
-}
-
-#[inline(always)]
-fn taken<'a>(bytes: &mut impl Iterator<Item = &'a u8>) -> u64 {
-    let (mut number, mut shift) = (0, 0);
-    for &byte in bytes {
-        number |= u64::from(byte & !MORE) << shift;
-        shift += BITS;
-        if byte & MORE == 0 {
-            break;
-        }
-    }
-    number
 }

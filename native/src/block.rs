@@ -1,0 +1,174 @@
+//! The segments of a block one behind the other, for the pass that looks at each once: see `running.rs`.
+//!
+//! They are decoded as `segments.rs` does it, into a row each: twelve columns would cost more than the decoding.
+
+use crate::OutOfMemory;
+use crate::flows::{Flow, Flows};
+use crate::ip::ipv4;
+use crate::link::{ETHERNET, ETHERNET_BYTES, is_ethernet_ipv4};
+use crate::pass::direction::Segment;
+use crate::segments::{Decoded, Part, Records, SackBlock, Syn, push, put_options, with_room};
+use crate::tcp::{self, segment};
+
+/// A segment, as the columns of SEGMENTS have it.
+#[derive(Clone, Copy, Default)]
+pub struct Row {
+    pub time_ns: i64,
+    /// See `Flows::directed`.
+    pub flow: i32,
+    pub seq: u32,
+    pub ack: u32,
+    pub payload_bytes: i32,
+    pub tsval: u32,
+    pub tsecr: u32,
+    /// Index of its record in the block.
+    pub record: u32,
+    pub flags: u16,
+    pub window: u16,
+    pub ip_id: u16,
+    pub marks: u16,
+    pub sack_blocks: u8,
+}
+
+impl Row {
+    #[inline(always)]
+    fn new(segment: &tcp::Segment, flow: i32, ip_id: u16, record: usize, time_ns: i64) -> Self {
+        let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
+        Self {
+            time_ns,
+            flow,
+            seq: segment.seq,
+            ack: segment.ack,
+            payload_bytes: segment.payload_bytes,
+            tsval,
+            tsecr,
+            record: record as u32,
+            flags: segment.flags,
+            window: segment.window,
+            ip_id,
+            marks: segment.marks,
+            sack_blocks: segment.options.sack_blocks,
+        }
+    }
+
+    #[inline(always)]
+    pub fn segment(&self) -> Segment {
+        Segment {
+            seq: self.seq,
+            ack: self.ack,
+            payload_bytes: self.payload_bytes,
+            flags: self.flags,
+            window: self.window,
+            ip_id: self.ip_id,
+            marks: self.marks,
+            time_ns: self.time_ns,
+        }
+    }
+}
+
+/// The segments of consecutive records, in their order.
+#[derive(Default)]
+pub struct Block {
+    pub rows: Vec<Row>,
+    pub sack: Vec<SackBlock>,
+    pub syn: Vec<Syn>,
+    /// Those of `Flows` whose first segment this block holds.
+    pub flows: Vec<Flow>,
+    /// How many there are so far.
+    pub known_flows: usize,
+    /// Records that Python decodes.
+    pub rest: Vec<i64>,
+    /// Segments in IPv4; the others are in IPv6.
+    pub in_ipv4: usize,
+    /// The number in its file of the record with index 0.
+    pub first_frame: i64,
+}
+
+impl Block {
+    /// Decode records; their flows go on from those that are known.
+    pub fn of(records: &Records, time_ns: &[i64], flows: &mut Flows) -> Result<Self, OutOfMemory> {
+        let known = flows.flows.len();
+        let mut block = Self { rows: with_room(records.start.len())?, ..Self::default() };
+        let is_ethernet = *records.link_type == [ETHERNET];
+        for record in 0..records.start.len() {
+            let time_ns = time_ns[record];
+            if is_ethernet && block.add_usual(records, record, time_ns, flows)? {
+                continue;
+            }
+            match records.decoded(record) {
+                Some(decoded) => block.add(&decoded, time_ns, flows)?,
+                None => push(&mut block.rest, record as i64)?,
+            }
+        }
+        block.known_flows = flows.flows.len();
+        block.flows = with_room(block.known_flows - known)?;
+        block.flows.extend_from_slice(&flows.flows[known..]);
+        Ok(block)
+    }
+
+    /// Add a segment in IPv4 over Ethernet; return false if the record is none.
+    #[inline(always)]
+    fn add_usual(
+        &mut self,
+        records: &Records,
+        record: usize,
+        time_ns: i64,
+        flows: &mut Flows,
+    ) -> Result<bool, OutOfMemory> {
+        let Some((frame, stop)) = records.frame(record) else { return Ok(false) };
+        if !is_ethernet_ipv4(frame) {
+            return Ok(false);
+        }
+        let Some(datagram) = ipv4(frame, ETHERNET_BYTES, stop) else { return Ok(false) };
+        let Some(segment) = segment(frame, &datagram) else { return Ok(false) };
+        let addresses = (datagram.source as u32, datagram.destination as u32);
+        let flow = flows.directed_ipv4(addresses, (segment.source_port, segment.destination_port), record)?;
+        self.in_ipv4 += 1;
+        self.push(&segment, Row::new(&segment, flow, datagram.identification, record, time_ns))?;
+        Ok(true)
+    }
+
+    fn add(&mut self, decoded: &Decoded, time_ns: i64, flows: &mut Flows) -> Result<(), OutOfMemory> {
+        let Decoded { record, datagram, segment, .. } = decoded;
+        let flow = flows.directed(decoded.flow())?;
+        self.in_ipv4 += usize::from(datagram.version == 4);
+        self.push(segment, Row::new(segment, flow, datagram.identification, *record, time_ns))
+    }
+
+    #[inline(always)]
+    fn push(&mut self, segment: &tcp::Segment, row: Row) -> Result<(), OutOfMemory> {
+        if segment.has_rare_options() {
+            put_options(segment, self.rows.len() as i64, &mut self.sack, &mut self.syn)?;
+        }
+        push(&mut self.rows, row)
+    }
+
+    /// Return the columns of these rows (ascending) and their times, without the flows.
+    pub fn picked(&self, rows: &[usize]) -> Result<(Part, Vec<i64>), OutOfMemory> {
+        let (mut part, mut time_ns) = (Part::with_room(rows.len())?, with_room(rows.len())?);
+        for &place in rows {
+            let row = &self.rows[place];
+            part.record.push(self.first_frame + i64::from(row.record));
+            part.flow.push(row.flow);
+            part.seq.push(row.seq);
+            part.ack.push(row.ack);
+            part.payload_bytes.push(row.payload_bytes);
+            part.flags.push(row.flags);
+            part.window.push(row.window);
+            part.ip_id.push(row.ip_id);
+            part.tsval.push(row.tsval);
+            part.tsecr.push(row.tsecr);
+            part.sack_blocks.push(row.sack_blocks);
+            part.marks.push(row.marks);
+            time_ns.push(row.time_ns);
+        }
+        let place = |row: i64| rows.binary_search(&(row as usize)).map(|place| place as i64);
+        for &(row, left, right) in &self.sack {
+            place(row).map_or(Ok(()), |row| push(&mut part.sack, (row, left, right)))?;
+        }
+        for &syn in &self.syn {
+            place(syn.row).map_or(Ok(()), |row| push(&mut part.syn, Syn { row, ..syn }))?;
+        }
+        Ok((part, time_ns))
+    }
+}
