@@ -32,3 +32,17 @@ def test_outline_is_that_of_each_connection(path: Path, rows: int, monkeypatch: 
         segments = analysis.tcp_segments(number)
         for name, values in found.items():
             assert np.array_equal(values[own], segments[name]), name
+
+
+def test_columns_of_the_only_connection_are_those_of_the_capture_and_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = str(SAMPLES / "typical-1450k" / "mobile" / "tcp-0.pcap.xz")
+    copied = analyse(parsers.read_capture([path])).tcp_segments(1)
+    monkeypatch.setattr("multitracer.analysis.segments.segment_rows._MANY", 1)
+    capture = parsers.read_capture([path])
+    shared = analyse(capture).tcp_segments(1)
+    assert np.shares_memory(shared["seq"], capture.segments["seq"])
+    with pytest.raises(ValueError, match="read-only"):
+        shared["seq"][0] = 0
+    assert all(shared[name].tobytes() == copied[name].tobytes() for name in copied.columns)

@@ -65,7 +65,7 @@ class Connections:
     @cached_property
     def _columns(self) -> dict[str, Array]:
         by_position, by_row = self._derived_columns()
-        taken = _rows_of(self.rows)
+        taken = _rows_of(self.rows, len(self.capture.segments))
         columns = {name: taken(self.capture.segments[name]) for name in SEGMENTS.names}
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
@@ -194,12 +194,21 @@ def _starts_on_axis(examination: Examination, direction: Array) -> Array:
     return near + (group.seq - seq).view(np.int32)
 
 
-def _rows_of(rows: Array) -> Callable[[Array], Array]:
-    """Return what copies some rows of a column; rows in a row, such as all, cost a tenth of others."""
+def _rows_of(rows: Array, among: int) -> Callable[[Array], Array]:
+    """Return what copies some rows of columns that have so many; rows in a row cost a tenth of others.
+
+    All rows are not copied: what comes then is the column itself, and cannot be written.
+    """
     first, count = int(rows[0]) if len(rows) else 0, len(rows)
     if count < _MANY or int(rows[-1]) - first != count - 1 or (np.diff(rows) != 1).any():
         return lambda column: column[rows]
-    return lambda column: column[first : first + count].copy()
+    return _unwritable if count == among else lambda column: column[first : first + count].copy()
+
+
+def _unwritable(column: Array) -> Array:
+    same = column.view()
+    same.flags.writeable = False
+    return same
 
 
 def _in_capture_order(group: Group) -> Array:
