@@ -15,7 +15,8 @@ from parsers._capture.ahead import ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
-from parsers._registry import formats, recognise
+from parsers._pcapng.blocks import SECTION_HEADER
+from parsers._registry import formats, has_plug_ins, recognise
 from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
 from parsers._text.sidecar import has_map
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
     Progress = Callable[[int], None]
 
+_RLPDUMP = b"rlpdump"
+"""In the section header of the one log of ours that lies in a pcapng file; a plug-in may have another."""
 _MALLOC_THRESHOLD_BYTES = 31 << 20
 """Just below the largest that glibc adapts to."""
 
@@ -152,7 +155,13 @@ def let_malloc_keep_memory() -> None:
 def format_of_capture(stream: Stream) -> Format:
     """Return the result of `recognise`; where a magic number decides, without importing other formats."""
     head = stream.peek_head()
-    return pcap.FORMAT if pcap.sniff(head) == "yes" else recognise(head, path=stream.path)
+    if pcap.sniff(head) == "yes":
+        return pcap.FORMAT
+    if head[:4] == SECTION_HEADER and _RLPDUMP not in head and not has_plug_ins():
+        from parsers import pcapng  # noqa: PLC0415  # a pcap file needs it not
+
+        return pcapng.FORMAT
+    return recognise(head, path=stream.path)
 
 
 def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:

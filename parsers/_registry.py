@@ -119,6 +119,12 @@ def _own_modules() -> Iterator[ModuleType]:
         yield importlib.import_module(f"parsers.{name}")
 
 
+@functools.cache
+def has_plug_ins() -> bool:
+    """Return whether other packages bring formats."""
+    return bool(_entry_points())
+
+
 def _entry_points() -> list[EntryPoint]:
     import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and reading a capture does not need it
 

@@ -10,6 +10,7 @@ import pytest
 
 import parsers
 from multitracer.errors import UnknownFormatError
+from tests.parsers.frames import enhanced, frame, interface, section
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("multitracer", "parsers", "collectors", "sample_traces", "tests")
@@ -49,6 +50,14 @@ def test_a_capture_loads_no_other_format_and_no_room_that_makes_traffic(sample_s
     unused |= {"parsers.pcapng", "parsers.erf", "parsers._signalling", "multitracer.manifest"}
     unused |= {"parsers._text.lines", "parsers._unread_formats"}
     assert not modules & (unused | {"numpy.ma", "hashlib", "socket", "json", "concurrent.futures"})
+
+
+def test_a_pcapng_file_loads_no_other_format(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcapng"
+    path.write_bytes(section() + interface() + enhanced(frame(flags=2)))
+    modules = _modules(f"from multitracer.cli._program import run; run(['analyze', {str(path)!r}])")
+    assert "parsers.pcapng" in modules
+    assert not modules & {"parsers.erf", "parsers.rlpdump", "parsers.tcp_info", "multitracer.protocols.rlp"}
 
 
 def test_a_capture_passes_few_functions_on_its_way_to_the_answer() -> None:

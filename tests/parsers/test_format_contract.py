@@ -17,6 +17,7 @@ import parsers
 from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError
 from parsers import _registry
 from tests.conftest import SAMPLES
+from tests.parsers.frames import interface, option, section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,9 +70,11 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """Return a list: what is put into it is found as an installed plug-in."""
     points: list[object] = []
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: points)
-    _registry.installed.cache_clear()
+    for cached in (_registry.installed, _registry.has_plug_ins):
+        cached.cache_clear()
     yield points
-    _registry.installed.cache_clear()
+    for cached in (_registry.installed, _registry.has_plug_ins):
+        cached.cache_clear()
 
 
 class Plugin:
@@ -97,6 +100,16 @@ def test_an_installed_format_is_found_and_recognised(installed: list[object]) ->
     installed.append(Plugin("acme", ACME))
     assert "acme-log" in [fmt.name for fmt in parsers.formats()]
     assert parsers.recognise(b"acme 1.0", path="x").name == "acme-log"
+
+
+def test_an_installed_format_in_a_pcapng_file_is_recognised(installed: list[object], tmp_path: Path) -> None:
+    path = tmp_path / "acme.pcapng"
+    path.write_bytes(section(options=option(1, b"acme 1.0")) + interface())
+    assert parsers.detect(path).name == "pcapng"
+    for cached in (_registry.installed, _registry.has_plug_ins):
+        cached.cache_clear()
+    installed.append(Plugin("acme", replace(ACME, sniff=lambda head: "yes" if b"acme" in head else "no")))
+    assert parsers.detect(path).name == "acme-log"
 
 
 def test_an_installed_capture_format_is_read_as_a_capture(installed: list[object], tmp_path: Path) -> None:
