@@ -6,7 +6,7 @@
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
 //! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `running.rs` hands
 //! them from decoder to pass, block by block. `times.rs` looks at times and timestamps; `matching.rs` finds the
-//! same packets in two captures, `search.rs` looks up times, bytes and rows.
+//! same packets in two captures, `search.rs` looks up times, bytes and rows, `placed.rs` says where each segment lies.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
 //! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
@@ -21,6 +21,7 @@ mod mark;
 mod matching;
 mod pass;
 mod pcapng;
+mod placed;
 mod rows;
 mod running;
 mod search;
@@ -309,8 +310,10 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
     module.add_function(wrap_pyfunction!(search::places, module)?)?;
+    module.add_function(wrap_pyfunction!(placed::place_segments, module)?)?;
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::shared_keys, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
