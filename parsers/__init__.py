@@ -16,7 +16,7 @@ from parsers._ip_packets import IpPacket, read_ip_packets, read_records
 from parsers._pieces import Block, Pieces
 from parsers._propose import propose_map
 from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
-from parsers._registry import bundled_maps, formats, installed, recognise
+from parsers._registry import bundled_maps, formats, installed, left_out, recognise
 from parsers._text.sidecar import is_map
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "formats",
     "installed",
     "is_map",
+    "left_out",
     "propose_map",
     "read",
     "read_capture",
