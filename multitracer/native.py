@@ -97,10 +97,18 @@ class Kernel(Protocol):
     def copies(self, key: Array, /) -> tuple[Array, Array]:
         """Return how many equal keys came before each one, and how many there are."""
 
+    def shared(self, key: Array, others: list[Array], /) -> list[int]:
+        """Return how many distinct keys others hold, of each of these in turn."""
+
     def join(
         self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
     ) -> tuple[Array, Array]:
         """Return the indexes of equal (key, copy) at both points, in order of the near one."""
+
+    def place_segments(
+        self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
+    ) -> dict[str, Array]:
+        """Return columns of TCP_SEGMENTS by row, and the highest ACK of both sides if that is asked for."""
 
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
         """Return what `numpy.searchsorted` does; None if the first column is not sorted."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from parsers._pieces import Block, Pieces
     from parsers._propose import propose_map
     from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
-    from parsers._registry import bundled_maps, formats, installed, recognise
+    from parsers._registry import bundled_maps, formats, installed, left_out, recognise
     from parsers._text.sidecar import is_map
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "installed",
     "is_map",
     "is_plain",
+    "left_out",
     "propose_map",
     "read",
     "read_capture",
@@ -64,6 +65,7 @@ _LAZY = {
     "installed": "parsers._registry",
     "is_map": "parsers._text.sidecar",
     "is_plain": "parsers._one_flow",
+    "left_out": "parsers._registry",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
     "read_capture": "parsers._read",

@@ -140,6 +140,11 @@ def formats() -> list[Format]:
     return [fmt for _, fmt in sorted(installed().formats.items())]
 
 
+def left_out() -> list[PluginError]:
+    """Return why plug-ins cannot be used; without any plug-in no format is loaded to know that."""
+    return installed().broken if _entry_points() else []
+
+
 def bundled_maps() -> tuple[BundledMap, ...]:
     """Return the maps of CSV columns that come with MultiTracer, by name."""
     from parsers._text import bundled  # noqa: PLC0415  reading a capture does not need it

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import add_to_groups
+from multitracer.analysis.intervals import add_to_groups, places
 from multitracer.capture import Flag
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Timeline:
         -------
         ndarray of int64, shape (n,)
         """
-        last = np.searchsorted(self.key, direction * self.span + np.minimum(row, self.span)) - 1
+        last = places(self.key, direction * self.span + np.minimum(row, self.span)) - 1
         return np.where(last >= self.bounds[direction], last, -1)
 
 

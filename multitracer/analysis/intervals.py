@@ -131,6 +131,38 @@ def add_to_groups(values: Array, shift: Array, bounds: Array) -> None:
         values += np.repeat(shift, np.diff(bounds))
 
 
+def carried_on(value: Array, position: Array, bounds: Array, before: Array) -> Array:
+    """Return for each row the value of the last item at or before it in its group.
+
+    Parameters
+    ----------
+    value : ndarray of any dtype, shape (n_items,)
+    position : ndarray of int64, shape (n_items,), ascending
+        The row of each item.
+    bounds : ndarray of int64, shape (n_groups + 1,)
+        Group g has the rows bounds[g]:bounds[g + 1]; the first bound is 0.
+    before : ndarray, dtype of `value`, shape (n_groups,)
+        What the rows of a group have that lie before its first item.
+
+    Returns
+    -------
+    ndarray, dtype of `value`, shape (n_rows,)
+    """
+    begins, rows = bounds[:-1], int(bounds[-1])
+    index = np.searchsorted(position, begins)
+    blank = np.minimum(np.append(position, rows)[index], bounds[1:]) - begins
+    ends = np.cumsum(blank)
+    leading = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(begins - (ends - blank), blank)
+    if not len(position):
+        carried = np.empty(rows, dtype=value.dtype)
+    else:
+        position = position.copy()
+        position[0] = 0
+        carried = np.repeat(value, np.diff(position, append=rows))
+    carried[leading] = np.repeat(before, blank)
+    return carried
+
+
 def spans(bounds: Array, chosen: Array) -> tuple[Array, Array]:
     """Return the rows of the chosen groups, in the order of `chosen`, and the bounds of each among them.
 

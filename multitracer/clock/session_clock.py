@@ -75,7 +75,9 @@ class Clocks:
         """Return the clock that stamped the packets of a capture point."""
         return Clock((self.hosts or {}).get(name, name))
 
-    def place(self, stamps: Array, source: Clock, target: Clock | None = None) -> Placement:
+    def place(
+        self, stamps: Array, source: Clock, target: Clock | None = None, *, with_bounds: bool = True
+    ) -> Placement:
         """Return stamps of a clock on the reference, or on another clock, with the error of each.
 
         Parameters
@@ -85,8 +87,10 @@ class Clocks:
         source : Clock
         target : Clock, optional
             The reference by default.
+        with_bounds : bool
+            Whether the errors are needed, which take most of the time; otherwise they are NaN.
         """
-        return self.graph.place(stamps, source, target or self.reference)
+        return self.graph.place(stamps, source, target or self.reference, with_bounds=with_bounds)
 
     def path_along(self, stamps: Array, source: Clock, target: Clock) -> tuple[Relation, ...]:
         """Return the relations by which `place` would map these stamps.
@@ -283,9 +287,11 @@ def _wait_ns(capture: Capture) -> float:
     flow = int(np.argmax(np.bincount(table["flow"], weights=table["payload_bytes"])))
     data = np.flatnonzero((table["flow"] == flow) & (table["payload_bytes"] > 0))
     acks = np.flatnonzero(table["flow"] == flow ^ 1)
-    end = (table["seq"][data].astype(np.int64) + table["payload_bytes"][data]) % (1 << 32)
-    ends, first = np.unique(end, return_index=True)
+    end = table["seq"][data] + table["payload_bytes"][data].astype(np.uint32)  # wraps around at 2^32
+    ends, first = np.unique(end.astype(np.int64), return_index=True)
     numbers, answer = np.unique(table["ack"][acks].astype(np.int64), return_index=True)
-    _, at, then = np.intersect1d(ends, numbers, assume_unique=True, return_indices=True)
+    at = np.searchsorted(ends, numbers)
+    then = np.flatnonzero(np.append(ends, -1)[at] == numbers)
+    at = at[then]
     waited = table["time_ns"][acks[answer[then]]] - table["time_ns"][data[first[at]]]
     return float(np.median(waited)) if len(waited) else -1.0

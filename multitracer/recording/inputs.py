@@ -259,7 +259,7 @@ def _of_folder(folder: Path) -> Inputs:
         points += [Point(host, captures)] if captures else []
         logs += [Log(host, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
     warnings += [*(manifest.warnings if manifest else ()), *search.warnings()]
-    warnings += map(str, parsers.installed().broken)
+    warnings += map(str, parsers.left_out())
     if not points and not logs and manifest is None:
         why = f" ({warnings[0]})" if warnings else ""
         raise InputError(f"{folder}: holds no capture and no log{why}; name a capture or a session folder")

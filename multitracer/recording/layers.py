@@ -46,8 +46,6 @@ class Layers:
         JOINED_STATE of the sender, windows in bytes.
     events : Table
         JOINED_EVENTS of the sender.
-    at_receiver : Moved or None
-        TCP_SEGMENTS at the receiver on the sender's clock, and how they came onto it.
     link : mapping of str to Table
         RlpSnd_* and RlpRcv_*: SERIES by label, on the sender's clock.
     without_link : str
@@ -61,7 +59,6 @@ class Layers:
     view: View
     state: Table
     events: Table
-    at_receiver: Moved | None = None
     link: Mapping[str, Table] = field(default_factory=dict)
     without_link: str = ""
     speed: float = 1.0
@@ -70,15 +67,29 @@ class Layers:
     @classmethod
     def of(cls, recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
         """Return what is known about a direction of a connection; the parameters are those of `view_of`."""
+        layers = cls.before_clocks(recording, part, connection, reverse=reverse)
+        recording.clocks  # noqa: B018  # kept there; what their logs warn of is told whatever is asked for
+        return layers
+
+    @classmethod
+    def before_clocks(
+        cls, recording: Recording, part: Part, connection: int, *, reverse: bool | None = None
+    ) -> Layers:
+        """Return the same while another thread may relate the clocks: they are not asked for.
+
+        What is known of each segment, which needs no clock, is found at once.
+        """
         view = view_of(recording, part, connection, reverse=reverse)
+        for place in (view.sender, view.receiver):
+            if place is not None and view.receiver is not None:
+                place.segments()
         if not recording.inputs.listed:
             state, events = Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
         else:
             sender = view.sender
             state, events = recording.hosts.of_sender(sender.part, sender.connection, reverse=sender.reverse)
         link, without_link = _link(recording, view)
-        at_receiver, speed = _at_receiver(recording, view), recording.speed
-        return cls(view, state, events, at_receiver, link, without_link, speed, recording)
+        return cls(view, state, events, link, without_link, recording.speed, recording)
 
     # --- the sender's capture ---
 
@@ -110,14 +121,25 @@ class Layers:
     # --- what else there is ---
 
     @property
+    def is_related(self) -> bool:
+        """Whether there is a capture at the receiver, and clocks that relate it to the sender's."""
+        if self.view.receiver is None or self.recording is None:
+            return False
+        return self.recording.clocks is not None
+
+    @cached_property
     def clock(self) -> Moved | None:
         """How the receiver's times were mapped to the sender's clock; None if the two are not related."""
-        return self.at_receiver
+        view, clocks = self.view, None if self.recording is None else self.recording.clocks
+        if view.receiver is None or clocks is None:
+            return None
+        ends = (clocks.of_point(place.host) for place in (view.receiver, view.sender))
+        return moved(view.receiver.segments(), clocks, *ends)
 
     @property
     def receiver(self) -> Table | None:
         """TCP_SEGMENTS of the same connection as captured at the receiver, on the sender's clock."""
-        return None if self.at_receiver is None else self.at_receiver.table
+        return None if self.clock is None else self.clock.table
 
     @property
     def has_more(self) -> bool:
@@ -196,18 +218,6 @@ def _relabelled(series: dict[str, Table], vantage: Vantage) -> dict[str, Table]:
         label: Table(table.schema, table.columns, table.provenance | {"label": label})
         for label, table in named.items()
     }
-
-
-def _at_receiver(recording: Recording, view: View) -> Moved | None:
-    """Return the receiver's segments on the sender's clock; None without a capture there."""
-    if view.receiver is not None:  # first what needs no clock: another thread may be about to relate them
-        view.sender.segments()
-        view.receiver.segments()
-    clocks = recording.clocks
-    if view.receiver is None or clocks is None:
-        return None
-    ends = (clocks.of_point(place.host) for place in (view.receiver, view.sender))
-    return moved(view.receiver.segments(), clocks, *ends)
 
 
 def _link(recording: Recording, view: View) -> tuple[dict[str, Table], str]:

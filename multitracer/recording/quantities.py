@@ -221,7 +221,7 @@ class Quantities:
         series: dict[str, Quantity | Missing] = {}
         for quantity in (*self._at_sender(self.layers), *self._state(self.layers)):
             series[quantity.name] = self._in_link_time(quantity)
-        if self.layers.at_receiver is not None and self.layers.view.receiver is not None:
+        if self.layers.is_related and self.layers.view.receiver is not None:
             host = host_of(self.recording, self.layers.view.receiver.part.point)
             for quantity in self._at_receiver(self.layers.view.receiver.segments(), self.layers):
                 series.setdefault(quantity.name, self._placed(replace(quantity, host=host)))

@@ -8,7 +8,7 @@
 //! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
 //! those of one connection alone. A plain pcap file does not come to Python at all: `whole.rs` reads it, and
 //! `whole_file.rs` says what was counted. `times.rs` looks at times and timestamps; `matching.rs` finds the same
-//! packets in two captures, `search.rs` looks up times, bytes and rows.
+//! packets in two captures, `search.rs` looks up times, bytes and rows, `placed.rs` says where each segment lies.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
 //! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
@@ -25,6 +25,7 @@ mod matching;
 mod one_flow;
 mod pass;
 mod pcapng;
+mod placed;
 mod rows;
 mod running;
 mod search;
@@ -317,8 +318,10 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
     module.add_function(wrap_pyfunction!(search::places, module)?)?;
+    module.add_function(wrap_pyfunction!(placed::place_segments, module)?)?;
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::shared_keys, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;

@@ -81,6 +81,27 @@ fn counted(keys: &[u64]) -> Result<Two, OutOfMemory> {
     Ok((number, total))
 }
 
+/// How many distinct keys others hold, of each of these in turn.
+fn shared(keys: &[u64], others: &[&[u64]]) -> Result<Vec<usize>, OutOfMemory> {
+    let mut table = Table::new(keys)?;
+    for index in 0..keys.len() {
+        table.first(index);
+    }
+    let mut is_there = reserved(keys.len())?;
+    let mut counts = reserved(others.len())?;
+    for other in others {
+        is_there.clear();
+        is_there.resize(keys.len(), false);
+        for &key in *other {
+            if let Some(there) = is_there.get_mut(table.places[table.place(key)] as usize) {
+                *there = true; // nobody has no place among the keys
+            }
+        }
+        counts.push(is_there.iter().filter(|&&there| there).count());
+    }
+    Ok(counts)
+}
+
 /// What tells packets apart: their identities, and how many with the same came before each.
 struct Named<'a> {
     key: &'a [u64],
@@ -203,6 +224,19 @@ fn columns<'py>(py: Python<'py>, (one, other): Two) -> Columns<'py> {
 pub fn copies<'py>(py: Python<'py>, key: PyReadonlyArray1<'py, u64>) -> PyResult<Columns<'py>> {
     let key = key.as_slice()?;
     Ok(columns(py, outside(py, || counted(key))?))
+}
+
+/// Return how many distinct keys others hold, of each of these in turn.
+#[pyfunction]
+#[pyo3(name = "shared")]
+pub fn shared_keys(
+    py: Python<'_>,
+    key: PyReadonlyArray1<'_, u64>,
+    others: Vec<PyReadonlyArray1<'_, u64>>,
+) -> PyResult<Vec<usize>> {
+    let key = key.as_slice()?;
+    let others = others.iter().map(|other| other.as_slice()).collect::<Result<Vec<_>, _>>()?;
+    outside(py, || shared(key, &others))
 }
 
 /// Return the indexes of equal (key, copy) at both points, in order of the near one.

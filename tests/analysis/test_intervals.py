@@ -6,7 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.intervals import distinct, first_painters, reduce_groups, span_minimum, unwrapped
+from multitracer.analysis.intervals import (
+    carried_on,
+    distinct,
+    first_painters,
+    reduce_groups,
+    span_minimum,
+    unwrapped,
+)
 from tests.analysis import oracle
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 20)), max_size=30)
@@ -70,3 +77,20 @@ def test_groups_without_rows_give_the_empty_value(groups: list[list[int]]) -> No
         max(g, default=-99) for g in groups
     ]
     assert reduce_groups(np.add, flat, bounds, empty=0).tolist() == [sum(g) for g in groups]
+
+
+@given(st.lists(st.lists(st.none() | st.integers(), max_size=8), min_size=1, max_size=4))
+def test_each_row_carries_on_the_last_value_of_its_group(groups: list[list[int | None]]) -> None:
+    bounds = np.cumsum([0, *map(len, groups)])
+    rows = [value for group in groups for value in group]
+    position = [row for row, value in enumerate(rows) if value is not None]
+    expected: list[object] = []
+    for number, group in enumerate(groups):
+        last: object = f"before {number}"
+        for value in group:
+            last = last if value is None else value
+            expected.append(last)
+    items = np.array([rows[at] for at in position], dtype=object)
+    before = np.array([f"before {number}" for number in range(len(groups))], dtype=object)
+    carried = carried_on(items, np.array(position, dtype=np.int64), bounds, before)
+    assert carried.tolist() == expected

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
-from multitracer.clock.captures.matching import EXACT, REWRITTEN, copies, identities, join
+from multitracer.clock.captures.matching import EXACT, REWRITTEN, copies, identities, join, shared
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import Segment, capture
 from tests.native.both import python_only
@@ -53,6 +53,13 @@ def test_packets_find_the_same_partners(near: Array, far: Array) -> None:
         slow = join(*sides)
     assert [each.tolist() for each in fast] == [each.tolist() for each in slow]
     assert all(each.dtype == np.int64 for each in fast)
+
+
+@given(few, st.lists(few, max_size=3))
+def test_as_many_packets_are_shared(key: Array, others: list[Array]) -> None:
+    with python_only():
+        slow = shared(key, others)
+    assert shared(key, others) == slow == [len({*key.tolist()} & {*each.tolist()}) for each in others]
 
 
 def test_many_keys_that_share_their_upper_bits_are_counted_at_once() -> None:

@@ -124,11 +124,19 @@ def _changes_of_ack(group: Group) -> tuple[Array, Array]:
     changed[np.minimum(without + 1, len(group) - 1)] = True
     changed[without] = False
     position = np.flatnonzero(changed)
-    return _partners(position, np.searchsorted(position, group.bounds))
+    return partners(position, np.searchsorted(position, group.bounds))
 
 
-def _partners(items: Array, bounds: Array) -> tuple[Array, Array]:
-    """Return the items of each direction's partner in its place, and their bounds."""
+def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
+    """Return the items of each direction's partner in its place, and their bounds.
+
+    Parameters
+    ----------
+    items : ndarray of any dtype, shape (n,)
+        Direction after direction.
+    bounds : ndarray of int64, shape (n_directions + 1,)
+        Direction d has items bounds[d]:bounds[d + 1].
+    """
     counts = np.diff(bounds).reshape(-1, 2)[:, ::-1].ravel()
     swapped = np.zeros_like(bounds)
     np.cumsum(counts, out=swapped[1:])

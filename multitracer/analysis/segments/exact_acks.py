@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import span_minimum
+from multitracer.analysis.intervals import places, span_minimum
 
 if TYPE_CHECKING:
     from multitracer.analysis.segments.acknowledgments import Progress
@@ -54,7 +54,7 @@ def _new_at_the_top(
     reach = coverage.reach
     if not len(reach):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    piece = np.searchsorted(reach, value)
+    piece = places(reach, value)
     met_piece = np.minimum(piece, len(reach) - 1)
     exact = (reach[met_piece] == value) & (piece <= ack_progress.piece)
     ack = np.flatnonzero(exact)
@@ -70,7 +70,7 @@ def _new_in_holes(
     units = axis.pieces.end[late] - axis.pieces.start[late]
     piece = late[(coverage.new == units) & ~unsuitable]
     end = axis.pieces.end[piece]
-    ack = np.searchsorted(value, end)
+    ack = places(value, end)
     inside = np.flatnonzero(ack < len(value))
     exact = inside[value[ack[inside]] == end[inside]]
     exact = exact[ack_progress.piece[ack[exact]] >= piece[exact]]
@@ -80,8 +80,7 @@ def _new_in_holes(
 def _undisturbed(piece: Array, last: Array, axis: Axis, coverage: Coverage, unsuitable: Array) -> Array:
     """Return the samples between whose piece and ACK nothing was sent that begins below the piece's end."""
     late = coverage.late[~unsuitable]
-    first = np.searchsorted(late, piece, side="right")
-    behind = np.searchsorted(late, last, side="right")
+    first, behind = (places(late, each, "right") for each in (piece, last))
     kept = np.ones(len(piece), dtype=bool)
     crossed = np.flatnonzero(first < behind)
     if len(crossed):

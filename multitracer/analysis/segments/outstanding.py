@@ -11,8 +11,13 @@ from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.analysis.segments.acknowledgments import first_units
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.analysis.segments.examination import Examination
     from multitracer.tables import Array
+
+    Sides = Sequence[Array] | Array
+    """A column of each side."""
 
 _NEVER = -(1 << 62)  # below every number on an axis
 
@@ -59,25 +64,49 @@ def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple
     group = examination.group
     moment_of = np.empty_like(order)
     moment_of[order] = np.arange(len(order))
-    direction = group.direction[order] ^ (group.units == 0)[order]
-    flight = _chosen(_highest_sent(examination, moment_of), direction)
+    direction = (group.direction ^ (group.units == 0)).take(order)
+    is_reverse = (direction & 1).astype(bool)
+    flight = _chosen(_highest_sent(examination, moment_of), is_reverse)
     acknowledged = _highest_acknowledged(examination, moment_of)
-    known = _chosen(acknowledged, direction)
+    known = _chosen(acknowledged, is_reverse)
     never = np.flatnonzero(known < examination.axis.lowest[direction])
     known[never] = first_units(examination.axis)[direction[never]]
     flight -= known
     np.maximum(flight, 0, out=flight)
+    return flight, less_sacked(examination, order, blocks, flight, acknowledged)
+
+
+def less_sacked(
+    examination: Examination, order: Array, blocks: Blocks, flight: Array, acknowledged: Sides
+) -> Array:
+    """Return the units outstanding after each segment less what is SACKed.
+
+    Parameters
+    ----------
+    flight : ndarray of int64, shape (n_segments,)
+        What is outstanding.
+    acknowledged : sequence of two ndarrays of int64, shape (n_segments,)
+        The highest ACK of both sides at each moment, on the axis; not used without blocks.
+
+    Other parameters and what is returned are those of `outstanding`.
+    """
     if not len(blocks.left):
-        return flight, flight.copy()
-    for side in (0, 1):  # in the place of what it is found by
-        acknowledged[side] = _sacked(blocks.chosen(blocks.direction & 1 == side), acknowledged[side])
-    less_sacked = flight - _chosen(acknowledged, direction)
-    return flight, np.maximum(less_sacked, 0, out=less_sacked)
+        return flight.copy()
+    sacked = [_sacked(blocks.chosen(blocks.direction & 1 == side), acknowledged[side]) for side in (0, 1)]
+    less = flight - _chosen(sacked, _is_of_reverse(examination, order))
+    return np.asarray(np.maximum(less, 0, out=less))
 
 
-def _chosen(of_both: Array, direction: Array) -> Array:
+def _is_of_reverse(examination: Examination, order: Array) -> Array:
+    """Return whether it is the reverse direction of which each moment tells what is outstanding."""
+    group = examination.group
+    is_reverse: Array = ((group.direction ^ (group.units == 0)) & 1).astype(bool).take(order)
+    return is_reverse
+
+
+def _chosen(of_both: Sides, is_reverse: Array) -> Array:
     """Return the value of the requested direction at each moment."""
-    chosen: Array = np.where(direction & 1, of_both[1], of_both[0])
+    chosen: Array = np.where(is_reverse, of_both[1], of_both[0])
     return chosen
 
 
@@ -87,7 +116,7 @@ def _highest_sent(examination: Examination, moment_of: Array) -> Array:
     Of all directions with one side, which share a line: each has a stretch of the axis above those before.
     """
     pieces, firsts = examination.axis.pieces, first_units(examination.axis)
-    side = examination.group.direction[pieces.position] & 1
+    side = np.repeat(np.arange(len(firsts)) & 1, np.diff(pieces.bounds))
     return _rising(examination, side, moment_of[pieces.position], examination.coverage.reach, firsts)
 
 

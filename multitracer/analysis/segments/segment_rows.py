@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import groups, has
-from multitracer.analysis.intervals import add_to_groups, places
+from multitracer.analysis.intervals import add_to_groups, carried_on
 from multitracer.analysis.kind import Kind
+from multitracer.analysis.segments.axis import partners
 from multitracer.analysis.segments.directions import is_dsack
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import new_bytes
-from multitracer.analysis.segments.outstanding import Blocks, outstanding
+from multitracer.analysis.segments.outstanding import Blocks, less_sacked, outstanding
+from multitracer.analysis.segments.placed import placed
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.timestamps import echoes
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
 from multitracer.capture import Flag
-from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
+from multitracer.tables import NA, NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
@@ -56,7 +58,11 @@ class Connections:
         """Row in the capture of each row of `segments()`."""
         self.bounds = group.bounds[::2]
         """Connection c of the group has rows bounds[c]:bounds[c + 1] of `segments()`."""
-        self.ack = _acks_on_axis(self.examination)
+
+    @cached_property
+    def ack(self) -> Array:
+        """Where the ACK number of each segment lies, in the order of the group."""
+        return _acks_on_axis(self.examination)
 
     def segments(self) -> Table:
         """Return TCP_SEGMENTS, connection after connection; computed once, however many ask for it."""
@@ -83,25 +89,35 @@ class Connections:
 
     def _derived_columns(self) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return what the analysis says of each segment: columns in the order of the group, and of `rows`."""
-        group, origin = self.group, self.examination.axis.origin
-        flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
-        delays = {
+        in_order = {
+            "new_bytes": new_bytes(self.examination),
+            "kind": _kinds(self.examination, self.capture),
             "rtt_ns": self._delay(*self.examination.exact_pairs()),
             "rtt_timestamp_ns": self._delay(*self.echoes),
         }
+        shift, is_sacked = np.minimum(self.shift, LARGEST_SHIFT), len(self.blocks.left) > 0
+        by_row = placed(self.examination, self.order, shift, with_acked=is_sacked)
+        if by_row is None:
+            in_order |= self._on_axis()
+            flight, flight_sack = outstanding(self.examination, self.order, self.blocks)
+            return in_order, {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
+        flight = by_row["flight_bytes"]
+        acked = [by_row.pop(side) for side in ("acked_0", "acked_1") if is_sacked]
+        less = less_sacked(self.examination, self.order, self.blocks, flight, acked)
+        return in_order, by_row | {"flight_sack_bytes": less}
+
+    def _on_axis(self) -> dict[str, Array]:
+        """Return where each segment lies, in the order of the group."""
+        group, origin = self.group, self.examination.axis.origin
         direction = group.direction
-        start = _starts_on_axis(self.examination, direction) - origin[direction]
-        in_order = {
+        start = _starts_on_axis(self.examination) - origin[direction]
+        return {
             "reverse": direction & 1 == 1,
             "seq_bytes": start,
             "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
             "ack_bytes": np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA),
             "window_bytes": self._windows(direction),
-            "new_bytes": new_bytes(self.examination),
-            "kind": _kinds(self.examination, self.capture),
-            **delays,
         }
-        return in_order, {"flight_bytes": flight, "flight_sack_bytes": flight_sack}
 
     def sack_blocks(self) -> Table:
         """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
@@ -122,6 +138,9 @@ class Connections:
     def blocks(self) -> Blocks:
         """The SACK blocks on the axis."""
         own, moment = self._own_blocks
+        if not len(own):
+            none = np.empty(0, dtype=np.int64)
+            return Blocks(none, none, none, none, none > 0)
         position = self.order[moment]
         ack, raw = self.ack[position], self.group.ack[position]
         left, right = (ack + (own[edge] - raw).view(np.int32) for edge in ("left", "right"))
@@ -133,6 +152,8 @@ class Connections:
         """These connections' SACK blocks, and the index of their segment in `rows`, ascending."""
         row = self.capture.sack_blocks["row"]
         begin, end = np.searchsorted(row, [self.rows.min(), self.rows.max() + 1]).tolist()
+        if begin == end:
+            return Table.empty(SACK_BLOCKS), np.empty(0, dtype=np.int64)
         place = np.argsort(self.rows, kind="stable")
         index = np.searchsorted(self.rows[place], row[begin:end])
         mine = np.flatnonzero(self.rows[place[np.minimum(index, len(place) - 1)]] == row[begin:end])
@@ -176,22 +197,18 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
     for group in groups(capture, partition):
         examination = examine(group, capture)
         direction = group.direction
-        columns["seq_bytes"][group.rows] = (
-            _starts_on_axis(examination, direction) - examination.axis.origin[direction]
-        )
+        columns["seq_bytes"][group.rows] = _starts_on_axis(examination) - examination.axis.origin[direction]
         columns["kind"][group.rows] = _kinds(examination, capture)
     return columns
 
 
-def _starts_on_axis(examination: Examination, direction: Array) -> Array:
+def _starts_on_axis(examination: Examination) -> Array:
     """Return where each segment begins, relative to the piece at or before it, else to the reference."""
     group, pieces, axis = examination.group, examination.axis.pieces, examination.axis
-    last = places(pieces.position, np.arange(len(group)), "right") - 1
-    known = last >= pieces.bounds[direction]
-    near, seq = axis.reference[direction], axis.reference_seq[direction]
-    near[known] = pieces.start[last[known]]
-    seq[known] = group.seq[pieces.position[last[known]]]
-    return near + (group.seq - seq).view(np.int32)
+    near = carried_on(pieces.start, pieces.position, group.bounds, axis.reference)
+    seq = carried_on(group.seq[pieces.position], pieces.position, group.bounds, axis.reference_seq)
+    near += np.subtract(group.seq, seq, out=seq).view(np.int32)
+    return near
 
 
 def _rows_of(rows: Array, among: int) -> Callable[[Array], Array]:
@@ -222,15 +239,9 @@ def _in_capture_order(group: Group) -> Array:
 def _acks_on_axis(examination: Examination) -> Array:
     """Return where each segment's ACK number lies; any number for a segment without one."""
     group, acks = examination.group, examination.axis.acks
-    event = np.zeros(len(group), dtype=np.int64)
-    event[acks.position] = np.arange(len(acks.position))
-    last = np.full(len(group), -1)
-    last[acks.position] = acks.position
-    np.maximum.accumulate(last, out=last)
-    known = np.flatnonzero(last >= group.bounds[group.direction])
-    value = np.zeros(len(group), dtype=np.int64)
-    value[known] = acks.value[event[last[known]]]
-    return value
+    value, _ = partners(acks.value, acks.bounds)
+    position, _ = partners(acks.position, acks.bounds)
+    return carried_on(value, position, group.bounds, np.zeros(group.directions, dtype=np.int64))
 
 
 def _kinds(examination: Examination, capture: Capture) -> Array:

@@ -103,16 +103,15 @@ def _averaged(values: Array, first: Array, bounds: Array, *, weight: float) -> A
     of_group = -(-sizes // length)
     begins = np.cumsum(of_group) - of_group
     cell = np.arange(len(values)) + np.repeat(begins * length - (np.cumsum(sizes) - sizes), sizes)
-    runs = np.zeros((int(of_group.sum()), length))
-    runs.flat[cell] = weight * values
+    flat = np.zeros(int(of_group.sum()) * length)
+    flat[cell] = weight * values
+    runs = np.ascontiguousarray(flat.reshape(-1, length).T)  # the same place of all runs side by side
     kept = 1 - weight
     for i in range(1, length):
-        runs[:, i] += kept * runs[:, i - 1]
+        runs[i] += kept * runs[i - 1]
     faded = kept ** np.arange(1, length + 1)
-    carried = _carried(
-        runs[:, -1].tolist(), dict(zip(begins.tolist(), first.tolist(), strict=True)), faded[-1]
-    )
-    averaged: Array = (runs + np.array(carried)[:, None] * faded).flat[cell]
+    carried = _carried(runs[-1].tolist(), dict(zip(begins.tolist(), first.tolist(), strict=True)), faded[-1])
+    averaged: Array = (runs + np.array(carried) * faded[:, None]).T.ravel()[cell]
     return averaged
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join, shared
 
 if TYPE_CHECKING:
     from multitracer.analysis.tcp import Analysis
@@ -130,15 +130,13 @@ class Counterparts:
 
     def _is_turned(self, connection: int, other: int) -> bool:
         """Return whether what one capture calls forward is reverse in the other."""
-        sent = distinct(_keys_one_way(self.near, connection, self.fields, reverse=False))
-        forward, back = (
-            _shared(sent, _keys_one_way(self.far, other, self.fields, reverse=reverse))
-            for reverse in (False, True)
-        )
+        sent = _keys_one_way(self.near, connection, self.fields, reverse=False)
+        there = [_keys_one_way(self.far, other, self.fields, reverse=way) for way in (False, True)]
+        forward, back = shared(sent, there)
         if forward or back:
-            return bool(back > forward)
+            return back > forward
         answers = _keys_one_way(self.near, connection, self.fields, reverse=True)
-        return _shared(distinct(answers), _keys_one_way(self.far, other, self.fields, reverse=False)) > 0
+        return shared(answers, there[:1])[0] > 0
 
 
 def _endpoints(analysis: Analysis, number: int) -> bytes:
@@ -157,13 +155,6 @@ def _keys(analysis: Analysis, connection: int, fields: tuple[str, ...], first: i
     return np.concatenate(
         [_keys_one_way(analysis, connection, fields, reverse=way, first=first) for way in ways]
     )
-
-
-def _shared(ordered: Array, others: Array) -> int:
-    """Return how many of some keys, ascending and distinct, are among others; np.isin is slower."""
-    there = distinct(others)
-    place = np.searchsorted(there, ordered)
-    return int(np.count_nonzero(there[place[place < len(there)]] == ordered[place < len(there)]))
 
 
 def _keys_one_way(

@@ -25,6 +25,8 @@ import numpy as np
 from multitracer.native import kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.capture import Capture
     from multitracer.tables import Array, Table
 
@@ -99,6 +101,33 @@ def copies(key: Array) -> tuple[Array, Array]:
     number[order] = np.arange(len(key)) - np.repeat(starts, lengths)
     total[order] = np.repeat(lengths, lengths)
     return number, total
+
+
+def shared(key: Array, others: Sequence[Array]) -> list[int]:
+    """Return how many different packets others hold, of each of these in turn.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (n,)
+        As of `identities`.
+    others : sequence of ndarray of uint64
+        The same of others.
+    """
+    if (native := kernel()) is not None:
+        return native.shared(np.ascontiguousarray(key), list(map(np.ascontiguousarray, others)))
+    wanted, counts = _distinct(key), []
+    for other in others:
+        there = _distinct(other)
+        place = np.searchsorted(there, wanted)
+        inside = place < len(there)
+        counts.append(int(np.count_nonzero(there[place[inside]] == wanted[inside])))
+    return counts
+
+
+def _distinct(key: Array) -> Array:
+    ordered = np.sort(key)
+    distinct: Array = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
+    return distinct
 
 
 def join(near_key: Array, near_copy: Array, far_key: Array, far_copy: Array) -> tuple[Array, Array]:
@@ -180,10 +209,10 @@ def _runs(rows: int) -> Array | None:
     """Return rows in runs, so that neighbours stay neighbours, from the first to the last; None means all."""
     if rows <= _MOST_ROWS:
         return None
-    every = np.arange(rows)
-    share = -(-rows // _MOST_ROWS)
-    runs: Array = every[(every // _RUN_ROWS % share == 0) | (every >= rows - _RUN_ROWS)]
-    return runs
+    begins = np.arange(0, rows, -(-rows // _MOST_ROWS) * _RUN_ROWS)
+    runs = (begins[:, None] + np.arange(_RUN_ROWS)).ravel()
+    last = rows - _RUN_ROWS
+    return np.concatenate([runs[runs < last], np.arange(last, rows)])
 
 
 def _in_order(near_rows: Array, far_rows: Array, near_more: Array, far_more: Array) -> Array:

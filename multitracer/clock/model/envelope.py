@@ -35,12 +35,13 @@ def lower_hull(time_ns: Array, delay_ns: Array) -> Array:
     """
     candidates = _candidates(time_ns, delay_ns)
     hull: list[int] = []
-    x, y = time_ns.tolist(), delay_ns.tolist()
-    for i in candidates.tolist():
+    x, y = time_ns[candidates].tolist(), delay_ns[candidates].tolist()
+    for i in range(len(x)):
         while len(hull) > 1 and _turns_right(x, y, hull[-2], hull[-1], i):
             hull.pop()
         hull.append(i)
-    return np.array(hull, dtype=np.int64)
+    vertices: Array = candidates[hull]
+    return vertices
 
 
 def _candidates(time_ns: Array, delay_ns: Array) -> Array:

@@ -127,23 +127,24 @@ class Relation:
             steps.append(int(later.at(middle)) - int(earlier.at(middle)))
         return steps
 
-    def place(self, stamps: Array) -> Placement:
+    def place(self, stamps: Array, *, with_bounds: bool = True) -> Placement:
         """Return stamps of `source`, in the order of their records, on the clock `target`.
 
         Parameters
         ----------
         stamps : ndarray of int64, ns since 1970, shape (n,)
             NOT_A_TIME, and a stamp far beyond the evidence, stay unplaced.
+        with_bounds : bool
+            Whether the errors are needed, which take most of the time; otherwise they are NaN.
         """
         stamps = np.asarray(stamps, dtype=np.int64)
         known = stamps != NOT_A_TIME
-        near = np.zeros(len(stamps), dtype=bool)
-        near[known] = self._within_reach(stamps[known])
+        near = self._within_reach(stamps) & known
         if near.all() and len(near):
-            return Placement(*self._placed(stamps), "")
+            return Placement(*self._placed(stamps, with_bounds=with_bounds), "")
         placed = Placement.nowhere(len(stamps), _reason(known, near))
         if near.any():
-            time_ns, bound_ns, status = self._placed(stamps[near])
+            time_ns, bound_ns, status = self._placed(stamps[near], with_bounds=with_bounds)
             placed.time_ns[near], placed.bound_ns[near], placed.status[near] = time_ns, bound_ns, status
         return placed
 
@@ -152,10 +153,10 @@ class Relation:
         low, high = max(first - _FARTHEST_NS, NOT_A_TIME), min(last + _FARTHEST_NS, -(NOT_A_TIME + 1))
         return np.asarray((stamps >= low) & (stamps <= high))
 
-    def _placed(self, stamps: Array) -> tuple[Array, Array, Array]:
+    def _placed(self, stamps: Array, *, with_bounds: bool) -> tuple[Array, Array, Array]:
         index, doubtful = self._intervals(stamps)
         time_ns = np.empty(len(stamps), dtype=np.int64)
-        bound_ns = np.empty(len(stamps))
+        bound_ns = np.empty(len(stamps)) if with_bounds else np.broadcast_to(np.nan, len(stamps))
         status = np.zeros(len(stamps), dtype=np.uint8)
         for i, estimate in enumerate(self.estimates):
             here = index == i if len(self.estimates) > 1 else slice(None)
@@ -163,10 +164,12 @@ class Relation:
             outside = np.maximum(estimate.first_ns - stamps[here], stamps[here] - estimate.last_ns)
             outside = np.maximum(outside, 0)
             status[here] = np.where(outside > 0, Status.EXTRAPOLATED, Status.PLACED)
-            bound_ns[here] = estimate.bound_ns(stamps[here]) + _wander(estimate) * outside
+            if with_bounds:
+                bound_ns[here] = estimate.bound_ns(stamps[here]) + _wander(estimate) * outside
         for i, other in enumerate(doubtful):
-            step = np.abs(self.estimates[i + 1].at(stamps[other]) - self.estimates[i].at(stamps[other]))
-            bound_ns[other] += step
+            if with_bounds:
+                one, following = self.estimates[i : i + 2]
+                bound_ns[other] += np.abs(following.at(stamps[other]) - one.at(stamps[other]))
             status[other] = Status.AMBIGUOUS
         return time_ns, bound_ns, status
 

@@ -197,7 +197,7 @@ def _view(transfer: Transfer) -> View:
     if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
         return View.RECEIVER
     pairs = transfer.data_pairs
-    if pairs is not None and transfer.layers.clock is not None and (pairs.arrived >= 0).any():
+    if pairs is not None and transfer.layers.is_related and (pairs.arrived >= 0).any():
         return View.BOTH_ENDS
     return View.SENDER_STATE if len(transfer.state) else View.SENDER
 
