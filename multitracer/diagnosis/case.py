@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
-from multitracer.diagnosis.once import Once
+from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried
 from multitracer.diagnosis.packets.packet_delays import Delays, all_delays, data_delays, lost_places
@@ -60,7 +59,7 @@ class Case(Once):
     known_limits: Limited | None = None
     """What limited it, where that is known already."""
 
-    @cached_property
+    @kept
     def limited(self) -> Limited:
         """What limited it."""
         return limited(self.transfer, self.account) if self.known_limits is None else self.known_limits
@@ -75,19 +74,19 @@ class Case(Once):
         """Whether a log of the link tells what was lost, and when: packets have nothing to add to it."""
         return not self.account.inferred
 
-    @cached_property
+    @kept
     def dead_times(self) -> list[DeadTime]:
         """When nothing came back though data were outstanding, by the packets."""
         seen = self.limited.seen
         known = None if seen is None else seen.dead_times
         return dead_times(self.transfer) if known is None else known
 
-    @cached_property
+    @kept
     def delays(self) -> Delays | None:
         """How long the data waited; None if no capture shows it."""
         return data_delays(self.transfer, self.segments)
 
-    @cached_property
+    @kept
     def usual_delays(self) -> Delays | None:
         """The same; of segments of all sizes where most are not full and both ends were captured."""
         full = self.delays
@@ -95,7 +94,7 @@ class Case(Once):
             return full
         return all_delays(self.transfer, self.segments)
 
-    @cached_property
+    @kept
     def segments(self) -> WireSegments:
         """The data as the path carried them."""
         seen = self.limited.seen
@@ -103,19 +102,19 @@ class Case(Once):
             return seen.segments
         return wire_segments(self.transfer, self.full_bytes, offered_bytes(self.transfer))
 
-    @cached_property
+    @kept
     def full_bytes(self) -> int:
         """Payload of a full segment; what devices cut or joined is larger."""
         if self.limited.seen is not None:
             return self.limited.seen.mss_bytes
         return max(int(self.transfer.sender["payload_bytes"][self.transfer.data].max(initial=0)), 1)
 
-    @cached_property
+    @kept
     def lost(self) -> Array:
         """Indexes in `segments` of what was lost on its way, but not in a dead time: int64, ascending."""
         return lost_places(self.transfer, self.segments, self.dead_times)
 
-    @cached_property
+    @kept
     def carried(self) -> Carried:
         """The data, with what was lost and how long the others waited."""
         return Carried(self.transfer, self.segments, self.lost, self.delays)

@@ -225,6 +225,8 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         number = transfer.layers.part.offset + transfer.layers.connection
         raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
     limits = group.longest if group is not None else limited_beside_account(transfer)
+    if transfer.recording is not None:
+        transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
     lost_time = transfer.once(account)
     conclusions = findings(Case(transfer, lost_time, limits))
     return Diagnosis(transfer, lost_time, conclusions, limits, group or alone(limits))

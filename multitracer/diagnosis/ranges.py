@@ -83,13 +83,18 @@ def merged(begin: Array, end: Array) -> tuple[Array, Array]:
     (array([0, 5]), array([2, 9]))
     """
     some = end > begin
-    begin, end = begin[some], end[some]
-    order = np.argsort(begin, kind="stable")
-    begin, reach = begin[order], np.maximum.accumulate(end[order]) if len(order) else end
+    if not some.all():
+        begin, end = begin[some], end[some]
+    if not len(begin):
+        return begin, end
+    if (begin[1:] < begin[:-1]).any():
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], end[order]
+    reach = np.maximum.accumulate(end)
     opens = np.ones(len(begin), dtype=bool)
     opens[1:] = begin[1:] > reach[:-1]
     last = np.append(np.flatnonzero(opens)[1:], len(begin)) - 1
-    return begin[opens], reach[last] if len(begin) else reach
+    return begin[opens], reach[last]
 
 
 def within(points: Array, begin: Array, end: Array) -> Array:

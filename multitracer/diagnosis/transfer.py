@@ -5,39 +5,31 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from multitracer.analysis.parallel import FEWEST_ROWS, meanwhile
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.diagnosis.join.radio_logs import radio_tables
 from multitracer.diagnosis.join.recorded_transfer import Recorded
 from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
+from multitracer.diagnosis.once import kept
 from multitracer.recording.layers import Layers, data_hosts
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.recording.recording import Recording
-    from multitracer.tables import Table
+    from multitracer.tables import Array, Table
 
 
-_WORTH_A_THREAD = 200_000
-"""Packets from which on two threads are faster than one."""
-
-
-@contextmanager
-def _meanwhile(packets: int, work: Callable[[], object]) -> Iterator[None]:
-    """Do some work on a second core, if it is of many packets: NumPy and the kernel mostly let others run.
-
-    What it finds must be kept where the rest looks for it; of few packets, it is done when it is needed.
-    """
-    if packets < _WORTH_A_THREAD:
-        yield
-        return
-    with ThreadPoolExecutor(1) as executor:
-        done = executor.submit(work)
-        yield
-        done.result()
+def _begin(work: Callable[[], object]) -> None:
+    """Begin some work on a second core; who asks for what it finds waits for it, or does it if it failed."""
+    executor = ThreadPoolExecutor(1)
+    executor.submit(work)
+    executor.shutdown(wait=False)
 
 
 @dataclass(frozen=True)
@@ -68,8 +60,13 @@ class Transfer(Recorded):
         """
         part, number = recording.chosen(connection)
         bounds = part.analysis.partition.bounds
-        with _meanwhile(int(bounds[2 * number] - bounds[2 * number - 2]), lambda: recording.clocks):
-            layers = Layers.of(recording, part, number, reverse=reverse)
+        packets = int(bounds[2 * number] - bounds[2 * number - 2])
+        if packets >= FEWEST_ROWS and not recording.inputs.listed:  # logs are parsed by one thread
+            _begin(lambda: recording.clocks)
+            layers = Layers.before_clocks(recording, part, number, reverse=reverse)
+        else:
+            with meanwhile(packets, lambda: recording.clocks):
+                layers = Layers.of(recording, part, number, reverse=reverse)
         receiver = layers.view.receiver
         sides = recording.hosts.link if recording.inputs.holds("link") else {}
         near, far = data_hosts(recording, layers.view) if sides else (None, None)
@@ -90,18 +87,18 @@ class Transfer(Recorded):
 
         What became of each packet, and why it was sent again, is found first: all ask for it.
         """
-        if len(self.sender) >= _WORTH_A_THREAD:
-            with _meanwhile(len(self.sender), lambda: (self.data_pairs, self.ack_pairs)):
+        if len(self.sender) >= FEWEST_ROWS:
+            with meanwhile(len(self.sender), lambda: (self.data_pairs, self.ack_pairs)):
                 assert self.verdicts is not None
-        with _meanwhile(len(self.sender), work):
+        with meanwhile(len(self.sender), work):
             yield
 
-    @cached_property
+    @kept
     def joined(self) -> Join | None:
         """Segments, packets and frames, joined; None without the link's log at the sender."""
         return join(self)
 
-    @cached_property
+    @kept
     def verdicts(self) -> Table:
         """VERDICTS: cause and necessity of each retransmission, by all that is known of the transfer.
 
@@ -110,14 +107,26 @@ class Transfer(Recorded):
         """
         joined = self.joined if self.receiver is None or self._is_misnumbered else None
         by_link = joined is not None and joined.delivery is not None
+        receiver = None if by_link else self.receiver
         logs = OtherLogs(
-            receiver=None if by_link else self.receiver,
+            receiver=receiver,
+            came=self._came,
             arrived=joined.arrived if joined is not None and by_link else None,
             state=self.state if len(self.state) else None,
             events=self.events if len(self.events) else None,
         )
         vantage = self.layers.vantage
         return judge(self.sender, self.sacks, reverse=self.reverse, vantage=vantage, logs=logs)
+
+    def _came(self) -> Array | None:
+        """Return per row of `sender` its row in `receiver`, NA for none; None if not compared."""
+        if self.data_pairs is None:
+            return None
+        came = np.full(len(self.sender), NA, dtype=np.int64)
+        sent, arrived = self.data_pairs.sent, self.data_pairs.arrived
+        both = np.flatnonzero((sent != NA) & (arrived != NA))
+        came[sent[both]] = arrived[both]
+        return came
 
     @property
     def _is_misnumbered(self) -> bool:

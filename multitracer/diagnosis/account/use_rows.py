@@ -10,7 +10,7 @@ from multitracer.findings import LINK_USE
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, DTypeLike
 
@@ -60,12 +60,13 @@ class Uses(NamedTuple):
 
     def where(self, chosen: Array) -> Uses:
         """Return the rows that a mask or positions choose."""
-        return Uses(*(column[chosen] for column in self))
+        count = int(np.count_nonzero(chosen)) if chosen.dtype == bool else len(chosen)
+        return Uses(*(np.broadcast_to(c[:1], count) if _is_constant(c) else c[chosen] for c in self))
 
     @classmethod
     def together(cls, parts: list[Uses]) -> Uses:
         """Return the rows of all parts in order of time."""
-        joined = cls(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        joined = cls(*(_joined(columns) for columns in zip(*parts, strict=True)))
         return joined.where(np.lexsort((joined.end, joined.begin)))
 
     def runs(self) -> Uses:
@@ -89,3 +90,16 @@ class Uses(NamedTuple):
         columns = self._asdict() | {"begin_ns": stamps(self.begin), "end_ns": stamps(self.end)}
         columns["payload_bytes"] = columns.pop("payload")
         return Table(LINK_USE, {name: columns[name] for name in LINK_USE.names})
+
+
+def _is_constant(column: Array) -> bool:
+    """Return whether a column is one value for all of its rows, as `Uses.of` makes it, and has rows."""
+    return len(column) > 0 and column.strides == (0,)
+
+
+def _joined(columns: Sequence[Array]) -> Array:
+    """Return columns one behind the other; one value in all of them stays one value."""
+    filled = [column for column in columns if len(column)]
+    if filled and all(map(_is_constant, filled)) and len({column[0].item() for column in filled}) == 1:
+        return np.broadcast_to(filled[0][:1], sum(map(len, filled)))
+    return np.concatenate(columns)

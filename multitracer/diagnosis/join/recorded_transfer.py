@@ -8,7 +8,6 @@ Link time is recorded time x `speed`: a run at 20 times real speed has the same 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.capture import Flag
 from multitracer.clock.model.relation import Status
 from multitracer.diagnosis.join.kernel_counters import counters_of
-from multitracer.diagnosis.once import Once
+from multitracer.diagnosis.once import Once, kept
 from multitracer.manifest import Variables
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.tcp import Vantage
@@ -124,22 +123,22 @@ class Recorded(Once):
         """JOINED_EVENTS of the sender: its kernel's retransmissions and changes of ca_state."""
         return self.layers.events
 
-    @cached_property
+    @kept
     def sent(self) -> Array:
         """Rows of `sender` in the data direction, in capture order: data, SYN, FIN, probes, pure ACKs."""
         return np.flatnonzero(self.sender["reverse"] == self.reverse)
 
-    @cached_property
+    @kept
     def data(self) -> Array:
         """Rows of `sender` with payload in the data direction, retransmissions included."""
         return self.sent[self.sender["payload_bytes"][self.sent] > 0]
 
-    @cached_property
+    @kept
     def acks(self) -> Array:
         """Rows of `sender` in the direction of the acknowledgments, in capture order."""
         return np.flatnonzero(self.sender["reverse"] != self.reverse)
 
-    @cached_property
+    @kept
     def retransmitted(self) -> Array:
         """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
         again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(Kind.RETRANSMISSION)) != 0]
@@ -151,7 +150,7 @@ class Recorded(Once):
         manifest = self.recording.manifest if self.recording is not None else None
         return manifest.variables if manifest is not None else Variables()
 
-    @cached_property
+    @kept
     def counters(self) -> dict[str, dict[str, int]]:
         """Host -> kernel counter (`TcpRetransSegs`) -> its growth during the run; empty if not recorded."""
         return counters_of(self.recording) if self.recording is not None else {}
@@ -164,7 +163,7 @@ class Recorded(Once):
         side = self.receiver_host if at_receiver else self.sender_host
         return self.counters.get(side, {}).get(counter)
 
-    @cached_property
+    @kept
     def sacks(self) -> Table:
         """TCP_SACK_BLOCKS; `row` is that in `sender`."""
         return self.layers.part.analysis.sack_blocks(self.layers.connection)
@@ -198,14 +197,14 @@ class Recorded(Once):
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
-    @cached_property
+    @kept
     def begin_ns(self) -> int:
         """When the sender's first SYN left; its first segment if no SYN was captured."""
         syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
         rows = syn if len(syn) else np.arange(len(self.sender))
         return int(self.sender["time_ns"][rows].min())
 
-    @cached_property
+    @kept
     def _completed_ns(self) -> int | None:
         """When the ACK of the last unit arrived; None if it never did."""
         occupying = self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
@@ -242,10 +241,10 @@ class Recorded(Once):
         if clocks is None or self.receiver_place is None:
             return stamps_ns
         ends = (clocks.of_point(place.host) for place in (self.receiver_place, self.layers.view.sender))
-        placed = clocks.place(stamps_ns, *ends)
+        placed = clocks.place(stamps_ns, *ends, with_bounds=False)
         return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
-    @cached_property
+    @kept
     def came_ns(self) -> Array:
         """When each row of `receiver` was captured there, by the sender's clock; none without it."""
         return self.receiver_time(
@@ -254,12 +253,12 @@ class Recorded(Once):
 
     # --- both captures ---
 
-    @cached_property
+    @kept
     def data_pairs(self) -> Pairs | None:
         """The data direction at both captures; None without one at the receiver."""
         return self._pairs(reverse=self.reverse)
 
-    @cached_property
+    @kept
     def ack_pairs(self) -> Pairs | None:
         """The direction of the acknowledgments at both captures: `sent` rows are the receiver's."""
         return self._pairs(reverse=not self.reverse)

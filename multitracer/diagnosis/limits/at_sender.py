@@ -9,6 +9,7 @@ import numpy as np
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places
+from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
@@ -55,8 +56,9 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is View.BOTH_ENDS else None
-    dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
-    delays, shortest = _delays(transfer, sends, segments, floor, full)
+    with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
+        dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
+    delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
         view=view,

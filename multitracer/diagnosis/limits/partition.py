@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
+from multitracer.analysis.parallel import meanwhile
 from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_window, steady_flight
 from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.growth import slow_start
@@ -69,14 +70,15 @@ class Shown:
     @classmethod
     def of(cls, seen: Observed) -> Shown:
         """Return what the rules show."""
-        link, pause, missing = busy(seen), pauses(seen), not_captured(seen)
-        is_known = seen.state is not None or seen.view is View.BOTH_ENDS
-        steady = Spans.none() if is_known else steady_flight(seen, missing)
+        with meanwhile(len(seen.sends), lambda: busy(seen)) as link_of:
+            pause, missing = pauses(seen), not_captured(seen)
+            is_known = seen.state is not None or seen.view is View.BOTH_ENDS
+            steady = Spans.none() if is_known else steady_flight(seen, missing)
+            out, hole, window = outages(seen), holes(seen), full_window(seen)
+            buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
+        link = link_of()
         slow = slow_start(seen, link.spans, pause.spans)
-        return cls(
-            outages(seen), link, holes(seen), full_window(seen), full_buffer(seen),
-            full_congestion_window(seen), steady, pause, slow, missing,
-        )  # fmt: skip
+        return cls(out, link, hole, window, buffer, cwnd, steady, pause, slow, missing)
 
 
 def partition(seen: Observed, shown: Shown) -> Cells:

@@ -51,10 +51,10 @@ def steady_delays(seen: Observed, service_ns: float) -> Steady:
     steady = Steady(Spans.none(), Spans.none())
     if not service_ns or not seen.floor_ns or not len(seen.delays.time_ns):
         return steady
-    rounds = _rounds(seen)
+    rounds, unclear_ns = _rounds(seen), _unclear_ns(seen)
     many = _FEWEST_ROUNDS
     while many <= len(rounds.time_ns):
-        longer = _over(rounds, many, seen, service_ns)
+        longer = _over(rounds, many, seen, service_ns, unclear_ns)
         steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
         many *= 2
     return steady
@@ -79,13 +79,23 @@ def _rounds(seen: Observed) -> _Rounds:
         return _Rounds(time, time, time)
     took = seen.answers.time_ns[over[known]] - time
     number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
-    order = np.lexsort((took, number))
-    first = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    first = _soonest(number, took)
     flight = seen.undelivered(time[first])
     return _Rounds(time[first], took[first], np.minimum(flight, np.append(flight[1:], flight[-1:])))
 
 
-def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float) -> Steady:
+def _soonest(number: Array, took: Array) -> Array:
+    """Return of each round trip the first of the segments whose answers came soonest; rounds ascend."""
+    if (number[1:] < number[:-1]).any():
+        order = np.lexsort((took, number))
+        return order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
+    soonest = np.flatnonzero(took == least)
+    return soonest[np.searchsorted(soonest, begins)]
+
+
+def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
     """Return what stretches of so many rounds show."""
     time, took, flight = rounds
     first = np.arange(len(time) - many + 1)
@@ -94,7 +104,8 @@ def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float) -> Stea
     same_bytes = same_ns * seen.mss_bytes / service_ns
     is_steady = _greatest(took, first, last) - span_minimum(took, first, last) <= same_ns
     is_steady &= most - span_minimum(flight, first, last) >= _MUCH * same_bytes
-    is_steady &= _is_lossless(seen, time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns)
+    begin, end = time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns
+    is_steady &= np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)
     roomy = np.where(is_steady, np.minimum(_ROOM * most, most - _ADDED * same_bytes), 0)
     spans = Spans.of(time[first[is_steady]], time[last[is_steady] - 1])
     return Steady(spans, _up_to(time, flight, roomy, many))
@@ -104,14 +115,13 @@ def _greatest(values: Array, low: Array, high: Array) -> Array:
     return np.asarray(-span_minimum(-values, low, high))
 
 
-def _is_lossless(seen: Observed, begin: Array, end: Array) -> Array:
-    """Return in which stretches nothing was sent again and all was captured.
+def _unclear_ns(seen: Observed) -> Array:
+    """Return when something was sent again, and when what was not captured begins and ends; ascending.
 
     What a repair waits for, and what was acknowledged unseen, would count as under way.
     """
     gaps = not_captured(seen)
-    marks = np.sort(np.concatenate([seen.sends.time_ns[seen.sends.again], gaps.begin, gaps.end]))
-    return np.asarray(np.searchsorted(marks, begin) == np.searchsorted(marks, end))
+    return np.sort(np.concatenate([seen.sends.time_ns[seen.sends.again], gaps.begin, gaps.end]))
 
 
 def _up_to(time: Array, flight: Array, most: Array, many: int) -> Spans:

@@ -22,16 +22,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis import Kind
-from multitracer.analysis.group import has
+from multitracer.analysis.group import BEGIN_OR_END, has
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Flag, Mark
+from multitracer.capture import Mark
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
@@ -94,13 +96,31 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
     chosen = timer & (table["payload_bytes"][verdicts["row"]] > 0)
     rows, needless = verdicts["row"][chosen], verdicts["necessity"][chosen] == Necessity.SPURIOUS
     following = np.searchsorted(transfer.acks, rows)
-    watch = _Watch(transfer)
-    times = [
-        watch.dead_time(rows[run], int(following[run[0]]))
+    runs = [
+        run
         for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(following)) + 1)
         if len(run) and following[run[0]] > 0 and not needless[run].any()
     ]
-    return [each for each in times if each is not None]
+    if not runs:
+        return []
+    watch = _Watch(transfer)
+    moments = watch.moments([rows[run] for run in runs], following[[run[0] for run in runs]])
+    return [each for each in map(watch.dead_time, moments) if each is not None]
+
+
+class _Moment(NamedTuple):
+    """Some tries between the same two arrivals, and what was known as the first of them left."""
+
+    tries: Array
+    """Rows of `sender`, int64, ascending, at least one."""
+    following: int
+    """Index in `transfer.acks` of the arrival after them, not 0."""
+    begin: int
+    """Row of the last arrival, or of the first data after it if nothing was waiting."""
+    una: int
+    """The highest ACK before them."""
+    is_uncertain: bool
+    """Whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
 
 
 class _Watch:
@@ -116,28 +136,34 @@ class _Watch:
         self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
         self._soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0.0
 
-    def dead_time(self, tries: Array, following: int) -> DeadTime | None:
-        """Return the time around some tries before arrival number `following`; None if all were answered.
+    def moments(self, tries: list[Array], following: Array) -> Iterator[_Moment]:
+        """Return what was known at some tries before arrivals number `following`: int64, shape (n,)."""
+        acks, data, view = self._transfer.acks, self._transfer.data, self._view
+        last = acks[following - 1]
+        begin, idle = last.copy(), np.flatnonzero(view.flight_bytes(last) <= 0)
+        begin[idle] = data[np.searchsorted(data, last[idle])]
+        duplicate = (self._transfer.sender["kind"][last] & np.uint32(Kind.DUPLICATE_ACK)) != 0
+        uncertain = (duplicate | view.in_recovery(last)) & (not self._has_sacks)
+        columns = (following, begin, view.acknowledged_by(last), uncertain)
+        return map(_Moment, tries, *(column.tolist() for column in columns))
 
-        Tries are rows of `sender`, int64, ascending, at least one; `following` is an index in `transfer.acks`
-        and not 0.
-        """
-        acks, data = self._transfer.acks, self._transfer.data
-        first = self._heard_of(int(tries[-1]), following)
+    def dead_time(self, moment: _Moment) -> DeadTime | None:
+        """Return the time around some tries; None if all were answered."""
+        acks, tries = self._transfer.acks, moment.tries
+        first = self._heard_of(int(tries[-1]), moment.following)
         answer = int(acks[first]) if first < len(acks) else NA
-        is_answer = answer != NA and self._answers(answer)
+        is_answer = answer != NA and self._answers(first)
         failed = self._failed(tries, answer) if is_answer else len(tries)
         if failed < 0:
             return None
-        last = int(acks[following - 1])
-        waiting = int(self._view.flight_bytes(np.array([last]))[0]) > 0
-        begin = last if waiting else int(data[np.searchsorted(data, last)])
-        begin_ns, end_ns = int(self._time[begin]), int(self._time[tries[failed] if is_answer else answer])
+        begin_ns, end_ns = (
+            int(self._time[moment.begin]),
+            int(self._time[tries[failed] if is_answer else answer]),
+        )
         certain_ns = int(self._time[tries[failed - 1]]) if failed else begin_ns
-        unanswered = self._outstanding(tries) + failed
-        una = int(self._view.acknowledged_by(acks[[following - 1]])[0])
-        lost = self._lost(una, certain_ns if failed else end_ns)
-        proved = is_answer and self._proves_acks(tries, answer)
+        unanswered = self._outstanding(moment) + failed
+        lost = self._lost(moment.una, certain_ns if failed else end_ns)
+        proved = is_answer and self._proves_acks(moment, answer)
         answered = answer if is_answer else NA
         came = failed > 0 and bool(self._arrived[tries[:failed]].all())
         return DeadTime(
@@ -151,16 +177,16 @@ class _Watch:
         """
         acks, soonest_ns = self._transfer.acks, self._time[last_try] + self._soonest_ns
         while following < len(acks) and self._time[acks[following]] < soonest_ns:
-            if self._answers(int(acks[following])):
+            if self._answers(following):
                 break
             following += 1
         return following
 
-    def _answers(self, row: int) -> bool:
+    def _answers(self, number: int) -> bool:
         """Return whether an arrival is an ACK, and not only what the peer had to say of its own."""
-        table = self._transfer.sender
-        own = table["payload_bytes"][row] > 0 or has(table["flags"][[row]], Flag.SYN | Flag.FIN | Flag.RST)[0]
-        grew = table["ack_bytes"][row] > self._view.acknowledged_by(np.array([row - 1]))[0]
+        table, row = self._transfer.sender, self._transfer.acks[number]
+        own = table["payload_bytes"][row] > 0 or table["flags"][row] & BEGIN_OR_END
+        grew = table["ack_bytes"][row] > (self._view.highest_acked[number - 1] if number else 0)
         return bool(grew or not own)
 
     def _failed(self, tries: Array, answer: int) -> int:
@@ -173,43 +199,34 @@ class _Watch:
                 return int(np.count_nonzero(since >= 0)) - 1
         return int(np.count_nonzero(self._time[tries] <= self._time[answer] - self._soonest_ns)) - 1
 
-    def _outstanding(self, tries: Array) -> int:
+    def _outstanding(self, moment: _Moment) -> int:
         """Return how many packets before the first try were neither covered nor reported.
 
         One, the oldest, if what lay behind it may have arrived.
         """
-        if self._is_uncertain(int(tries[0])):
+        if moment.is_uncertain:
             return 1
         table = self._transfer.sender
-        return -(-int(table["flight_sack_bytes"][tries[0]]) // max(self._full_bytes, 1))
+        return -(-int(table["flight_sack_bytes"][moment.tries[0]]) // max(self._full_bytes, 1))
 
-    def _before(self, row: int) -> int:
-        """Return the row of the last arrival before one."""
-        return int(self._transfer.acks[np.searchsorted(self._transfer.acks, row) - 1])
-
-    def _is_uncertain(self, first: int) -> bool:
-        """Return whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
-        before = self._before(first)
-        duplicate = (self._transfer.sender["kind"][before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
-        return not self._has_sacks and bool(duplicate or self._view.in_recovery(np.array([before]))[0])
-
-    def _proves_acks(self, tries: Array, answer: int) -> bool:
+    def _proves_acks(self, moment: _Moment, answer: int) -> bool:
         """Return whether the answer covers all that was outstanding, and more than was sent again.
 
         What duplicate ACKs may have told of proves nothing. Nor does an ACK that may have been delayed: that
         of next to nothing, or of a receiver whose program does not read.
         """
-        table, first = self._transfer.sender, int(tries[0])
-        before = self._before(first)
-        if self._is_uncertain(first):
+        if moment.is_uncertain:
             return False
+        table, tries, first = self._transfer.sender, moment.tries, int(moment.tries[0])
+        before = int(self._transfer.acks[moment.following - 1])
         again = set(zip(table["seq_bytes"][tries].tolist(), table["end_bytes"][tries].tolist(), strict=True))
         others = int(table["flight_sack_bytes"][first]) - sum(end - begin for begin, end in again)
         waited_ns = (self._time[first] - self._time[before]) * self._transfer.speed
-        reads = np.diff(table["ack_bytes"][[before, answer]] + table["window_bytes"][[before, answer]])[0] > 0
+        edges = [int(table["ack_bytes"][row]) + int(table["window_bytes"][row]) for row in (before, answer)]
+        reads = edges[1] > edges[0]
         due = others > (0 if waited_ns > _DELAYED_ACK_NS else _DELAYED_SEGMENTS * self._full_bytes)
         due &= reads or waited_ns > _DELAYED_ACK_NS
-        sent = self._highest_data[np.searchsorted(self._transfer.data, first) - 1]
+        sent = self._highest_data[self._transfer.data.searchsorted(first) - 1]
         return bool(due and table["ack_bytes"][answer] >= sent)
 
     def _lost(self, una: int, until_ns: int) -> tuple[int, int]:
@@ -272,8 +289,7 @@ class _Lost(NamedTuple):
 
     def above(self, una: int, until_ns: int) -> int:
         """Return how many left up to a stamp and had an edge above `una`."""
-        first = np.searchsorted(self.highest, una, side="right")
-        last = np.searchsorted(self.left_ns, until_ns, side="right")
+        first, last = self.highest.searchsorted(una, "right"), self.left_ns.searchsorted(until_ns, "right")
         return int(np.count_nonzero(self.edge[first:last] > una))
 
 

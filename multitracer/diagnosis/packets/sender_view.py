@@ -75,7 +75,7 @@ class SenderView:
 
     def acknowledged_by(self, rows: Array) -> Array:
         """Return the highest ACK as of each row; 0 before any."""
-        return _so_far(self.transfer.acks, self._highest_acked, rows)
+        return _so_far(self.transfer.acks, self.highest_acked, rows)
 
     def in_recovery(self, rows: Array) -> Array:
         """Return whether a retransmission had not been acknowledged as of each row."""
@@ -89,7 +89,8 @@ class SenderView:
         return np.asarray(np.maximum.accumulate(self._table["end_bytes"][self.occupying]))
 
     @cached_property
-    def _highest_acked(self) -> Array:
+    def highest_acked(self) -> Array:
+        """The highest ACK so far, at each of `transfer.acks`."""
         return np.asarray(np.maximum.accumulate(self._table["ack_bytes"][self.transfer.acks]))
 
     @cached_property

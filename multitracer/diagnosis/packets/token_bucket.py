@@ -9,6 +9,8 @@ whatever the sender did, and needs no rate that is exact for minutes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,7 +33,8 @@ _EMPTY_PACKETS = 2.0
 """With fewer tokens the next pair of segments, which is how a TCP sends, loses one."""
 
 
-class Stream(NamedTuple):
+@dataclass(frozen=True)
+class Stream:
     """Packets in order of sending, from the first loss to the last.
 
     Attributes
@@ -45,12 +48,17 @@ class Stream(NamedTuple):
     size: Array
     is_lost: Array
 
-    @property
+    @cached_property
     def passed(self) -> Array:
         """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
         return np.cumsum(np.where(self.is_lost, 0.0, self.size))
 
-    @property
+    @cached_property
+    def last_loss(self) -> Array:
+        """The last lost packet up to each packet; the first packet before any: int64, shape (n,)."""
+        return np.maximum.accumulate(np.where(self.is_lost, np.arange(len(self.is_lost)), 0))
+
+    @cached_property
     def full(self) -> float:
         """Octets of the largest packet."""
         return float(self.size.max())
@@ -115,5 +123,4 @@ def empty(stream: Stream, of: Bucket) -> tuple[Array, Array]:
 def _since_loss(stream: Stream, rate: float) -> Array:
     """Return how many tokens more there are after each packet than after the loss before it."""
     tokens = rate * stream.time_s - stream.passed
-    last = np.maximum.accumulate(np.where(stream.is_lost, np.arange(len(tokens)), 0))
-    return np.asarray(tokens - tokens[last])
+    return np.asarray(tokens - tokens[stream.last_loss])

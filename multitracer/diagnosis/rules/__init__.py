@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
+
+from multitracer.analysis.parallel import in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,11 +78,19 @@ def _rules() -> tuple[Rule, ...]:
 RULES = _rules()
 
 
+def _findings_of(rule: Rule, case: Case) -> list[Finding]:
+    return list(rule.find(case))
+
+
 def findings(case: Case) -> list[Finding]:
     """Return what all rules find, largest cost first, each with what would help."""
+    transfer = case.transfer
+    is_alone = transfer.recording is None or not transfer.recording.inputs.listed  # one thread parses logs
+    rows = len(transfer.sender) if is_alone else 0
+    of_rules = in_parallel([partial(_findings_of, rule, case) for rule in RULES], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
-        for rule in RULES
-        for each in rule.find(case)
+        for rule, own in zip(RULES, of_rules, strict=True)
+        for each in own
     ]
     return sorted(concluded, key=lambda each: -each.cost_s)

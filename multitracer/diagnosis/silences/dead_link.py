@@ -41,22 +41,28 @@ _WAYS = {
 
 def dead_link(case: Case, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
-    if case.is_link_logged:
-        return
+    return (each._replace(kind=kind) for each in case.once(_dead_links))
+
+
+def _dead_links(case: Case) -> list[Finding]:
+    return [] if case.is_link_logged else list(_each_link(case))
+
+
+def _each_link(case: Case) -> Iterator[Finding]:
     for each in silences(case):
         if each.part is not Part.ACKS and not is_smaller_after(case, each):
-            yield _at_receiver(case, each, kind)
+            yield _at_receiver(case, each)
     share = max(len(case.lost) / max(len(case.segments), 1), _LEAST_LOSS)
-    holes = [dead.begin_ns for dead in mtu_holes(case)]
+    holes = [dead.begin_ns for dead in case.once(mtu_holes)]
     for dead in case.dead_times:
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)
         in_a_row = _in_a_row(dead)
         by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
         if dead.failed and not by_chance and not has_other_name:
-            yield _finding(case, dead, kind)
+            yield _finding(case, dead)
 
 
-def _at_receiver(case: Case, silence: ReceiverSilence, kind: str) -> Finding:
+def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
     """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
     lasted_s = case.link_s(silence.begin_ns, silence.end_ns)
     sentence = (
@@ -68,7 +74,7 @@ def _at_receiver(case: Case, silence: ReceiverSilence, kind: str) -> Finding:
     around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)
     evidence = rows("sender", around)
     begin_ns, end_ns, helps = silence.begin_ns, silence.end_ns, _help(case)
-    return Finding(kind, begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
+    return Finding("", begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
 
 
 def _help(case: Case) -> str:
@@ -86,7 +92,7 @@ def _in_a_row(dead: DeadTime) -> int:
     return min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
 
 
-def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
+def _finding(case: Case, dead: DeadTime) -> Finding:
     lasted_s, certain_s = (case.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
     tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
     until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
@@ -104,4 +110,4 @@ def _finding(case: Case, dead: DeadTime, kind: str) -> Finding:
     answer = [] if dead.answer == NA else [dead.answer]
     evidence = rows("sender", [*dead.tries.tolist(), *answer])
     begin_ns, end_ns, helps = dead.begin_ns, dead.end_ns, _help(case)
-    return Finding(kind, begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)
+    return Finding("", begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)

@@ -26,7 +26,7 @@ def find(case: Case) -> Iterator[Finding]:
     A receiver alone sees none of these; that full ones came until a silence, and none of many after it.
     """
     if not case.is_link_logged:
-        yield from (_finding(case, dead) for dead in mtu_holes(case))
+        yield from (_finding(case, dead) for dead in case.once(mtu_holes))
         yield from (_at_receiver(case, each) for each in silences(case) if is_smaller_after(case, each))
 
 

@@ -65,7 +65,7 @@ def _unless_probes(case: Case, lost: Losses | None) -> Losses | None:
 
     Such a size is lost as often as it arrives, and the path lost it for its size (RFC 4821, section 7).
     """
-    if lost is None or next(iter(mtu_holes(case)), None) is None:
+    if lost is None or next(iter(case.once(mtu_holes)), None) is None:
         return lost
     sizes, closes = case.segments.payload_bytes, case.segments.closes
     size, times = np.unique(sizes[lost.place], return_counts=True)
