@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Self
+    from typing import Self
 
 Measured = TypeVar("Measured")
 
@@ -16,7 +16,7 @@ Measured = TypeVar("Measured")
 class kept(cached_property[Measured]):  # noqa: N801  # it is used as `cached_property` is
     """A cached property for which the second of two threads waits; from Python 3.12 on, no other does."""
 
-    def __init__(self, measure: Callable[[Any], Measured]) -> None:
+    def __init__(self, measure: Callable[..., Measured]) -> None:
         super().__init__(measure)
         self._measuring = RLock()
 

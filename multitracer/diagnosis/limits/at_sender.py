@@ -56,9 +56,9 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
     segments = on_path if view is View.BOTH_ENDS else None
-    with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as found:
+    with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
-    delays, shortest = found()
+    delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
         view=view,

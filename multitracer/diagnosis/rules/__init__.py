@@ -78,7 +78,7 @@ def _rules() -> tuple[Rule, ...]:
 RULES = _rules()
 
 
-def _found(rule: Rule, case: Case) -> list[Finding]:
+def _findings_of(rule: Rule, case: Case) -> list[Finding]:
     return list(rule.find(case))
 
 
@@ -87,10 +87,10 @@ def findings(case: Case) -> list[Finding]:
     transfer = case.transfer
     is_alone = transfer.recording is None or not transfer.recording.inputs.listed  # one thread parses logs
     rows = len(transfer.sender) if is_alone else 0
-    found = in_parallel([partial(_found, rule, case) for rule in RULES], rows=rows)
+    of_rules = in_parallel([partial(_findings_of, rule, case) for rule in RULES], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
-        for rule, own in zip(RULES, found, strict=True)
+        for rule, own in zip(RULES, of_rules, strict=True)
         for each in own
     ]
     return sorted(concluded, key=lambda each: -each.cost_s)

@@ -45,10 +45,10 @@ def dead_link(case: Case, kind: str) -> Iterator[Finding]:
 
 
 def _dead_links(case: Case) -> list[Finding]:
-    return [] if case.is_link_logged else list(_found(case))
+    return [] if case.is_link_logged else list(_each_link(case))
 
 
-def _found(case: Case) -> Iterator[Finding]:
+def _each_link(case: Case) -> Iterator[Finding]:
     for each in silences(case):
         if each.part is not Part.ACKS and not is_smaller_after(case, each):
             yield _at_receiver(case, each)
