@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913  # each is an option
     from multitracer.cli._reading import load, named_connections
     from multitracer.cli._summary import LISTED, show_summary
     from multitracer.recording.overview import read_overview
-    from multitracer.recording.running import read_numbers
+    from multitracer.recording.streaming.running import read_numbers
 
     if as_json + as_csv + as_parquet > 1:
         raise click.UsageError("--json, --csv and --parquet: choose one of them")

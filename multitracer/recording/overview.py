@@ -15,7 +15,7 @@ from multitracer.captured import Mark
 from multitracer.endpoints import host_port, host_text
 from multitracer.native import kernel
 from multitracer.recording.open import read_recording
-from multitracer.recording.running import counted_by_kernel
+from multitracer.recording.streaming.running import counted_by_kernel
 from multitracer.recording.window import EVERYTHING
 from multitracer.tcp import Initiator
 from parsers._whole import is_plain_pcap

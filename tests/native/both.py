@@ -20,8 +20,8 @@ from multitracer.native import VARIABLE, kernel
 from multitracer.recording.inputs import Inputs
 from multitracer.recording.overview import overview_by_kernel, overview_of
 from multitracer.recording.recording import Recording
-from multitracer.recording.running import counted_by_kernel
 from multitracer.recording.streaming.one_connection import with_segments
+from multitracer.recording.streaming.running import counted_by_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

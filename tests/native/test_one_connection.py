@@ -11,8 +11,8 @@ from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.cli._reading import ConnectionChoice, one
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.running import analysis_of
 from multitracer.recording.streaming.one_connection import read_one, with_segments
+from multitracer.recording.streaming.running import analysis_of
 from parsers._read import read_capture
 from tests.cli.program import call
 from tests.native.both import python_only, read_alone

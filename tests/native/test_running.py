@@ -15,9 +15,9 @@ from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.capture import Mark
 from multitracer.native import LIMITS
-from multitracer.recording import running
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording
+from multitracer.recording.streaming import running
 from parsers._capture.window import Window
 from parsers._read import read_capture
 from tests.analysis.test_engine_equals_oracle import exchanges

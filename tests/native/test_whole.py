@@ -17,7 +17,7 @@ from multitracer.recording import overview
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import read_recording
 from multitracer.recording.overview import Overview, overview_of, read_overview
-from multitracer.recording.running import counted_by_kernel
+from multitracer.recording.streaming.running import counted_by_kernel
 from parsers._capture.window import Window
 from parsers._read import read_capture
 from parsers._stream import open_stream

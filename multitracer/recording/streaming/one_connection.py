@@ -1,7 +1,7 @@
 """From a large capture to its numbers, and the segments of one connection alone: for the figure of it.
 
-The native kernel counts the capture as for a summary (`recording/running.py`). Then it is known which
-connection is meant, and the file is read once more for its segments: the others never lie in memory.
+The native kernel counts the capture as for a summary (`running.py`). Then it is known which connection is
+meant, and the file is read once more for its segments: the others never lie in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from multitracer.native import kernel
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.open import read_recording
 from multitracer.recording.recording import Recording
-from multitracer.recording.running import analysis_of
+from multitracer.recording.streaming.running import analysis_of
 from multitracer.recording.window import EVERYTHING
 
 if TYPE_CHECKING:
