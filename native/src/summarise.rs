@@ -10,6 +10,7 @@ use crate::pass::direction::Counts;
 use crate::{Columns, outside};
 
 type Number = fn(&Counts) -> i64;
+type RoundTrips = fn(&Summary) -> i64;
 
 /// By the names of `DIRECTIONS`, where these columns are there.
 const COUNTS: [(&str, Number); 30] = [
@@ -45,7 +46,7 @@ const COUNTS: [(&str, Number); 30] = [
     ("beginning_acknowledged", |c| i64::from(c.beginning_acknowledged)),
 ];
 /// Also by the names of `DIRECTIONS`.
-const ROUND_TRIPS: [(&str, fn(&Summary) -> i64); 4] = [
+const ROUND_TRIPS: [(&str, RoundTrips); 4] = [
     ("rtt_count", |s| s.rtt_count),
     ("negative_rtts", |s| s.negative_rtts),
     ("rtt_min_ns", |s| s.rtt_min_ns),
