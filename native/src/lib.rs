@@ -14,6 +14,7 @@
 #![deny(unsafe_code)]
 
 mod bytes;
+mod each;
 mod flows;
 mod ip;
 mod link;
@@ -302,6 +303,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
+    module.add_class::<each::EachSegment>()?;
     module.add_class::<running::RunningPass>()?;
     module.add_class::<running::RunningDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
