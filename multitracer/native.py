@@ -91,6 +91,9 @@ class Kernel(Protocol):
     ) -> Segments:
         """Return segments of which there are tables, SEGMENTS and its two side tables, in the kernel."""
 
+    def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
+        """Return what tells of each segment of a connection what it was, piece by piece."""
+
     def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
         """Return a hash of some columns of each row, or of some rows."""
 
@@ -292,6 +295,16 @@ class Limits(NamedTuple):
 
 
 LIMITS = Limits()
+
+
+class EachSegment(Protocol):
+    """The segments of one connection, known after a first walk over them; see `native/src/each.rs`."""
+
+    is_known: bool
+    """Whether the kernel can judge it."""
+
+    def next(self, rows: Array, columns: dict[str, Array], /) -> dict[str, Array]:
+        """Return columns of the next segments, and the rows of the ACKs that answer each."""
 
 
 class NativeFaultError(Exception):

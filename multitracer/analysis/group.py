@@ -181,11 +181,27 @@ def has(flags: Array, flag: Flag | Mark) -> Array:
     return present
 
 
-def groups(capture: Capture, partition: Partition) -> Iterator[Group]:
-    """Yield the connections of a capture in groups of at most `GROUP_ROWS` segments, where possible."""
+def groups(
+    capture: Capture,
+    partition: Partition,
+    rows: int = GROUP_ROWS,
+    *,
+    between: tuple[int, int] | None = None,
+) -> Iterator[Group]:
+    """Yield connections in groups of at most so many segments, where possible.
+
+    Parameters
+    ----------
+    capture : Capture
+    partition : Partition
+    rows : int
+    between : (int, int), optional
+        The first connection, and the one behind the last; by default all.
+    """
     cost = partition.bounds[::2] + _CONNECTION_ROWS * np.arange(partition.connections + 1)
-    first = 0
-    while first < partition.connections:
-        last = max(int(np.searchsorted(cost, cost[first] + GROUP_ROWS, side="right")) - 1, first + 1)
+    first, end = between or (0, partition.connections)
+    while first < end:
+        last = max(int(np.searchsorted(cost, cost[first] + rows, side="right")) - 1, first + 1)
+        last = min(last, end)
         yield Group.of(capture, partition, 2 * first, 2 * last)
         first = last

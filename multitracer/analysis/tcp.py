@@ -15,6 +15,7 @@ from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.segments import compiled
 from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, own, summarise
 from multitracer.analysis.segments.examination import examine
+from multitracer.analysis.segments.in_pieces import pieces
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples
 from multitracer.analysis.trust.trust import trust
@@ -144,6 +145,25 @@ class Analysis(Counted):
             own = index[begin : begin + (group.directions >> 1)]
             shift = self._shift.reshape(-1, 2)[own].ravel()
             yield own, Connections(self.capture, group, shift)
+
+    def segments_in_pieces(self, index: Array, rows: int) -> Iterator[tuple[Array, Table]]:
+        """Yield TCP_SEGMENTS of connections, about so many rows at a time.
+
+        Parameters
+        ----------
+        index : ndarray of int64, shape (n_chosen,)
+            Numbers of connections, from 0.
+        rows : int
+
+        Yields
+        ------
+        own : ndarray of int64, shape (n_rows,)
+            Which connection each row belongs to, from 0.
+        segments : Table
+        """
+        shift = self._shift.reshape(-1, 2)[index].ravel()
+        for place, table in pieces(self.capture, self.partition.chosen(index), shift, rows):
+            yield index[place], table
 
     def _examined(self, connection: int) -> Connections:
         index = self._index(connection)

@@ -81,7 +81,7 @@ def command(  # noqa: PLR0913  # each is an option
     if reading.of_folders and not as_parquet and _wrote_transactions(reading, output, form, pool=pool):
         return
     if as_parquet:
-        _write_parquet(output or "", load(reading, output=output, files="*.parquet"), reading)
+        _write_parquet(output or "", reading)
         return
     if form == "summary" and not fairness and reading.connection is None:
         overview = load(reading, output=output, stream=stream, read=partial(read_overview, most=LISTED))
@@ -124,12 +124,16 @@ def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool
     return True
 
 
-def _write_parquet(output: str, recording: Recording, reading: Reading) -> None:
+def _write_parquet(output: str, reading: Reading) -> None:
+    from multitracer.cli._memory import return_memory, share_memory
+    from multitracer.cli._reading import chosen, load
+
+    share_memory()
+    connections = chosen(load(reading, output=output, files="*.parquet"), reading.connection)
+    return_memory()
     from multitracer.api.files import write_tables
     from multitracer.cli._output import replacing_folder
-    from multitracer.cli._reading import chosen
 
-    connections = chosen(recording, reading.connection)
     with replacing_folder(output) as folder:
         write_tables(folder, connections)
 

@@ -17,6 +17,7 @@
 
 mod block;
 mod bytes;
+mod each;
 mod flows;
 mod ip;
 mod link;
@@ -309,6 +310,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
     module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
+    module.add_class::<each::EachSegment>()?;
     module.add_class::<running::RunningPass>()?;
     module.add_class::<running::RunningDecoder>()?;
     module.add_class::<one_flow::FlowDecoder>()?;

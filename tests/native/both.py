@@ -8,11 +8,13 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import numpy as np
 
 from multitracer.analysis import analyse
 from multitracer.analysis.running import RunningAnalysis
+from multitracer.analysis.segments import in_pieces
 from multitracer.capture import Capture
 from multitracer.errors import MultiTracerError
 from multitracer.logs import Point
@@ -22,6 +24,8 @@ from multitracer.recording.overview import overview_by_kernel, overview_of
 from multitracer.recording.recording import Recording
 from multitracer.recording.streaming.one_connection import with_segments
 from multitracer.recording.streaming.running import counted_by_kernel
+from multitracer.tables import Table
+from multitracer.tcp import TCP_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,22 +95,41 @@ def analyse_by_both(capture: Capture) -> Analysis:
     Raises
     ------
     AssertionError
-        If the two differ in a value of a connection or a direction, or in what is said of the capture.
+        If the two differ in a value of a connection, a direction or a segment, or in what is said of the
+        capture.
     """
     native = analyse(capture)
     with python_only():
         python = analyse(capture)
+        expected = segments_of(python)
     assert_same(native, python)
+    assert_same_table(segments_of(native, long=1 + len(native.connections) // 1000), expected)
     return native
+
+
+def segments_of(analysis: Analysis, *, long: int = 1) -> Table:
+    """Return TCP_SEGMENTS of all connections; those of `long` segments or more the kernel gets alone."""
+    with patch.object(in_pieces, "LONG", long):
+        rows = 7 + len(analysis.capture.segments) // 100
+        pieces = analysis.segments_in_pieces(np.arange(len(analysis.connections)), rows)
+        numbers, tables = zip(*pieces, strict=True) if len(analysis.connections) else ((), ())
+    assert (np.diff(np.concatenate([[0], *numbers])) >= 0).all()
+    return Table.concatenate(TCP_SEGMENTS, list(tables))
+
+
+def assert_same_table(one: Table, two: Table) -> None:
+    """Compare the columns of two tables, bit for bit."""
+    for column, values in one.columns.items():
+        expected = two[column]
+        name = f"{one.schema.name}.{column}"
+        assert values.dtype == expected.dtype, name
+        assert values.tobytes() == expected.tobytes(), f"{name}: {values} for {expected}"
 
 
 def assert_same(one: Analysis, two: Analysis) -> None:
     """Compare two analyses, bit for bit."""
-    for name in ("connections", "directions"):
-        for column, values in getattr(one, name).columns.items():
-            expected = getattr(two, name)[column]
-            assert values.dtype == expected.dtype, f"{name}.{column}"
-            assert values.tobytes() == expected.tobytes(), f"{name}.{column}: {values} for {expected}"
+    assert_same_table(one.connections, two.connections)
+    assert_same_table(one.directions, two.directions)
     assert one.trust == two.trust
 
 

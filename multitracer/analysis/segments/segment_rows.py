@@ -20,7 +20,7 @@ from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.timestamps import echoes
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
 from multitracer.capture import Flag
-from multitracer.tables import NA, NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table, between_ns
+from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
@@ -91,9 +91,13 @@ class Connections:
         """Return what the analysis says of each segment: columns in the order of the group, and of `rows`."""
         in_order = {
             "new_bytes": new_bytes(self.examination),
-            "kind": _kinds(self.examination, self.capture),
-            "rtt_ns": self._delay(*self.examination.exact_pairs()),
-            "rtt_timestamp_ns": self._delay(*self.echoes),
+            "kind": _kinds(
+                self.examination,
+                self.order[self.blocks.moment],
+                self.order[self.blocks.moment[self.blocks.dsack]],
+            ),
+            "rtt_ns": self._delays(*self.examination.exact_pairs()),
+            "rtt_timestamp_ns": self._delays(*self.echoes),
         }
         shift, is_sacked = np.minimum(self.shift, LARGEST_SHIFT), len(self.blocks.left) > 0
         by_row = placed(self.examination, self.order, shift, with_acked=is_sacked)
@@ -116,7 +120,7 @@ class Connections:
             "seq_bytes": start,
             "end_bytes": start + np.where(has(group.flags, Flag.RST), 0, group.units),
             "ack_bytes": np.where(has(group.flags, Flag.ACK), self.ack - origin[direction ^ 1], NA),
-            "window_bytes": self._windows(direction),
+            "window_bytes": scaled_windows(group.window, group.flags, self.shift[direction]),
         }
 
     def sack_blocks(self) -> Table:
@@ -144,37 +148,67 @@ class Connections:
         position = self.order[moment]
         ack, raw = self.ack[position], self.group.ack[position]
         left, right = (ack + (own[edge] - raw).view(np.int32) for edge in ("left", "right"))
-        dsack = is_dsack(own, self.capture.segments["ack"]) & (np.diff(own["row"], prepend=-1) != 0)
+        dsack = first_dsacks(own, self.capture)
         return Blocks(moment, self.group.direction_of(position) ^ 1, left, right, dsack)
 
     @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
         """These connections' SACK blocks, and the index of their segment in `rows`, ascending."""
-        row = self.capture.sack_blocks["row"]
-        begin, end = np.searchsorted(row, [self.rows.min(), self.rows.max() + 1]).tolist()
-        if begin == end:
-            return Table.empty(SACK_BLOCKS), np.empty(0, dtype=np.int64)
         place = np.argsort(self.rows, kind="stable")
-        index = np.searchsorted(self.rows[place], row[begin:end])
-        mine = np.flatnonzero(self.rows[place[np.minimum(index, len(place) - 1)]] == row[begin:end])
-        moment = place[index[mine]]
+        index, which = sack_blocks_of(self.capture, self.rows[place])
+        moment = place[which]
         in_order = np.argsort(moment, kind="stable")
-        return self.capture.sack_blocks.take(begin + mine[in_order]), moment[in_order]
+        return self.capture.sack_blocks.take(index[in_order]), moment[in_order]
 
     @cached_property
     def echoes(self) -> tuple[Array, Array]:
         """Positions of segments, and of the first ACK that echoes the timestamp of each."""
         return echoes(self.examination, self.capture)
 
-    def _windows(self, direction: Array) -> Array:
-        scaled = self.group.window.astype(np.int64) << np.minimum(self.shift, LARGEST_SHIFT)[direction]
-        return np.where(has(self.group.flags, Flag.SYN), self.group.window, scaled)
+    def _delays(self, sent: Array, answer: Array) -> Array:
+        rows = self.group.rows
+        return answered_after(self.capture, len(rows), sent, rows[sent], rows[answer])
 
-    def _delay(self, sent: Array, answer: Array) -> Array:
-        """Return the time from each segment to its answer, NOT_A_TIME where one of the two is not known."""
-        time_ns, delay = self.capture.segments["time_ns"], np.full(len(self.group), NOT_A_TIME)
-        delay[sent] = between_ns(time_ns[self.group.rows[sent]], time_ns[self.group.rows[answer]])
-        return delay
+
+def scaled_windows(window: Array, flags: Array, shift: Array) -> Array:
+    """Return the windows in bytes; that of a SYN is never scaled (RFC 7323, 2.2).
+
+    Parameters
+    ----------
+    window, flags : ndarray of uint16, shape (n_segments,)
+        As in the header.
+    shift : ndarray of int64, shape (n_segments,)
+        That of the direction.
+
+    Returns
+    -------
+    ndarray of int64, bytes, shape (n_segments,)
+    """
+    scaled = window.astype(np.int64) << np.minimum(shift, LARGEST_SHIFT)
+    return np.where(has(flags, Flag.SYN), window, scaled)
+
+
+def answered_after(capture: Capture, count: int, place: Array, sent: Array, answer: Array) -> Array:
+    """Return the time from segments to their answers.
+
+    Parameters
+    ----------
+    capture : Capture
+    count : int
+        Of all segments.
+    place : ndarray of int64, shape (n_answered,)
+        Which of them were answered.
+    sent, answer : ndarray of int, shape (n_answered,)
+        Their rows in the capture, and those of their answers.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (count,)
+        NOT_A_TIME without an answer, or where one of the two times is not known.
+    """
+    time_ns, delay = capture.segments["time_ns"], np.full(count, NOT_A_TIME)
+    delay[place] = between_ns(time_ns[sent], time_ns[answer])
+    return delay
 
 
 def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
@@ -194,11 +228,14 @@ def outline(capture: Capture, partition: Partition) -> dict[str, Array]:
         "seq_bytes": np.zeros(len(segments), dtype=np.int64),
         "kind": np.zeros(len(segments), dtype=np.uint32),
     }
+    dsacks = capture.sack_blocks["row"][first_dsacks(capture.sack_blocks, capture)]
     for group in groups(capture, partition):
         examination = examine(group, capture)
         direction = group.direction
         columns["seq_bytes"][group.rows] = _starts_on_axis(examination) - examination.axis.origin[direction]
-        columns["kind"][group.rows] = _kinds(examination, capture)
+        rows = group.rows
+        sacks = np.isin(rows, capture.sack_blocks["row"], kind="table")
+        columns["kind"][rows] = _kinds(examination, sacks, np.isin(rows, dsacks))
     return columns
 
 
@@ -244,11 +281,10 @@ def _acks_on_axis(examination: Examination) -> Array:
     return carried_on(value, position, group.bounds, np.zeros(group.directions, dtype=np.int64))
 
 
-def _kinds(examination: Examination, capture: Capture) -> Array:
+def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
+    """Return the bits of Kind; `sacks` and `dsacks` choose the positions of segments with such blocks."""
     group, coverage, repeats = examination.group, examination.coverage, examination.repeats
     late = examination.axis.pieces.position[coverage.late]
-    rows = group.rows
-    sacks = np.isin(rows, capture.sack_blocks["row"], kind="table")
     closed = window_is_closed(group, examination.empty_alive)
     again = examination.repeats_late & ~examination.twice_late
     unseen = examination.axis.acks.position[examination.axis.acks.advancing[examination.ack_progress.unseen]]
@@ -265,15 +301,35 @@ def _kinds(examination: Examination, capture: Capture) -> Array:
         (Kind.KEEP_ALIVE, np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]])),
         (Kind.WINDOW_UPDATE, repeats.window_update),
         (Kind.SACK, sacks),
-        (Kind.DSACK, np.isin(rows, _dsack_rows(capture))),
+        (Kind.DSACK, dsacks),
         (Kind.ACK_OF_UNSEEN, unseen),
     ):
         kind[position] |= np.uint32(bit)
     return kind
 
 
-def _dsack_rows(capture: Capture) -> Array:
-    blocks = capture.sack_blocks
-    first = np.diff(blocks["row"], prepend=-1) != 0
-    row: Array = blocks["row"][first & is_dsack(blocks, capture.segments["ack"])]
-    return row
+def sack_blocks_of(capture: Capture, rows: Array) -> tuple[Array, Array]:
+    """Return which SACK blocks of a capture some segments carry.
+
+    Parameters
+    ----------
+    capture : Capture
+    rows : ndarray of int64, shape (n_segments,)
+        Ascending.
+
+    Returns
+    -------
+    index, place : ndarray of int64, shape (n_blocks,)
+        Rows of SACK_BLOCKS, and places in `rows`.
+    """
+    row = capture.sack_blocks["row"]
+    begin = np.searchsorted(row, rows)
+    counts = np.searchsorted(row, rows, side="right") - begin
+    place = np.repeat(np.arange(len(rows)), counts)
+    return np.arange(len(place)) + (begin - (np.cumsum(counts) - counts))[place], place
+
+
+def first_dsacks(blocks: Table, capture: Capture) -> Array:
+    """Return which blocks are D-SACKs, which only the first of a segment can be: bool, shape (n_blocks,)."""
+    first: Array = np.diff(blocks["row"], prepend=-1) != 0
+    return first & is_dsack(blocks, capture.segments["ack"])

@@ -23,7 +23,9 @@ const NEVER: i64 = i64::MIN / 2;
 pub struct Acks {
     line: Line,
     /// The first ACK number, while the line has no place.
-    first: Option<u32>,
+    pub(super) first: Option<u32>,
+    /// How far they were moved then.
+    pub(super) moved: i64,
     /// ACK numbers that differ from the one before.
     pub events: u64,
     /// The last of them.
@@ -83,6 +85,7 @@ impl Acks {
     pub fn put(&mut self, piece: Point) {
         let Some(first) = self.first.take() else { return };
         let by = piece.at + distance(piece.number, first);
+        self.moved = by;
         self.line.shift(by);
         for value in [&mut self.value, &mut self.highest, &mut self.lowest] {
             *value += by;

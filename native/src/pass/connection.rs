@@ -7,7 +7,7 @@ use crate::tcp::ACK;
 use crate::threads;
 
 /// `NOT_A_TIME` in Python.
-const NOT_A_TIME: i64 = i64::MIN;
+pub const NOT_A_TIME: i64 = i64::MIN;
 
 /// The columns of SEGMENTS that the pass reads; all slices of one length.
 #[derive(Clone, Copy)]
@@ -26,7 +26,7 @@ pub struct Rows<'a> {
 
 #[derive(Default)]
 pub struct Connection {
-    directions: [Direction; 2],
+    pub(super) directions: [Direction; 2],
     /// Holds what Python alone can judge: what a probe was, only the segments behind it tell.
     pub is_odd: bool,
 }

@@ -42,7 +42,7 @@ impl Segment {
 
     /// Sequence units that it occupies (RFC 9293, section 3.4); none in a RST.
     #[inline(always)]
-    fn units(&self) -> i64 {
+    pub(super) fn units(&self) -> i64 {
         let ends = i64::from(self.has(SYN)) + i64::from(self.has(FIN));
         if self.has(RST) { 0 } else { i64::from(self.payload_bytes) + ends }
     }
@@ -64,14 +64,14 @@ struct Piece {
 #[derive(Default)]
 pub struct Direction {
     pub last: Segment,
-    line: Line,
+    pub(super) line: Line,
     /// The number that lies at 0: that of the first piece, else of the first segment.
-    reference: u32,
-    has_pieces: bool,
+    pub(super) reference: u32,
+    pub(super) has_pieces: bool,
     pub reach: i64,
-    lowest: i64,
-    syn_at: Option<i64>,
-    holes: Holes,
+    pub(super) lowest: i64,
+    pub(super) syn_at: Option<i64>,
+    pub(super) holes: Holes,
     copies: Copies,
     pub acks: Acks,
     pub round_trips: RoundTrips,
@@ -81,9 +81,9 @@ pub struct Direction {
     /// Whether something was taken for captured twice: right only if the IP identification varies.
     took_copies: bool,
     /// Keep-alives and probes if nothing acknowledges this direction.
-    alive_late: i64,
-    alive_empty: i64,
-    probing_empty: i64,
+    pub(super) alive_late: i64,
+    pub(super) alive_empty: i64,
+    pub(super) probing_empty: i64,
     pub counts: Counts,
 }
 

@@ -5,14 +5,17 @@
 //! `round_trips.rs` and `deliveries.rs` keep one thing each; `direction.rs` and `connection.rs` bring them together.
 
 mod acks;
+mod answers;
 pub mod beginning;
 pub mod connection;
 mod copies;
 pub mod deliveries;
 pub mod direction;
+pub mod each;
 mod holes;
 mod line;
 pub mod overview;
 mod round_trips;
 pub mod running;
+mod sacked;
 mod stamps;

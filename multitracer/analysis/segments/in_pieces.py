@@ -1,0 +1,120 @@
+"""TCP_SEGMENTS some rows at a time: with the native kernel, hardly anything made is as long as a connection.
+
+The kernel walks over each long connection twice (`native/src/pass/each.rs`), and keeps 12 bytes a segment of
+it. What it leaves to Python is what `compiled` leaves.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.group import GROUP_ROWS, groups
+from multitracer.analysis.kind import Kind
+from multitracer.analysis.segments.compiled import READS
+from multitracer.analysis.segments.segment_rows import (
+    Connections,
+    answered_after,
+    first_dsacks,
+    sack_blocks_of,
+    scaled_windows,
+)
+from multitracer.native import kernel, reading
+from multitracer.tables import SEGMENTS, Table
+from multitracer.tcp import TCP_SEGMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.analysis.connections import Partition
+    from multitracer.capture import Capture
+    from multitracer.native import EachSegment
+    from multitracer.tables import Array
+
+LONG = 1 << 12
+"""Segments from which on the kernel gets a connection alone: to ask it takes as long as to look at some
+hundred segments with others. Not measured."""
+_NEVER = np.uint32(0xFFFFFFFF)
+"""The kernel's row of an answer that did not come."""
+
+
+def pieces(capture: Capture, parts: Partition, shift: Array, rows: int) -> Iterator[tuple[Array, Table]]:
+    """Yield the segments of all connections of a partition, about so many rows at a time.
+
+    Parameters
+    ----------
+    capture : Capture
+    parts : Partition
+    shift : ndarray of int64, shape (2 n_connections,)
+        Window shift of each direction.
+    rows : int
+
+    Yields
+    ------
+    connection : ndarray of int64, shape (n_rows,)
+        To which connection of the partition each row belongs, from 0.
+    segments : Table
+        The next rows of TCP_SEGMENTS, connection after connection.
+    """
+    at_once = GROUP_ROWS if kernel() is None else 2 * rows
+    lone = np.flatnonzero(np.diff(parts.bounds[::2]) >= LONG).tolist() if kernel() else []
+    for before, connection in pairwise([-1, *lone, parts.connections]):
+        for group in groups(capture, parts, at_once, between=(before + 1, connection)):
+            sides = slice(group.first_direction, group.first_direction + group.directions)
+            yield from _examined(Connections(capture, group, shift[sides]), group.first_direction >> 1, rows)
+        if connection < parts.connections:
+            yield from _alone(capture, parts, connection, shift[2 * connection : 2 * connection + 2], rows)
+
+
+def _examined(connections: Connections, first: int, rows: int) -> Iterator[tuple[Array, Table]]:
+    numbers = np.repeat(np.arange(first, first + len(connections.bounds) - 1), np.diff(connections.bounds))
+    begin = 0
+    for table in connections.pieces(rows):
+        yield numbers[begin : begin + len(table)], table
+        begin += len(table)
+
+
+def _alone(
+    capture: Capture, parts: Partition, connection: int, shift: Array, rows: int
+) -> Iterator[tuple[Array, Table]]:
+    """Yield the segments of a long connection; of one that the kernel leaves to Python as of any other."""
+    native = kernel()
+    assert native is not None
+    own = parts.rows_between(2 * connection, 2 * connection + 2).astype(np.uint32)
+    own.sort()
+    columns = {"direction": parts.direction}
+    columns |= {name: capture.segments[name] for name in (*READS, "tsval", "tsecr")}
+    columns |= {name: capture.sack_blocks[name] for name in ("row", "left", "right")}
+    columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    with reading(capture.files[0].path):
+        each = native.EachSegment(own, columns)
+    if not each.is_known:
+        (group,) = groups(capture, parts, rows, between=(connection, connection + 1))
+        yield from _examined(Connections(capture, group, shift), connection, rows)
+        return
+    for begin in range(0, len(own), rows):
+        here = own[begin : begin + rows]
+        yield np.full(len(here), connection), _piece(each, here, columns, shift, capture)
+
+
+def _piece(each: EachSegment, own: Array, columns: dict[str, Array], shift: Array, capture: Capture) -> Table:
+    with reading(capture.files[0].path):
+        known = each.next(own, columns)
+    rows = own.astype(np.intp)
+    segments = {name: capture.segments[name].take(rows) for name in SEGMENTS.names}
+    side = columns["direction"].take(rows) & 1
+    delays = {"rtt_ns": known.pop("exact"), "rtt_timestamp_ns": known.pop("echo")}
+    for name, answer in delays.items():
+        sent = np.flatnonzero(answer != _NEVER)
+        delays[name] = answered_after(capture, len(rows), sent, rows[sent], answer[sent])
+    sacks = np.flatnonzero(known["kind"] & np.uint32(Kind.SACK))
+    index, place = sack_blocks_of(capture, rows[sacks])
+    dsacks = first_dsacks(capture.sack_blocks.take(index), capture)
+    known["kind"][sacks[place[dsacks]]] |= np.uint32(Kind.DSACK)
+    further = {
+        "reverse": side == 1,
+        "window_bytes": scaled_windows(segments["window"], segments["flags"], shift[side]),
+    }
+    return Table(TCP_SEGMENTS, segments | known | delays | further)
