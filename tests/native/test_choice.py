@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,8 @@ def test_a_kernel_of_older_sources_is_ignored_with_a_warning(tmp_path: Path, cap
     older = package(tmp_path, f"__version__ = {multitracer.__version__!r}\n")
     done = run("analyze", capture, package=older, MULTITRACER_NATIVE="")
     assert (done.returncode, done.stdout) == (0, run("analyze", capture, MULTITRACER_NATIVE="0").stdout)
-    assert "is built from older sources, without FlowDecoder: build it again (make native)" in done.stderr
+    older_words = r"is built from older sources, without \w+: build it again \(make native\)"
+    assert re.search(older_words, done.stderr)
 
 
 def test_without_a_version_it_is_ignored_too(tmp_path: Path, capture: Path) -> None:
