@@ -20,7 +20,7 @@ const MISSING: i64 = -1;
 /// Below every ACK number on a line.
 const NOTHING: i64 = i64::MIN / 2;
 
-// bits of `analysis.kind.Kind`; a test compares them
+// bits of `analysis.kind.Kind`; tests/native compares the kinds of segments
 pub const DATA: u32 = 0x0001;
 pub const RETRANSMISSION: u32 = 0x0002;
 pub const PARTIAL_RETRANSMISSION: u32 = 0x0004;
