@@ -16,10 +16,7 @@ from multitracer.captured import SourceFile as SourceFile  # noqa: PLC0414, TC00
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from multitracer.tables import Mask, Numbers, Times
+    from multitracer.tables import Array, DecodedPart, Mask, Numbers, Times
 
 
 @dataclass(slots=True)
@@ -72,12 +69,12 @@ class Capture:
         return part
 
 
-def of_kernel(time_ns: Times, part: Mapping[str, Any], before: Capture) -> Capture:
+def of_kernel(time_ns: Times, part: DecodedPart, before: Capture) -> Capture:
     """Return segments of one file that the native kernel decoded, with the files and flows of `before`.
 
-    `part` is a `DecodedPart` whose records are frames.
+    The records of `part` are frames.
     """
-    columns = {
+    columns: dict[str, Array] = {
         "time_ns": time_ns,
         "frame": part["record"].astype(np.uint32),
         "file": np.zeros(len(time_ns), dtype=np.uint16),

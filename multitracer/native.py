@@ -22,25 +22,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from multitracer.tables import Array, Numbers, Times
+    from multitracer.tables import Array, DecodedPart, Numbers, Times
 
     Bytes = NDArray[np.uint8]
 
 VARIABLE = "MULTITRACER_NATIVE"
 """The environment variable that turns the kernel off when it is 0."""
 _MODULE = "multitracer_native"
-
-
-class DecodedPart(TypedDict):
-    """The segments of some consecutive records; see `parsers/_packets/parts.py`."""
-
-    in_ipv4: int
-    segments: dict[str, Array]
-    sack_blocks: dict[str, Array]
-    syn_options: dict[str, Array]
-    flows: dict[str, Array]
-    record: Numbers
-    rest: Numbers
 
 
 class Kernel(Protocol):
@@ -272,7 +260,7 @@ class Overview(TypedDict):
     listed: list[Listed]
 
 
-KeptSegments = tuple["Array", "Times", DecodedPart]
+KeptSegments = tuple["Array", "Times", "DecodedPart"]
 """Direction, time and columns of segments that Python has to keep."""
 
 

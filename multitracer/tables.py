@@ -31,6 +31,7 @@ from multitracer.schemas import Schema as Schema  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TypedDict
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -44,7 +45,19 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
     """Which rows are meant."""
 
-_DTYPES: dict[str, np.dtype[Any]] = {}
+    class DecodedPart(TypedDict):
+        """What the native kernel decodes of consecutive records; see `parsers/_packets/parts.py`."""
+
+        in_ipv4: int
+        segments: dict[str, Array]
+        sack_blocks: dict[str, Array]
+        syn_options: dict[str, Array]
+        flows: dict[str, Array]
+        record: Numbers
+        rest: Numbers
+
+
+_DTYPES: dict[str, np.dtype[np.generic]] = {}
 """By their names: to make one costs as much as to check a column with it."""
 
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.native import DecodedPart, KeptSegments, Kernel, RunningPass, Segments
-    from multitracer.tables import Array, Table, Times
+    from multitracer.native import KeptSegments, Kernel, RunningPass, Segments
+    from multitracer.tables import Array, DecodedPart, Table, Times
 
     Columns = dict[str, Array]
 

@@ -15,8 +15,7 @@ import numpy as np
 from parsers._packets.flows import Endpoints
 
 if TYPE_CHECKING:
-    from multitracer.native import DecodedPart
-    from multitracer.tables import Array, Numbers
+    from multitracer.tables import Array, DecodedPart, Numbers
     from parsers._packets.flows import Flow, Flows
     from parsers._packets.tcp import Segments
 

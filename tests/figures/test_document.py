@@ -33,5 +33,5 @@ def test_the_document_of_a_figure_is_what_plotly_writes(direction: Direction, th
 
 def test_a_figure_made_by_two_threads_is_the_figure_made_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = document(plain_time_sequence(transfer(lost=(5, 50))))
-    monkeypatch.setattr(parallel, "_FEWEST_ROWS", 0)
+    monkeypatch.setattr(parallel, "FEWEST_ROWS", 0)
     assert document(plain_time_sequence(transfer(lost=(5, 50)))) == alone
