@@ -203,6 +203,7 @@ class RunningPass(Protocol):
 class WholeFile(Protocol):
     """Reads and counts a plain pcap file; see `native/src/whole_file.rs`."""
 
+    connections: int
     read_bytes: int
     is_odd: bool
     """Whether something is strange, so that Python has to read the file."""

@@ -1,4 +1,4 @@
-"""What Python does for a file that the kernel counts by itself: the packets it does not know, its flows."""
+"""The packets of a file that the kernel counts by itself, but does not know."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers._packets.decode import Decoder
-from parsers._packets.flows import Flows
 from parsers._packets.kernel import Decoded
 from parsers._packets.layers import PAD_BYTES
-from parsers._packets.parts import numbered, of_flows
 from parsers._packets.records import Records
 
 if TYPE_CHECKING:
     from multitracer.captured import SourceFile
-    from multitracer.tables import Array, Numbers, Table
 
 
 class RestDecoder(Decoder):
@@ -60,13 +57,3 @@ class RestDecoder(Decoder):
         """Return whether some of the packets are segments, now that all are there."""
         self.finish_fragments()
         return len(self) > 0
-
-
-def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
-    """Return FLOWS in order of first sight, and the row in it of each of these flows of the kernel."""
-    flows = Flows()
-    first = of_flows(columns, records_before=0)
-    numbered([first], flows, records_before=0)
-    table, renumbered = flows.finish()
-    number = first.columns["flow"] >> 1
-    return table, (number if renumbered is None else renumbered[number]).astype(np.int64)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from parsers._rest import RestDecoder
 
 _MAGIC_BYTES = 4
-_BLOCKS = 32
-"""So many blocks of the kernel are read between two looks at the progress: 128 MiB. Not measured."""
+_FIRST_BLOCKS, _BLOCKS = 4, 32
+"""So many blocks of the kernel are read before the first look at what was found, and before each other one:
+16 and 128 MiB. At each its threads begin anew."""
 
 
 def is_plain_pcap(path: str) -> bool:
@@ -75,15 +76,14 @@ class Whole:
         )
         self._rest: RestDecoder | None = None
 
-    def read(self, progress: Callable[[int], None] | None) -> bool:
+    def read(self, look: Callable[[WholeFile], None]) -> bool:
         """Read and count the file; return False if something in it is strange, so that Python has to."""
-        more = True
+        blocks, more = _FIRST_BLOCKS, True
         while more:
-            more = self.file.read(_BLOCKS)
+            blocks, more = _BLOCKS, self.file.read(blocks)
             for block in self.file.rests():
                 self._note(*block)
-            if progress is not None:
-                progress(self.file.read_bytes)
+            look(self.file)
         return not self.file.is_odd and self._finish()
 
     def _note(
@@ -113,13 +113,13 @@ class Whole:
 
     def flows(self) -> tuple[Table, Numbers]:
         """Return FLOWS in order of first sight, and the row in it of each flow of the kernel."""
-        from parsers._rest import flows_of  # noqa: PLC0415  # needs NumPy
+        from parsers._packets.parts import flows_of  # noqa: PLC0415  # needs NumPy
 
         return flows_of(self.file.flows())
 
 
 def whole_file(
-    native: Kernel, path: str, *, limits: tuple[int, ...], progress: Callable[[int], None] | None = None
+    native: Kernel, path: str, *, limits: tuple[int, ...], look: Callable[[WholeFile], None]
 ) -> Whole | None:
     """Return a pcap file that the kernel counted by itself; None if it is none, or Python has to read it.
 
@@ -130,8 +130,8 @@ def whole_file(
     limits : tuple of int
         How many connections may be of any size, how many segments others have at least on average, how many
         segments may be kept, and one in how many.
-    progress : callable, optional
-        Called now and then with the number of bytes read so far.
+    look : callable
+        Called now and then with what the kernel knows so far.
     """
     if not is_plain_pcap(path):
         return None
@@ -140,4 +140,4 @@ def whole_file(
         whole = Whole(native, path, dialect, limits)
     except (FormatError, OSError):
         return None  # Python says what is wrong
-    return whole if whole.read(progress) else None
+    return whole if whole.read(look) else None

@@ -73,6 +73,12 @@ impl WholeFile {
         self.is_odd
     }
 
+    /// How many connections there are so far.
+    #[getter]
+    fn connections(&self) -> usize {
+        self.whole.counts.running.beginnings.len()
+    }
+
     /// How many bytes were read.
     #[getter]
     fn read_bytes(&self) -> usize {

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from parsers._packets.flows import Endpoints
+from parsers._packets.flows import Endpoints, Flows
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array, DecodedPart, Numbers
-    from parsers._packets.flows import Flow, Flows
+    from multitracer.tables import Array, DecodedPart, Numbers, Table
+    from parsers._packets.flows import Flow
     from parsers._packets.tcp import Segments
 
     Columns = dict[str, Array]
@@ -181,3 +181,13 @@ def _sorted_by_row(pieces: list[Columns]) -> Columns:
     whole = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
     order = np.argsort(whole["row"], kind="stable")
     return {name: values[order] for name, values in whole.items()}
+
+
+def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
+    """Return FLOWS in order of first sight, and the row in it of each of these flows of the kernel."""
+    flows = Flows()
+    first = of_flows(columns, records_before=0)
+    numbered([first], flows, records_before=0)
+    table, renumbered = flows.finish()
+    number = first.columns["flow"] >> 1
+    return table, (number if renumbered is None else renumbered[number]).astype(np.int64)
