@@ -182,8 +182,11 @@ def _columns(table: Table) -> dict[str, pa.Array]:
 
 
 def _array(table: Table, column: Column) -> pa.Array:
-    values = _held(table[column.name], table.missing(column.name))
-    return values.view(_type(column)) if column.is_time else values
+    values, missing = table[column.name], table.missing(column.name)
+    if values.dtype.kind not in "biuf":  # words
+        return pa.array(values, mask=missing).cast(_type(column))
+    held = _held(values, missing)
+    return held.view(_type(column)) if column.is_time else held
 
 
 def _held(values: Array, missing: Array | None = None) -> pa.Array:
