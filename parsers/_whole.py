@@ -83,7 +83,8 @@ class Whole:
             blocks, more = _BLOCKS, self.file.read(blocks)
             for block in self.file.rests():
                 self._note(*block)
-            look(self.file)
+            if more:
+                look(self.file)
         return not self.file.is_odd and self._finish()
 
     def _note(
@@ -131,7 +132,7 @@ def whole_file(
         How many connections may be of any size, how many segments others have at least on average, how many
         segments may be kept, and one in how many.
     look : callable
-        Called now and then with what the kernel knows so far.
+        Called now and then with what the kernel knows so far, while there is more.
     """
     if not is_plain_pcap(path):
         return None

@@ -164,7 +164,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
     stream : bool, optional
         Keep in memory only what is open; None: if the captures are larger than a share of the memory.
     read : callable, optional
-        What reads them for a command that asks for no single segment; by default `read_recording`.
+        What reads them for a command that does not need all segments; by default `read_recording`.
     """
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.open import read_recording
