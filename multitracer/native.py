@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
 from multitracer import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -104,10 +104,19 @@ class Kernel(Protocol):
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
         """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
 
-    def WholeFile(  # noqa: N802  # it is a class
-        self, path: str, first_record: int, link_type: int, /, **layout: bool | int | tuple[int, ...]
+    def WholeFile(  # noqa: N802, PLR0913  # it is a class
+        self,
+        origin: str | Callable[[int], memoryview],
+        first_record: int,
+        link_type: int,
+        form: Mapping[str, bool | int | list[int]],
+        /,
+        *,
+        block_bytes: int,
+        far_ns: int,
+        limits: tuple[int, ...],
     ) -> WholeFile:
-        """Return what reads and counts a plain pcap file."""
+        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more."""
 
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
@@ -201,7 +210,7 @@ class RunningPass(Protocol):
 
 
 class WholeFile(Protocol):
-    """Reads and counts a plain pcap file; see `native/src/whole_file.rs`."""
+    """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
     connections: int
     read_bytes: int
@@ -216,8 +225,8 @@ class WholeFile(Protocol):
 
     def rests(
         self,
-    ) -> list[tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None]]:
-        """Return of each block since the last call its segments, and the packets that Python looks at."""
+    ) -> list[tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]]:
+        """Return of each block since the last call its segments, and the packets and other blocks beside."""
 
     def overview(self, most: int, resolution_ns: float, /) -> Overview | None:
         """Return what a summary for people says; None if that needs more than was counted."""

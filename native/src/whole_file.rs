@@ -1,9 +1,12 @@
-//! What Python calls to count a plain pcap file: see `parsers/_whole.py`. Nothing here needs NumPy but what hands
+//! What Python calls to count a capture file: see `parsers/_whole.py`. Nothing here needs NumPy but what hands
 //! over segments.
 
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -11,15 +14,102 @@ use crate::OutOfMemory;
 use crate::flows::End;
 use crate::pass::connection::Summary;
 use crate::pass::overview::{Columns, Counted, Listed};
+use crate::pcapng::{Alike, Interface};
 use crate::running::{KeptColumns, RunningPass};
 use crate::walk::Layout;
-use crate::whole::{Limits, Start, Stop, Whole};
+use crate::whole::{Bytes, Form, Limits, Rest, Start, Stop, Whole};
 use crate::{flows_dict, outside};
 
 /// Of short pauses their number, time and ticks.
 type Calm = (usize, i64, i64);
 
-/// A plain pcap file that is being counted.
+/// Bytes that Python unpacks, piece by piece.
+struct Unpacked(Py<PyAny>);
+
+impl Bytes for Unpacked {
+    fn fill(&mut self, data: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+        let before = data.len();
+        while data.len() < before + most && self.add_piece(data, before + most)? {}
+        Ok(data.len() - before)
+    }
+}
+
+impl Unpacked {
+    /// Append some bytes, so that there are `end` at most; return whether there were any.
+    fn add_piece(&self, data: &mut Vec<u8>, end: usize) -> PyResult<bool> {
+        Python::attach(|py| {
+            let begin = data.len();
+            let piece = PyBuffer::<u8>::get(&self.0.bind(py).call1((end - begin,))?)?;
+            data.resize(end.min(begin + piece.item_count()), 0); // it lies within what is reserved
+            piece.copy_to_slice(py, &mut data[begin..])?;
+            Ok(piece.item_count() > 0)
+        })
+    }
+}
+
+/// Where the bytes of the file come from: its name, or what returns up to so many more of them.
+#[derive(FromPyObject)]
+pub enum Origin {
+    Path(PathBuf),
+    Unpacked(Py<PyAny>),
+}
+
+impl Origin {
+    fn open(self) -> io::Result<Box<dyn Bytes>> {
+        Ok(match self {
+            Self::Path(path) => Box::new(File::open(path)?),
+            Self::Unpacked(more) => Box::new(Unpacked(more)),
+        })
+    }
+}
+
+/// How records lie in the file; see `parsers/_pcap/dialect.py` and `parsers/_pcapng/opening.py`.
+#[derive(FromPyObject)]
+pub enum Described {
+    Pcap(DescribedPcap),
+    Pcapng(DescribedPcapng),
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct DescribedPcap {
+    big_endian: bool,
+    header_bytes: usize,
+    swapped: bool,
+    tick_ns: i64,
+    largest: u32,
+    near_s: i64,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct DescribedPcapng {
+    big_endian: bool,
+    tick_ns: i64,
+    offset_ns: i64,
+    /// Of each interface.
+    most_captured: Vec<i64>,
+}
+
+impl From<Described> for Form {
+    fn from(described: Described) -> Self {
+        match described {
+            Described::Pcap(pcap) => {
+                let DescribedPcap { big_endian, header_bytes, swapped, tick_ns, largest, near_s } = pcap;
+                let (is_big_endian, is_swapped) = (big_endian, swapped);
+                Self::Pcap(Layout { is_big_endian, header_bytes, is_swapped, tick_ns, largest, near_s })
+            }
+            Described::Pcapng(pcapng) => {
+                let DescribedPcapng { big_endian, tick_ns, offset_ns, most_captured } = pcapng;
+                let interfaces = most_captured.into_iter().map(|largest| Interface { since: 0, largest });
+                let interfaces = interfaces.collect();
+                Self::Pcapng(Alike { is_big_endian: big_endian, interfaces, tick_ns, offset_ns })
+            }
+        }
+    }
+}
+
+/// A capture file that is being counted.
 #[pyclass]
 pub struct WholeFile {
     whole: Whole,
@@ -27,43 +117,40 @@ pub struct WholeFile {
     summaries: Option<Vec<Summary>>,
 }
 
+/// The columns of packets: bytes, captured and original lengths, times.
+type Packets<'py> = (Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>);
+
 #[pymethods]
 impl WholeFile {
     #[new]
-    #[pyo3(signature = (path, first_record, link_type, *, block_bytes, far_ns, limits, big_endian, header_bytes, swapped, tick_ns,
-                        largest, near_s))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (origin, first_record, link_type, form, *, block_bytes, far_ns, limits))]
     fn new(
-        path: PathBuf,
+        origin: Origin,
         first_record: usize,
         link_type: i64,
+        form: Described,
         block_bytes: usize,
         far_ns: i64,
         limits: [usize; 4],
-        big_endian: bool,
-        header_bytes: usize,
-        swapped: bool,
-        tick_ns: i64,
-        largest: u32,
-        near_s: i64,
     ) -> PyResult<Self> {
-        let layout =
-            Layout { is_big_endian: big_endian, header_bytes, is_swapped: swapped, tick_ns, largest, near_s };
         let [few_connections, least_each, few_kept, kept_share] = limits;
         let limits = Limits { few_connections, least_each, few_kept, kept_share };
         let start = Start { first_record, link_type, far_ns, block_bytes };
-        let whole = Whole::new(File::open(path)?, start, layout, limits);
+        let whole = Whole::new(origin.open()?, start, form.into(), limits);
         Ok(Self { whole, is_odd: false, summaries: None })
     }
 
     /// Read and count up to so many blocks; return whether there is more.
     fn read(&mut self, py: Python<'_>, blocks: usize) -> PyResult<bool> {
-        let ended = outside(py, || match self.whole.read(blocks) {
+        let stop = outside(py, || match self.whole.read(blocks) {
             Err(Stop::OutOfMemory) => Err(OutOfMemory),
-            Err(Stop::Odd) => Ok(true),
-            Ok(()) => Ok(false),
+            Err(stop) => Ok(Some(stop)),
+            Ok(()) => Ok(None),
         })?;
-        self.is_odd |= ended;
+        self.is_odd |= stop.is_some();
+        if let Some(Stop::Failed(error)) = stop {
+            interruption(py, error)?;
+        }
         Ok(!self.is_odd && !self.whole.is_over())
     }
 
@@ -82,7 +169,7 @@ impl WholeFile {
     /// How many bytes were read.
     #[getter]
     fn read_bytes(&self) -> usize {
-        self.whole.bytes()
+        self.whole.read_bytes()
     }
 
     /// Return how many packets there are, steps back of their times, the largest, the lowest and highest time.
@@ -91,20 +178,21 @@ impl WholeFile {
         (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
     }
 
-    /// Return of each block since the last call how many segments it has (IPv4, IPv6), and the packets that Python
-    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None.
+    /// Return of each block since the last call how many segments it has (IPv4, IPv6); the packets that Python
+    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
+    /// blocks of pcapng that are no packets.
     #[allow(clippy::type_complexity)]
     fn rests<'py>(
         &mut self,
         py: Python<'py>,
-    ) -> Vec<([usize; 2], Option<(Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>)>)> {
-        let rests = std::mem::take(&mut self.whole.counts.rests);
-        let packets = rests.into_iter().map(|rest| {
-            let bytes = || PyBytes::new(py, &rest.data);
-            let some = (!rest.captured.is_empty()).then(bytes);
-            (rest.segments, some.map(|data| (data, rest.captured, rest.original, rest.time_ns)))
-        });
-        packets.collect()
+    ) -> Vec<([usize; 2], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>)> {
+        let each = |rest: Rest| {
+            let bytes = PyBytes::new(py, &rest.data);
+            let packets = (bytes, rest.captured, rest.original, rest.time_ns);
+            let others = rest.others.iter().map(|block| PyBytes::new(py, block)).collect();
+            (rest.segments, (!packets.1.is_empty()).then_some(packets), others)
+        };
+        std::mem::take(&mut self.whole.counts.rests).into_iter().map(each).collect()
     }
 
     /// Return what a summary for people says, with up to `most` connections; None if more is needed.
@@ -222,4 +310,10 @@ impl WholeFile {
 fn packed(version: u8, end: &End) -> Vec<u8> {
     let bytes = end.address.to_be_bytes();
     if version == 4 { bytes[12..].to_vec() } else { bytes.to_vec() }
+}
+
+/// Raise what ended a reading, unless it is an error of the file: Python reads it and says what is wrong.
+fn interruption(py: Python<'_>, error: io::Error) -> PyResult<()> {
+    let raised = PyErr::from(error);
+    if raised.is_instance_of::<PyException>(py) { Ok(()) } else { Err(raised) }
 }
