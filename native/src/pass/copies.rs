@@ -15,7 +15,7 @@ struct Run {
 }
 
 impl Run {
-    #[inline]
+    #[inline(always)]
     fn goes_on(&self, start: i64, units: u32, ip_id: u16) -> bool {
         self.end == start
             && self.units == units
@@ -43,7 +43,7 @@ pub struct Copies {
 
 impl Copies {
     /// Note a piece that raised the highest end.
-    #[inline]
+    #[inline(always)]
     pub fn rose(&mut self, start: i64, end: i64, ip_id: u16) -> Result<(), OutOfMemory> {
         let units = (end - start) as u32;
         match self.risen.last_mut() {

@@ -36,7 +36,7 @@ pub struct Line {
 
 impl Line {
     /// Return where the next number lies; the first one lies at 0.
-    #[inline]
+    #[inline(always)]
     pub fn place(&mut self, number: u32) -> i64 {
         let step = distance(self.last.number, number).abs();
         let is_far = self.is_begun && step >= IMPLAUSIBLE;

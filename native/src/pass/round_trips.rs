@@ -28,7 +28,7 @@ pub struct RoundTrips {
 
 impl RoundTrips {
     /// Note a piece that is new and began at the highest end, or above it.
-    #[inline]
+    #[inline(always)]
     pub fn sent_on_time(&mut self, end: i64, time_ns: i64) -> Result<(), OutOfMemory> {
         self.pieces += 1;
         self.on_time.try_reserve(1)?;
@@ -52,7 +52,7 @@ impl RoundTrips {
     }
 
     /// Take the samples of an ACK that acknowledges more than any before.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledged(&mut self, upto: i64, time_ns: i64) -> Result<(), OutOfMemory> {
         while let Some(&sent) = self.on_time.front().filter(|sent| sent.end <= upto) {
             self.on_time.pop_front();
@@ -71,7 +71,7 @@ impl RoundTrips {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn sample(&mut self, sent: Sent, upto: i64, time_ns: i64) -> Result<(), OutOfMemory> {
         if sent.end != upto || self.is_disturbed(sent) {
             return Ok(());
