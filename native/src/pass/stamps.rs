@@ -3,6 +3,7 @@
 
 use crate::OutOfMemory;
 use crate::segments::with_room;
+use crate::times::Pause;
 
 /// A step of time in ns, in 32 bits, and one of the timestamps, in 16; or a part of what does not fit.
 type Step = [u16; 3];
@@ -37,14 +38,13 @@ impl Stamps {
         Ok(())
     }
 
-    /// Return the times in ns, and the timestamps.
-    pub fn columns(&self) -> Result<(Vec<i64>, Vec<u32>), OutOfMemory> {
-        let (mut times_ns, mut stamps) = (with_room(self.count)?, with_room(self.count)?);
+    /// The times in ns, and the timestamps.
+    fn each(&self) -> impl Iterator<Item = (i64, u32)> {
         let (mut time_ns, mut stamp, mut steps) = (0_i64, 0_u32, self.steps.iter());
-        while let Some(&[low, high, step]) = steps.next() {
+        std::iter::from_fn(move || {
+            let &[low, high, step] = steps.next()?;
             if step == WHOLE {
-                let parts = steps.next().zip(steps.next());
-                let (&[first, second, third], &[fourth, low, high]) = parts.unwrap_or((&[0; 3], &[0; 3]));
+                let (&[first, second, third], &[fourth, low, high]) = steps.next().zip(steps.next())?;
                 time_ns =
                     [fourth, third, second, first].iter().fold(0, |all, &part| all << 16 | i64::from(part));
                 stamp = u32::from(high) << 16 | u32::from(low);
@@ -52,9 +52,28 @@ impl Stamps {
                 time_ns = time_ns.wrapping_add(i64::from((u32::from(high) << 16 | u32::from(low)) as i32));
                 stamp = stamp.wrapping_add(i32::from(step as i16) as u32);
             }
+            Some((time_ns, stamp))
+        })
+    }
+
+    /// Return the times in ns, and the timestamps.
+    pub fn columns(&self) -> Result<(Vec<i64>, Vec<u32>), OutOfMemory> {
+        let (mut times_ns, mut stamps) = (with_room(self.count)?, with_room(self.count)?);
+        self.each().for_each(|(time_ns, stamp)| {
             times_ns.push(time_ns);
             stamps.push(stamp);
-        }
+        });
         Ok((times_ns, stamps))
+    }
+
+    /// What passed between them.
+    pub fn pauses(&self) -> impl Iterator<Item = Pause> {
+        let mut each = self.each();
+        let mut last = each.next().unwrap_or_default();
+        each.map(move |(time_ns, stamp)| {
+            let pause = (time_ns.wrapping_sub(last.0), i64::from(stamp.wrapping_sub(last.1) as i32));
+            last = (time_ns, stamp);
+            pause
+        })
     }
 }
