@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::OutOfMemory;
+use crate::segments::push;
 
 /// Pieces of one length that raised the highest end, each at the end of the one before and with the next IP
 /// identification: a long transfer is some of these, and not a million pieces.
@@ -53,8 +54,7 @@ impl Copies {
                 run.pieces += 1;
             }
             _ => {
-                self.risen.try_reserve(1)?;
-                self.risen.push(Run { end, units, ip_id, pieces: 1 });
+                push(&mut self.risen, Run { end, units, ip_id, pieces: 1 })?;
             }
         }
         Ok(())

@@ -125,18 +125,28 @@ pub struct Counts {
     pub beginning_acknowledged: bool,
 }
 
+/// Extend a span of time; times that step back are rare.
+#[inline(always)]
+fn extend(first_ns: &mut i64, last_ns: &mut i64, time_ns: i64, is_first: bool) {
+    if is_first {
+        *first_ns = time_ns;
+        *last_ns = time_ns;
+    } else if time_ns >= *last_ns {
+        *last_ns = time_ns;
+    } else {
+        *first_ns = time_ns.min(*first_ns);
+    }
+}
+
 impl Counts {
     #[inline(always)]
     fn count(&mut self, segment: &Segment) {
         let (time_ns, window) = (segment.time_ns, i64::from(segment.window));
-        let is_first = self.packets == 0;
-        self.first_ns = if is_first { time_ns } else { self.first_ns.min(time_ns) };
-        self.last_ns = if is_first { time_ns } else { self.last_ns.max(time_ns) };
+        extend(&mut self.first_ns, &mut self.last_ns, time_ns, self.packets == 0);
         self.packets += 1;
         if segment.payload_bytes > 0 {
             let is_first = self.data_segments == 0;
-            self.first_payload_ns = if is_first { time_ns } else { self.first_payload_ns.min(time_ns) };
-            self.last_payload_ns = if is_first { time_ns } else { self.last_payload_ns.max(time_ns) };
+            extend(&mut self.first_payload_ns, &mut self.last_payload_ns, time_ns, is_first);
             self.data_segments += 1;
             self.payload_bytes += i64::from(segment.payload_bytes);
         }

@@ -263,12 +263,13 @@ impl Running {
         tsval: u32,
     ) -> Result<bool, OutOfMemory> {
         let Some(connection) = &mut self.connections[number] else { return Ok(false) };
-        self.sides[number][side].note_options(segment, tsval)?;
+        let sides = &mut self.sides[number];
+        sides[side].note_options(segment, tsval)?;
         connection.add(side, segment)?;
         self.is_odd |= connection.is_odd;
         if segment.payload_bytes > ETHERNET_PAYLOAD_BYTES {
-            self.sides[number][side].is_large = true;
-            let accepted = match self.sides[number][side ^ 1].announced.mss_bytes {
+            sides[side].is_large = true;
+            let accepted = match sides[side ^ 1].announced.mss_bytes {
                 MISSING => JUMBO_PAYLOAD_BYTES,
                 mss_bytes => mss_bytes,
             };

@@ -2,7 +2,7 @@
 //! where a capture was made, show only when all of them are known.
 
 use crate::OutOfMemory;
-use crate::segments::with_room;
+use crate::segments::{push, with_room};
 use crate::times::Pause;
 
 /// A step of time in ns, in 32 bits, and one of the timestamps, in 16; or a part of what does not fit.
@@ -22,13 +22,13 @@ pub struct Stamps {
 impl Stamps {
     #[inline(always)]
     pub fn add(&mut self, time_ns: i64, stamp: u32) -> Result<(), OutOfMemory> {
-        self.steps.try_reserve(3)?;
         let step_ns = time_ns.wrapping_sub(self.last_ns);
         let step = stamp.wrapping_sub(self.last_stamp) as i32;
         if step_ns == i64::from(step_ns as i32) && step == i32::from(step as i16) && step as u16 != WHOLE {
-            self.steps.push([step_ns as u16, (step_ns >> 16) as u16, step as u16]);
+            push(&mut self.steps, [step_ns as u16, (step_ns >> 16) as u16, step as u16])?;
         } else {
             let (time, high) = (time_ns as u64, (time_ns >> 48) as u16);
+            self.steps.try_reserve(3)?;
             self.steps.push([0, 0, WHOLE]);
             self.steps.push([time as u16, (time >> 16) as u16, (time >> 32) as u16]);
             self.steps.push([high, stamp as u16, (stamp >> 16) as u16]);
