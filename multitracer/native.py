@@ -208,6 +208,12 @@ class RunningPass(Protocol):
     def stamps(self, direction: int, /) -> tuple[Array, Array]:
         """Return the times and the timestamps of a directed flow's segments that have both."""
 
+    def calm_stamps(self, direction: int, short_ns: int, /) -> tuple[int, int, int]:
+        """Do for these what `Kernel.calm_stamps` does."""
+
+    def stamp_disagreements(self, direction: int, /, **limits: float) -> Numbers:
+        """Do for these what `Kernel.stamp_disagreements` does."""
+
 
 class WholeFile(Protocol):
     """Reads and counts a capture file; see `native/src/whole_file.rs`."""

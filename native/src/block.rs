@@ -3,12 +3,13 @@
 //! They are decoded as `segments.rs` does it, into a row each: twelve columns would cost more than the decoding.
 
 use crate::OutOfMemory;
+use crate::bytes::be32;
 use crate::flows::{Flow, Flows};
-use crate::ip::ipv4;
-use crate::link::{ETHERNET, ETHERNET_BYTES, is_ethernet_ipv4};
+use crate::link::{ETHERNET, UNTAGGED};
 use crate::pass::direction::Segment;
 use crate::segments::{Decoded, Part, Records, SackBlock, Syn, push, put_options, with_room};
-use crate::tcp::{self, segment};
+use crate::tcp;
+use crate::usual::{BLOCK_BYTES, Usual, usual};
 
 /// A segment, as the columns of SEGMENTS have it.
 #[derive(Clone, Copy, Default)]
@@ -49,6 +50,18 @@ impl Row {
             marks: segment.marks,
             sack_blocks: segment.options.sack_blocks,
         }
+    }
+
+    /// The number of its flow.
+    #[inline(always)]
+    pub fn flow(&self) -> usize {
+        (self.flow >> 1) as usize
+    }
+
+    /// Which end of the flow sent it.
+    #[inline(always)]
+    pub fn side(&self) -> usize {
+        (self.flow & 1) as usize
     }
 
     #[inline(always)]
@@ -92,7 +105,9 @@ impl Block {
         let is_ethernet = *records.link_type == [ETHERNET];
         for record in 0..records.start.len() {
             let time_ns = time_ns[record];
-            if is_ethernet && block.add_usual(records, record, time_ns, flows)? {
+            let frame = if is_ethernet { records.frame(record) } else { None };
+            if let Some(usual) = frame.and_then(|(frame, stop)| usual(frame, stop)) {
+                block.add_usual(&usual, record, time_ns, flows)?;
                 continue;
             }
             match records.decoded(record) {
@@ -106,41 +121,39 @@ impl Block {
         Ok(block)
     }
 
-    /// Add a segment in IPv4 over Ethernet; return false if the record is none.
     #[inline(always)]
     fn add_usual(
         &mut self,
-        records: &Records,
+        usual: &Usual,
         record: usize,
         time_ns: i64,
         flows: &mut Flows,
-    ) -> Result<bool, OutOfMemory> {
-        let Some((frame, stop)) = records.frame(record) else { return Ok(false) };
-        if !is_ethernet_ipv4(frame) {
-            return Ok(false);
-        }
-        let Some(datagram) = ipv4(frame, ETHERNET_BYTES, stop) else { return Ok(false) };
-        let Some(segment) = segment(frame, &datagram) else { return Ok(false) };
-        let addresses = (datagram.source as u32, datagram.destination as u32);
-        let flow = flows.directed_ipv4(addresses, (segment.source_port, segment.destination_port), record)?;
+    ) -> Result<(), OutOfMemory> {
+        let flow = flows.directed_ipv4(usual.addresses, usual.ports, record)?;
         self.in_ipv4 += 1;
-        self.push(&segment, Row::new(&segment, flow, datagram.identification, record, time_ns))?;
-        Ok(true)
+        for block in usual.sack.chunks_exact(BLOCK_BYTES) {
+            let edges = be32(block, 0).zip(be32(block, 4)).unwrap_or_default();
+            push(&mut self.sack, (self.rows.len() as i64, edges.0, edges.1))?;
+        }
+        push(&mut self.rows, Row { time_ns, flow, record: record as u32, ..usual.row })
     }
 
+    #[inline(never)]
     fn add(&mut self, decoded: &Decoded, time_ns: i64, flows: &mut Flows) -> Result<(), OutOfMemory> {
         let Decoded { record, datagram, segment, .. } = decoded;
-        let flow = flows.directed(decoded.flow())?;
+        let flow = match decoded.flow() {
+            Flow { version: 4, source, destination, vlan: UNTAGGED, record } => flows.directed_ipv4(
+                (source.address as u32, destination.address as u32),
+                (source.port, destination.port),
+                record,
+            )?,
+            other => flows.directed(other)?,
+        };
         self.in_ipv4 += usize::from(datagram.version == 4);
-        self.push(segment, Row::new(segment, flow, datagram.identification, *record, time_ns))
-    }
-
-    #[inline(always)]
-    fn push(&mut self, segment: &tcp::Segment, row: Row) -> Result<(), OutOfMemory> {
         if segment.has_rare_options() {
             put_options(segment, self.rows.len() as i64, &mut self.sack, &mut self.syn)?;
         }
-        push(&mut self.rows, row)
+        push(&mut self.rows, Row::new(segment, flow, datagram.identification, *record, time_ns))
     }
 
     /// Return the columns of these rows (ascending) and their times, without the flows.

@@ -65,10 +65,18 @@ pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
     Ok(room)
 }
 
+#[inline(always)]
 pub fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
-    column.try_reserve(1)?;
+    if column.len() == column.capacity() {
+        make_room(column)?;
+    }
     column.push(value);
     Ok(())
+}
+
+#[cold]
+fn make_room<T>(column: &mut Vec<T>) -> Result<(), OutOfMemory> {
+    Ok(column.try_reserve(1)?)
 }
 
 impl Part {
