@@ -215,24 +215,28 @@ class RunningPass(Protocol):
         """Do for these what `Kernel.stamp_disagreements` does."""
 
 
+Rest = tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
+"""Of a block: its segments (IPv4, IPv6); packets, one behind the other, with captured and original lengths
+and times; and blocks of pcapng that are no packets."""
+
+
 class WholeFile(Protocol):
     """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
-    connections: int
     read_bytes: int
-    is_odd: bool
-    """Whether something is strange, so that Python has to read the file."""
 
-    def read(self, blocks: int, /) -> bool:
-        """Read and count up to so many blocks; return whether there is more."""
+    def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
+        """Read and count the file; return False if something is strange, so that Python has to read it.
+
+        At block `first`, and at each `every` more, `look` is called while there is more: with what `rests`
+        returns, how many bytes were read, and how many connections there are. It may say that something is.
+        """
 
     def times(self) -> tuple[int, int, int, int, int]:
         """Return how many packets there are, steps back of their times, the largest, the extreme times."""
 
-    def rests(
-        self,
-    ) -> list[tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]]:
-        """Return of each block since the last call its segments, and the packets and other blocks beside."""
+    def rests(self) -> list[Rest]:
+        """Return what Python looks at of each block since the last look."""
 
     def overview(self, most: int, resolution_ns: float, /) -> Overview | None:
         """Return what a summary for people says; None if that needs more than was counted."""

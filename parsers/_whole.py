@@ -20,7 +20,7 @@ from parsers._text.sidecar import has_map
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.native import Kernel, WholeFile
+    from multitracer.native import Kernel, Rest, WholeFile
     from multitracer.tables import Numbers, Table
     from parsers._pcapng.blocks import Sections
     from parsers._rest import RestDecoder
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SECTION_HEADER = b"\n\r\r\n"
 _FIRST_BLOCKS, _BLOCKS = 4, 32
 """So many blocks of the kernel are read before the first look at what was found, and before each other one:
-16 and 128 MiB. At each its threads begin anew."""
+16 and 128 MiB."""
 _PIECE_BYTES = 256 * 1024
 """So much is unpacked at a time: a core has it near when the kernel copies it."""
 
@@ -119,6 +119,8 @@ class Whole:
         Its facts.
     file : WholeFile
         What the kernel knows.
+    stored_bytes, connections : int
+        How much of the file was read at the last look, and how many connections there were.
     """
 
     def __init__(self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...]) -> None:
@@ -134,29 +136,32 @@ class Whole:
             far_ns=ERA_YEARS * YEAR_NS,
             limits=limits,
         )
+        self.stored_bytes = self.connections = 0
         self._rest: RestDecoder | None = None
 
     def _unpacked(self, most: int) -> memoryview:
         """Return the next bytes of a compressed file, so many at most; none at its end."""
         return self._piece[: self._stream.readinto(self._piece[:most])]
 
-    @property
-    def stored_bytes(self) -> int:
-        """How much of the file was read."""
-        return self._stream.stored_bytes if self._stream.compression else self.file.read_bytes
-
     def read(self, look: Callable[[Whole], None]) -> bool:
         """Read and count the file; return False if something in it is strange, so that Python has to."""
-        blocks, more = _FIRST_BLOCKS, True
-        while more:
-            blocks, more = _BLOCKS, self.file.read(blocks)
-            for segments, packets, others in self.file.rests():
-                self._note(segments, packets)
-                if not self._are_taken_in(others):
-                    return False
-            if more:
-                look(self)
-        return not self.file.is_odd and self._finish()
+
+        def found(rests: list[Rest], read_bytes: int, connections: int) -> bool:
+            self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
+            self.connections = connections
+            look(self)
+            return self._take_in(rests)
+
+        is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, found) and self._take_in(self.file.rests())
+        return is_whole and self._finish()
+
+    def _take_in(self, rests: list[Rest]) -> bool:
+        """Look at what is left of some blocks; return False if something is strange."""
+        for segments, packets, others in rests:
+            self._note(segments, packets)
+            if not self._are_taken_in(others):
+                return False
+        return True
 
     def _note(
         self, segments: tuple[int, int], rest: tuple[bytes, list[int], list[int], list[int]] | None

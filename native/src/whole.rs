@@ -191,7 +191,12 @@ impl Rest {
 struct Decoded {
     block: Block,
     rest: Rest,
+    is_last: bool,
 }
+
+/// Looks at what was found: packets and blocks that Python has to look at, how many bytes were read, and how many
+/// connections there are; returns whether to read on.
+pub type Look<'a> = &'a mut (dyn FnMut(Vec<Rest>, usize, usize) -> bool + Send);
 
 struct Decoder {
     walker: Walker,
@@ -204,6 +209,7 @@ struct Decoder {
 impl Decoder {
     /// Find and decode the packets of a piece; return them and its memory.
     fn decode(&mut self, piece: Piece) -> Result<(Decoded, Vec<u8>), Stop> {
+        let is_last = piece.is_last;
         let mut found = self.walker.walk(piece)?;
         let walked = &found.walked;
         self.clock.note(&walked.time_ns);
@@ -227,7 +233,7 @@ impl Decoder {
         rest.segments = [block.in_ipv4, block.rows.len() - block.in_ipv4];
         block.first_frame = self.records as i64 + 1;
         self.records += found.walked.start.len();
-        Ok((Decoded { block, rest }, found.data))
+        Ok((Decoded { block, rest, is_last }, found.data))
     }
 }
 
@@ -237,7 +243,7 @@ pub struct Counts {
     pub kept: Vec<Kept>,
     kept_rows: usize,
     limits: Limits,
-    /// Of each block since Python asked for them.
+    /// Of each block since the last look.
     pub rests: Vec<Rest>,
 }
 
@@ -253,6 +259,11 @@ impl Counts {
         // the lengths of records may be overwritten: the first packets of a file tell
         let is_cut = self.running.marked[mark::BAD_LENGTH.trailing_zeros() as usize] > 0;
         if self.running.is_odd || is_cut || self.is_in_vain() { Err(Stop::Odd) } else { Ok(()) }
+    }
+
+    /// Let somebody look at what was found since the last look; return whether to read on.
+    fn are_looked_at(&mut self, read_bytes: usize, look: Look) -> bool {
+        look(std::mem::take(&mut self.rests), read_bytes, self.running.beginnings.len())
     }
 
     /// Whether what is kept takes as much memory as the segments would.
@@ -319,34 +330,38 @@ impl Whole {
         self.source.read_bytes
     }
 
-    pub fn is_over(&self) -> bool {
-        self.source.is_over
-    }
-
-    /// Read and count up to so many blocks more.
-    pub fn read(&mut self, blocks: usize) -> Result<(), Stop> {
+    /// Read and count the file; look at what was found at each block, by number, for which `is_due` holds, while
+    /// there is more.
+    pub fn read(&mut self, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let first = self.source.next(Vec::new())?;
-        if self.source.is_over || blocks < 2 {
+        if first.is_last {
             return self.counts.count(self.decoder.decode(first)?.0);
         }
-        self.read_beside(first, blocks - 1)
+        self.read_beside(first, is_due, look)
     }
 
     /// Read a file of several blocks: each stage in a thread of its own.
-    fn read_beside(&mut self, first: Piece, more: usize) -> Result<(), Stop> {
+    fn read_beside(&mut self, first: Piece, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let Self { source, decoder, counts } = self;
+        let block_bytes = source.block_bytes;
         let (to_decoder, pieces) = sync_channel(WAITING);
         let (to_counts, blocks) = sync_channel(WAITING);
         let (to_source, buffers) = sync_channel(2 * WAITING);
         std::thread::scope(|scope| {
-            let reads = move || read_on(source, first, more, &to_decoder, &buffers);
+            let reads = move || read_on(source, first, &to_decoder, &buffers);
             let decodes = move || decode_all(decoder, &pieces, &to_counts, &to_source);
             let threads = [
                 Builder::new().spawn_scoped(scope, reads).map_err(|_| Stop::Odd)?, // no more are to be had
                 Builder::new().spawn_scoped(scope, decodes).map_err(|_| Stop::Odd)?,
             ];
             // the others end when nobody takes what they give
-            let counted = blocks.into_iter().try_for_each(|block| counts.count(block?));
+            let counted = blocks.into_iter().zip(1..).try_for_each(|(block, number)| {
+                let decoded = block?;
+                let looks = is_due(number) && !decoded.is_last;
+                counts.count(decoded)?;
+                let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
+                if go_on { Ok(()) } else { Err(Stop::Odd) }
+            });
             for thread in threads {
                 thread.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
@@ -358,15 +373,11 @@ impl Whole {
 fn read_on(
     source: &mut Source,
     first: Piece,
-    more: usize,
     to_decoder: &SyncSender<Result<Piece, Stop>>,
     buffers: &Receiver<Vec<u8>>,
 ) {
     let mut is_taken = to_decoder.send(Ok(first)).is_ok();
-    for _ in 0..more {
-        if !is_taken || source.is_over {
-            return;
-        }
+    while is_taken && !source.is_over {
         let next = source.next(buffers.try_recv().unwrap_or_default());
         is_taken = next.is_ok();
         is_taken &= to_decoder.send(next).is_ok();

@@ -113,12 +113,23 @@ impl From<Described> for Form {
 #[pyclass]
 pub struct WholeFile {
     whole: Whole,
-    is_odd: bool,
     summaries: Option<Vec<Summary>>,
 }
 
 /// The columns of packets: bytes, captured and original lengths, times.
 type Packets<'py> = (Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>);
+/// What Python has to look at of a block; see `WholeFile::rests`.
+type PyRest<'py> = ([usize; 2], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>);
+
+fn rests_in(py: Python<'_>, rests: Vec<Rest>) -> Vec<PyRest<'_>> {
+    let each = |rest: Rest| {
+        let bytes = PyBytes::new(py, &rest.data);
+        let packets = (bytes, rest.captured, rest.original, rest.time_ns);
+        let others = rest.others.iter().map(|block| PyBytes::new(py, block)).collect();
+        (rest.segments, (!packets.1.is_empty()).then_some(packets), others)
+    };
+    rests.into_iter().map(each).collect()
+}
 
 #[pymethods]
 impl WholeFile {
@@ -137,33 +148,36 @@ impl WholeFile {
         let limits = Limits { few_connections, least_each, few_kept, kept_share };
         let start = Start { first_record, link_type, far_ns, block_bytes };
         let whole = Whole::new(origin.open()?, start, form.into(), limits);
-        Ok(Self { whole, is_odd: false, summaries: None })
+        Ok(Self { whole, summaries: None })
     }
 
-    /// Read and count up to so many blocks; return whether there is more.
-    fn read(&mut self, py: Python<'_>, blocks: usize) -> PyResult<bool> {
-        let stop = outside(py, || match self.whole.read(blocks) {
+    /// Read and count the file; return whether nothing is strange, so that Python need not read it.
+    ///
+    /// After `first` blocks, and then after each `every` more, `look` is called while there is more: with what
+    /// `rests` returns, how many bytes were read, and how many connections there are. If it returns False,
+    /// something is strange.
+    fn read(&mut self, py: Python<'_>, first: usize, every: usize, look: Py<PyAny>) -> PyResult<bool> {
+        let mut raised = None;
+        let mut ask = |rests: Vec<Rest>, bytes: usize, connections: usize| {
+            let answer = Python::attach(|py| -> PyResult<bool> {
+                look.bind(py).call1((rests_in(py, rests), bytes, connections))?.extract()
+            });
+            answer.unwrap_or_else(|error| {
+                raised = Some(error);
+                false
+            })
+        };
+        let is_due = |number: usize| number >= first && (number - first) % every.max(1) == 0;
+        let stop = outside(py, || match self.whole.read(is_due, &mut ask) {
             Err(Stop::OutOfMemory) => Err(OutOfMemory),
             Err(stop) => Ok(Some(stop)),
             Ok(()) => Ok(None),
         })?;
-        self.is_odd |= stop.is_some();
-        if let Some(Stop::Failed(error)) = stop {
-            interruption(py, error)?;
+        match (raised, stop) {
+            (Some(error), _) => Err(error),
+            (None, Some(Stop::Failed(error))) => interruption(py, error).map(|()| false),
+            (None, stop) => Ok(stop.is_none()),
         }
-        Ok(!self.is_odd && !self.whole.is_over())
-    }
-
-    /// Whether something is strange, so that Python has to read the file.
-    #[getter]
-    fn is_odd(&self) -> bool {
-        self.is_odd
-    }
-
-    /// How many connections there are so far.
-    #[getter]
-    fn connections(&self) -> usize {
-        self.whole.counts.running.beginnings.len()
     }
 
     /// How many bytes were read.
@@ -178,21 +192,11 @@ impl WholeFile {
         (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
     }
 
-    /// Return of each block since the last call how many segments it has (IPv4, IPv6); the packets that Python
+    /// Return of each block since the last look how many segments it has (IPv4, IPv6); the packets that Python
     /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
     /// blocks of pcapng that are no packets.
-    #[allow(clippy::type_complexity)]
-    fn rests<'py>(
-        &mut self,
-        py: Python<'py>,
-    ) -> Vec<([usize; 2], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>)> {
-        let each = |rest: Rest| {
-            let bytes = PyBytes::new(py, &rest.data);
-            let packets = (bytes, rest.captured, rest.original, rest.time_ns);
-            let others = rest.others.iter().map(|block| PyBytes::new(py, block)).collect();
-            (rest.segments, (!packets.1.is_empty()).then_some(packets), others)
-        };
-        std::mem::take(&mut self.whole.counts.rests).into_iter().map(each).collect()
+    fn rests<'py>(&mut self, py: Python<'py>) -> Vec<PyRest<'py>> {
+        rests_in(py, std::mem::take(&mut self.whole.counts.rests))
     }
 
     /// Return what a summary for people says, with up to `most` connections; None if more is needed.

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 import zstandard
@@ -23,6 +24,7 @@ from multitracer.recording.inputs import UNREADABLE, find_inputs
 from multitracer.recording.open import read_recording
 from multitracer.recording.overview import Overview, overview_of, read_overview
 from multitracer.recording.streaming.running import counted_by_kernel
+from parsers import _whole
 from parsers._capture.window import Window
 from parsers._read import read_capture
 from parsers._stream import open_stream
@@ -201,6 +203,37 @@ def test_packets_that_are_no_segments_need_no_second_reading(
     monkeypatch.setattr(overview, "read_recording", None)
     fast = read_overview(find_inputs(path), most=20)
     assert {"udp", "arp"} <= fast.files[0].protocols.keys() if isinstance(fast, Overview) else None
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_what_a_look_raises_is_raised(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parsers._whole.WINDOW_BYTES", 4_000)
+    path, kernel = tmp_path / "some.pcap", native.kernel()
+    path.write_bytes(pcap_file(some_connections(random.Random(1)) * 9))
+    assert kernel is not None
+
+    def look(read_bytes: int) -> None:
+        assert read_bytes % 4_000 == 0
+        raise error("it is enough")
+
+    with pytest.raises(error, match="it is enough"):
+        counted_by_kernel(kernel, find_inputs(path), look)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_what_ends_the_unpacking_ends_the_reading(
+    error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "some.pcap.gz"
+    path.write_bytes(gzip.compress(pcap_file(some_connections(random.Random(1)))))
+    monkeypatch.setattr(_whole.Whole, "_unpacked", Mock(side_effect=error("it is enough")))
+    if error is KeyboardInterrupt:
+        with pytest.raises(error, match="it is enough"):
+            read_overview(find_inputs(path), most=20)
+    else:
+        assert len(told(path)) > 1  # Python reads it
 
 
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:

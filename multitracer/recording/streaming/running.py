@@ -93,7 +93,7 @@ def _look(progress: Progress | None, whole: Whole) -> None:
     """Tell the progress; while a file of one long connection is counted, load what will tell all of it."""
     if progress is not None:
         progress(whole.stored_bytes)
-    if whole.file.connections == 1 and _TELLS_ALL[0] not in sys.modules:
+    if whole.connections == 1 and _TELLS_ALL[0] not in sys.modules:
         Thread(target=lambda: [*map(import_module, _TELLS_ALL)], daemon=True).start()
 
 
