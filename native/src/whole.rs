@@ -74,13 +74,22 @@ impl Clock {
 
 /// What gives the bytes of a file.
 pub trait Bytes: Send + Sync {
-    /// Append up to so many bytes; fewer only at the end. Return how many.
-    fn fill(&mut self, data: &mut Vec<u8>, most: usize) -> io::Result<usize>;
+    /// Fill `data` with the next bytes; return how many there were, fewer only at the end.
+    fn fill(&mut self, data: &mut [u8]) -> io::Result<usize>;
 }
 
 impl Bytes for File {
-    fn fill(&mut self, data: &mut Vec<u8>, most: usize) -> io::Result<usize> {
-        self.take(most as u64).read_to_end(data)
+    fn fill(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < data.len() {
+            match self.read(&mut data[filled..]) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
     }
 }
 
@@ -105,11 +114,13 @@ struct Source {
 }
 
 impl Source {
+    /// Return the next bytes, in memory that was used before, or that is new.
     fn next(&mut self, mut data: Vec<u8>) -> Result<Piece, Stop> {
-        data.truncate(ROOM_BYTES); // what is in the room of a used one does not matter
-        data.try_reserve_exact(ROOM_BYTES + self.block_bytes - data.len()).map_err(OutOfMemory::from)?;
-        data.resize(ROOM_BYTES, 0);
-        let read = self.bytes.fill(&mut data, self.block_bytes).map_err(Stop::Failed)?;
+        let size = ROOM_BYTES + self.block_bytes;
+        data.try_reserve_exact(size - data.len()).map_err(OutOfMemory::from)?;
+        data.resize(size, 0);
+        let read = self.bytes.fill(&mut data[ROOM_BYTES..]).map_err(Stop::Failed)?;
+        data.truncate(ROOM_BYTES + read);
         self.read_bytes += read;
         self.is_over = read < self.block_bytes;
         Ok(Piece { data, is_last: self.is_over })

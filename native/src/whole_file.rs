@@ -27,23 +27,28 @@ type Calm = (usize, i64, i64);
 struct Unpacked(Py<PyAny>);
 
 impl Bytes for Unpacked {
-    fn fill(&mut self, data: &mut Vec<u8>, most: usize) -> io::Result<usize> {
-        let before = data.len();
-        while data.len() < before + most && self.add_piece(data, before + most)? {}
-        Ok(data.len() - before)
+    fn fill(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        // once for all pieces: to enter Python from a thread that it does not know maps and frees memory
+        Python::attach(|py| {
+            while filled < data.len() {
+                match self.next_piece(py, &mut data[filled..])? {
+                    0 => break,
+                    more => filled += more,
+                }
+            }
+            Ok(filled)
+        })
     }
 }
 
 impl Unpacked {
-    /// Append some bytes, so that there are `end` at most; return whether there were any.
-    fn add_piece(&self, data: &mut Vec<u8>, end: usize) -> PyResult<bool> {
-        Python::attach(|py| {
-            let begin = data.len();
-            let piece = PyBuffer::<u8>::get(&self.0.bind(py).call1((end - begin,))?)?;
-            data.resize(end.min(begin + piece.item_count()), 0); // it lies within what is reserved
-            piece.copy_to_slice(py, &mut data[begin..])?;
-            Ok(piece.item_count() > 0)
-        })
+    /// Fill the beginning of `data`; return how many bytes there were, 0 only at the end.
+    fn next_piece(&self, py: Python<'_>, data: &mut [u8]) -> PyResult<usize> {
+        let piece = PyBuffer::<u8>::get(&self.0.bind(py).call1((data.len(),))?)?;
+        let count = piece.item_count().min(data.len());
+        piece.copy_to_slice(py, &mut data[..count])?;
+        Ok(count)
     }
 }
 
@@ -55,10 +60,15 @@ pub enum Origin {
 }
 
 impl Origin {
-    fn open(self) -> io::Result<Box<dyn Bytes>> {
+    /// Return the bytes, and of how many it is of use to read at most so many at a time.
+    fn open(self) -> io::Result<(Box<dyn Bytes>, usize)> {
         Ok(match self {
-            Self::Path(path) => Box::new(File::open(path)?),
-            Self::Unpacked(more) => Box::new(Unpacked(more)),
+            Self::Unpacked(more) => (Box::new(Unpacked(more)), usize::MAX),
+            Self::Path(path) => {
+                let file = File::open(path)?;
+                let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+                (Box::new(file), size.saturating_add(1)) // one more shows that it ends
+            }
         })
     }
 }
@@ -146,8 +156,9 @@ impl WholeFile {
     ) -> PyResult<Self> {
         let [few_connections, least_each, few_kept, kept_share] = limits;
         let limits = Limits { few_connections, least_each, few_kept, kept_share };
-        let start = Start { first_record, link_type, far_ns, block_bytes };
-        let whole = Whole::new(origin.open()?, start, form.into(), limits);
+        let (bytes, most) = origin.open()?;
+        let start = Start { first_record, link_type, far_ns, block_bytes: block_bytes.min(most) };
+        let whole = Whole::new(bytes, start, form.into(), limits);
         Ok(Self { whole, summaries: None })
     }
 
