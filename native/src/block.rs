@@ -3,13 +3,12 @@
 //! They are decoded as `segments.rs` does it, into a row each: twelve columns would cost more than the decoding.
 
 use crate::OutOfMemory;
-use crate::bytes::be32;
 use crate::flows::{Flow, Flows};
-use crate::link::{ETHERNET, UNTAGGED};
+use crate::link::UNTAGGED;
 use crate::pass::direction::Segment;
 use crate::segments::{Decoded, Part, Records, SackBlock, Syn, push, put_options, with_room};
 use crate::tcp;
-use crate::usual::{BLOCK_BYTES, Usual, usual};
+use crate::usual::Usual;
 
 /// A segment, as the columns of SEGMENTS have it.
 #[derive(Clone, Copy, Default)]
@@ -33,7 +32,7 @@ pub struct Row {
 
 impl Row {
     #[inline(always)]
-    fn new(segment: &tcp::Segment, flow: i32, ip_id: u16, record: usize, time_ns: i64) -> Self {
+    pub fn new(segment: &tcp::Segment, flow: i32, ip_id: u16, record: usize, time_ns: i64) -> Self {
         let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
         Self {
             time_ns,
@@ -102,11 +101,10 @@ impl Block {
     pub fn of(records: &Records, time_ns: &[i64], flows: &mut Flows) -> Result<Self, OutOfMemory> {
         let known = flows.flows.len();
         let mut block = Self { rows: with_room(records.start.len())?, ..Self::default() };
-        let is_ethernet = *records.link_type == [ETHERNET];
+        let are_ethernet = records.are_ethernet();
         for record in 0..records.start.len() {
             let time_ns = time_ns[record];
-            let frame = if is_ethernet { records.frame(record) } else { None };
-            if let Some(usual) = frame.and_then(|(frame, stop)| usual(frame, stop)) {
+            if let Some(usual) = if are_ethernet { records.usual(record) } else { None } {
                 block.add_usual(&usual, record, time_ns, flows)?;
                 continue;
             }
@@ -131,10 +129,7 @@ impl Block {
     ) -> Result<(), OutOfMemory> {
         let flow = flows.directed_ipv4(usual.addresses, usual.ports, record)?;
         self.in_ipv4 += 1;
-        for block in usual.sack.chunks_exact(BLOCK_BYTES) {
-            let edges = be32(block, 0).zip(be32(block, 4)).unwrap_or_default();
-            push(&mut self.sack, (self.rows.len() as i64, edges.0, edges.1))?;
-        }
+        usual.put_sack(self.rows.len() as i64, &mut self.sack)?;
         push(&mut self.rows, Row { time_ns, flow, record: record as u32, ..usual.row })
     }
 
@@ -161,18 +156,7 @@ impl Block {
         let (mut part, mut time_ns) = (Part::with_room(rows.len())?, with_room(rows.len())?);
         for &place in rows {
             let row = &self.rows[place];
-            part.record.push(self.first_frame + i64::from(row.record));
-            part.flow.push(row.flow);
-            part.seq.push(row.seq);
-            part.ack.push(row.ack);
-            part.payload_bytes.push(row.payload_bytes);
-            part.flags.push(row.flags);
-            part.window.push(row.window);
-            part.ip_id.push(row.ip_id);
-            part.tsval.push(row.tsval);
-            part.tsecr.push(row.tsecr);
-            part.sack_blocks.push(row.sack_blocks);
-            part.marks.push(row.marks);
+            part.add_row(self.first_frame + i64::from(row.record), row);
             time_ns.push(row.time_ns);
         }
         let place = |row: i64| rows.binary_search(&(row as usize)).map(|place| place as i64);

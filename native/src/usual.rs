@@ -3,18 +3,20 @@
 //!
 //! `ip.rs` and `tcp.rs` decode these too, and alike, with twice the work.
 
+use crate::OutOfMemory;
 use crate::block::Row;
 use crate::bytes::{be16, be32};
 use crate::ip::TCP;
 use crate::link::ETHERNET_BYTES;
 use crate::mark;
+use crate::segments::{SackBlock, push};
 use crate::tcp::{PADDED_TIMESTAMPS, SYN, URG};
 
 /// Of IP, and of TCP, without options.
 const HEADER_BYTES: usize = 20;
 const AT: usize = ETHERNET_BYTES + HEADER_BYTES;
 /// Of SACK: its left and its right edge.
-pub const BLOCK_BYTES: usize = 8;
+const BLOCK_BYTES: usize = 8;
 /// Two bytes of padding, and the kind of SACK.
 const PADDED_SACK: [u8; 3] = [1, 1, 5];
 
@@ -25,7 +27,19 @@ pub struct Usual<'a> {
     pub addresses: (u32, u32),
     pub ports: (u16, u16),
     /// SACK blocks, each of two edges.
-    pub sack: &'a [u8],
+    sack: &'a [u8],
+}
+
+impl Usual<'_> {
+    /// Note its SACK blocks as those of a row.
+    #[inline(always)]
+    pub fn put_sack(&self, row: i64, sack: &mut Vec<SackBlock>) -> Result<(), OutOfMemory> {
+        for block in self.sack.chunks_exact(BLOCK_BYTES) {
+            let (left, right) = be32(block, 0).zip(be32(block, 4)).unwrap_or_default();
+            push(sack, (row, left, right))?;
+        }
+        Ok(())
+    }
 }
 
 /// Return the segment of a frame that ended at `stop` on the wire; `None` if there is more to look at.

@@ -1,4 +1,4 @@
-//! A block, which has a short way for usual segments, holds what the long way decodes.
+//! The short way for usual segments decodes what the long way does, into columns and into rows.
 
 use multitracer_native_checks::block::Block;
 use multitracer_native_checks::flows::Flows;
@@ -47,7 +47,7 @@ fn columns(part: &Part) -> impl PartialEq + std::fmt::Debug + '_ {
 }
 
 #[test]
-fn a_block_holds_what_the_long_way_decodes() {
+fn the_short_way_decodes_what_the_long_way_does() {
     for seed in 0..if cfg!(miri) { 3 } else { 3_000 } {
         let chance = &mut Chance(seed);
         let (mut data, mut start, mut captured, mut original) =
@@ -62,7 +62,12 @@ fn a_block_holds_what_the_long_way_decodes() {
         let records =
             Records { data: &data, start: &start, captured: &captured, original: &original, link_type: &[1] };
         let times: Vec<i64> = (0..20).collect();
-        let part = records.part(0, 20, &mut Flows::new()).expect("there is memory");
+        // a link type each takes the long way
+        let each = Records { link_type: &[1; 20], ..records };
+        let part = each.part(0, 20, &mut Flows::new()).expect("there is memory");
+        let short = records.part(0, 20, &mut Flows::new()).expect("there is memory");
+        assert_eq!(columns(&short), columns(&part), "seed {seed}");
+        assert_eq!((&short.rest, short.in_ipv4), (&part.rest, part.in_ipv4), "seed {seed}");
         let block = Block::of(&records, &times, &mut Flows::new()).expect("there is memory");
         let all: Vec<usize> = (0..block.rows.len()).collect();
         let (picked, _) = block.picked(&all).expect("there is memory");
