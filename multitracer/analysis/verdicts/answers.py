@@ -102,7 +102,7 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
     """
     answer, row = copies.answer, copies.row
     covered = copies.reached[np.minimum(answer, copies.nowhere - 1)]
-    firsts, agains = copies.first_sent(copies.sent), copies.first_sent(row)
+    firsts, agains = copies.first_copy, copies.first_again
     above = np.zeros(len(copies), dtype=bool)
     for unit in (copies.end, covered - 1):
         cell = copies.grid.cell(unit)
@@ -139,7 +139,7 @@ def f_rto(
     there = (report < copies.nowhere) & (report > copies.row)
     lacking = copies.reached[np.minimum(report, copies.nowhere - 1)]
     cell = copies.grid.cell(lacking)
-    sent, again = copies.first_sent(copies.sent)[cell], copies.first_sent(copies.row)[cell]
+    sent, again = copies.first_copy[cell], copies.first_again[cell]
     came = np.searchsorted(copies.reached, lacking, side="right")
     soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
     first = (again > came) | (soon_ns < within_ns)
@@ -193,7 +193,7 @@ def held(copies: Copies) -> Array:
     resent_up_to = np.zeros(len(copies.segments), dtype=np.int64)
     resent_up_to[row] = copies.end
     beyond = covered > np.maximum.accumulate(resent_up_to)[last]
-    filler = copies.first_sent(row)[copies.grid.cell(edge)]
+    filler = copies.first_again[copies.grid.cell(edge)]
     newer = (copies.of_rows("tsecr", answer) - copies.of_rows("tsval", filler)).view(np.int32) > 0
     by_filler = ~(newer & has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS))
     behind: Array = there & beyond & (copies.begin > edge) & (filler < row) & by_filler
@@ -265,7 +265,7 @@ def lost_behind(copies: Copies) -> Array:
     at_edge = (copies.begin <= edge) & (edge < copies.end)
     answers, which = np.unique(copies.answer, return_inverse=True)
     once = np.bincount(which[at_edge], minlength=len(answers))[which] == 1
-    again = copies.first_sent(copies.row)[copies.grid.cell(lacking)]
+    again = copies.first_again[copies.grid.cell(lacking)]
     came = np.searchsorted(copies.reached, lacking, side="right")
     least_ns = SURELY_EARLY * copies.min_rtt_ns
     late = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again) >= least_ns

@@ -76,7 +76,7 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     return arrived
 
 
-def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
+def acknowledged_in_time(copies: Copies, came: Array, back: Array, there: int) -> Array:
     """Return for which an ACK that reached the sender had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
@@ -84,21 +84,18 @@ def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, revers
     Parameters
     ----------
     copies : Copies
-    receiver : Table
-        TCP_SEGMENTS at the receiver.
-    came : ndarray of int64, shape (n_segments,)
-        As of `came_at`: row of each segment in `receiver`, or NA.
-    reverse : bool
-        The direction of the copies.
+    came, back : ndarray of int64, shape (n_segments,)
+        As of `came_at`: row of each segment in the receiver's trace, or NA; of this direction, of the other.
+    there : int
+        Rows of that trace.
 
     Returns
     -------
     ndarray of bool, shape (n_copies,)
     """
-    came = np.where(came == NA, len(receiver), came)
-    back = came_at(copies.segments, receiver, reverse=not reverse)
+    came = np.where(came == NA, there, came)
     near = np.flatnonzero(back != NA)
-    reached = np.zeros(len(receiver), dtype=np.int64)
+    reached = np.zeros(there, dtype=np.int64)
     reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])
     highest = np.maximum.accumulate(reached)
     before = np.maximum(_with_later_copies(copies, came) - 1, 0)

@@ -58,6 +58,10 @@ class Copies:
     sacked_up_to: Array
     """Per row of `segments`: the highest unit reported by a SACK so far."""
     grid: Grid
+    first_copy: Array
+    """Per cell of the grid, and for the cell -1: the first of `sent` that covers it, as of `first_sent`."""
+    first_again: Array
+    """The same of `row`."""
     min_rtt_ns: Array
     """The shortest round trip measured in its talk, by whatever means; NA if none was."""
 
@@ -80,6 +84,9 @@ class Copies:
         row = sent[(kind[sent] & np.uint32(Kind.RETRANSMISSION | Kind.OUT_OF_ORDER)) != 0]
         begin, end = segments["seq_bytes"], segments["end_bytes"]
         grid = Grid(distinct(np.concatenate([begin[sent], end[sent]])))
+        firsts, agains = (
+            grid.first(each, begin[each], end[each], nobody=len(segments)) for each in (sent, row)
+        )
         back = ~own & (segments["ack_bytes"] != NA)
         zero = talks.per_row(talks.zero)
         reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], zero))
@@ -91,7 +98,7 @@ class Copies:
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
             talks, sent, row, talk, talks.bounds[:-1][talk], nowhere, talks.zero[talk],
-            _earlier(sent, row, begin, end, grid, nowhere=len(segments)),
+            _earlier(sent, row, begin, firsts[grid.cell(begin[row])], nowhere=len(segments)),
             np.searchsorted(reached, end[row]),
             sack.row,
             sack.reneged,
@@ -100,6 +107,8 @@ class Copies:
             np.maximum.accumulate(np.where(occupies, end, zero)),
             reports.highest(zero),
             grid,
+            firsts,
+            agains,
             talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)[talk],
         )  # fmt: skip
 
@@ -245,14 +254,13 @@ class Copies:
         return latest < self.row
 
 
-def _earlier(sent: Array, row: Array, begin: Array, end: Array, grid: Grid, *, nowhere: int) -> Array:
-    """Return the row of the copy before each retransmission."""
-    order = sent[np.lexsort((sent, begin[sent]))]
+def _earlier(sent: Array, row: Array, begin: Array, first: Array, *, nowhere: int) -> Array:
+    """Return the row of the copy before each retransmission; `first` is that of the first with its unit."""
+    order = sent[np.argsort(begin[sent], kind="stable")]
     place = np.empty(nowhere, dtype=np.int64)
     place[order] = np.arange(len(order))
     before = order[np.maximum(place[row] - 1, 0)]
     same = (place[row] > 0) & (begin[before] == begin[row])
-    first = grid.first(sent, begin[sent], end[sent], nobody=nowhere)[grid.cell(begin[row])]
     earlier = np.where(same, before, first)
     return np.where(earlier < row, earlier, nowhere)
 
