@@ -198,6 +198,12 @@ class Recorded(Once):
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
     @kept
+    def time_ns(self) -> Array:
+        """When each row of `sender` was captured, made to never fall: int64, ns."""
+        time: Array = self.sender["time_ns"]
+        return np.maximum.accumulate(time) if (time[1:] < time[:-1]).any() else time
+
+    @kept
     def begin_ns(self) -> int:
         """When the sender's first SYN left; its first segment if no SYN was captured."""
         syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]

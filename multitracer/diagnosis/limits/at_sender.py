@@ -48,7 +48,7 @@ _RARE_PART = 50
 def at_sender(transfer: Transfer, view: View) -> Observed:
     """Return a transfer seen from its sender; `view` says what else is to be used."""
     table = transfer.sender
-    time = np.maximum.accumulate(table["time_ns"])
+    time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = opening(transfer, time)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
@@ -262,7 +262,7 @@ def _delays(
     return_ns = stamp_lag_ns(transfer.sender, transfer.acks)[answer] if len(answer) else rtt
     forward = rtt - return_ns
     way = np.maximum(forward - held_ns, forward.min() if len(forward) else 0)
-    sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
+    sent = transfer.time_ns[row]
     in_order = np.argsort(sent, kind="stable")
     place = np.searchsorted(sends.row, row[in_order])
     return Delays(sent[in_order], way[in_order], place, handshake_ns), shortest
@@ -295,7 +295,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
     pairs, receiver = transfer.data_pairs, transfer.receiver
     if pairs is None or receiver is None or segments is None:
         return None
-    time = np.maximum.accumulate(transfer.sender["time_ns"])
+    time = transfer.time_ns
     came = transfer.came_ns
     known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
     if not len(known):

@@ -41,7 +41,7 @@ class SenderView:
     def __init__(self, transfer: Transfer) -> None:
         self.transfer = transfer
         self._table = transfer.sender
-        self._time = np.maximum.accumulate(self._table["time_ns"])
+        self._time = transfer.time_ns
 
     @cached_property
     def occupying(self) -> Array:
