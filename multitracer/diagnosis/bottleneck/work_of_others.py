@@ -8,6 +8,7 @@ radio, and a rate that changes, make waits of any length.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -115,7 +116,7 @@ def not_kept_back(delays: Delays, own_ns: float, served: Array) -> Delays:
     left_ns = served * (_SURELY * own_ns)
     latest_ns = np.minimum.accumulate((delays.time_ns + delays.queue_ns - left_ns)[::-1])[::-1] + left_ns
     queue_ns = np.maximum(latest_ns - delays.time_ns, 0).astype(np.int64)
-    return delays._replace(queue_ns=queue_ns)
+    return replace(delays, queue_ns=queue_ns)
 
 
 def beside_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.limits.names import Limit, View
     from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.packets.losses import Carried
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.tables import Array, Table
@@ -180,6 +181,8 @@ class Observed:
     """The policer that lost segments, if one did."""
     dead_times: list[DeadTime] | None = None
     """When nothing came back, by the packets; None where nothing asked for them yet."""
+    carried: Carried | None = None
+    """The data as the path carried them, with delays and losses; None where nothing asked for them yet."""
     lost_answers_ns: Array | None = None
     """When answers were sent that did not arrive, by the receiver's capture; None without one."""
 

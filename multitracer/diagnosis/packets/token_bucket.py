@@ -10,10 +10,11 @@ whatever the sender did, and needs no rate that is exact for minutes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from multitracer.diagnosis.once import Once, kept
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
@@ -34,7 +35,7 @@ _EMPTY_PACKETS = 2.0
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(Once):
     """Packets in order of sending, from the first loss to the last.
 
     Attributes
@@ -48,17 +49,17 @@ class Stream:
     size: Array
     is_lost: Array
 
-    @cached_property
+    @kept
     def passed(self) -> Array:
         """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
         return np.cumsum(np.where(self.is_lost, 0.0, self.size))
 
-    @cached_property
+    @kept
     def last_loss(self) -> Array:
         """The last lost packet up to each packet; the first packet before any: int64, shape (n,)."""
         return np.maximum.accumulate(np.where(self.is_lost, np.arange(len(self.is_lost)), 0))
 
-    @cached_property
+    @kept
     def full(self) -> float:
         """Octets of the largest packet."""
         return float(self.size.max())
