@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, span_minimum
+from multitracer.analysis.intervals import distinct, places, span_minimum
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.verdicts.grid import Grid
 from multitracer.analysis.verdicts.reports import CROSSING_NS, Reports, reported
@@ -274,7 +274,7 @@ def _damaged(segments: Table, back: Array, row: Array) -> Array:
     time_ns = segments["time_ns"]
     lowest = np.append(np.minimum.accumulate(begin[::-1])[::-1], np.iinfo(np.int64).max)
     latest_ns = np.maximum.accumulate(time_ns[row])
-    after = np.searchsorted(latest_ns, time_ns[acks] + CROSSING_NS, side="right")
-    after = np.maximum(after, np.searchsorted(row, acks))
+    after = places(latest_ns, time_ns[acks] + CROSSING_NS, "right")
+    after = np.maximum(after, places(row, acks))
     damaged[acks] = lowest[after] < segments["ack_bytes"][acks]
     return damaged

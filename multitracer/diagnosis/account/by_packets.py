@@ -112,9 +112,7 @@ def _seen(transfer: Transfer, rows: Array) -> Array:
     if pairs is not None and (pairs.table["outcome"] == Outcome.MATCHED).any():
         arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
         both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))
-        assert transfer.receiver is not None
-        stamps = transfer.receiver["time_ns"][pairs.arrived[both]]
-        arrived[pairs.sent[both]] = transfer.receiver_time(stamps)
+        arrived[pairs.sent[both]] = transfer.came_ns[pairs.arrived[both]]
         return arrived[rows]
     return _acknowledged(transfer, rows)
 
@@ -152,7 +150,8 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_v
     rest = (since - sent - own)[prompt].min() if prompt.any() else 0.0
     by_sight = np.where(known, np.maximum(since - rest, sent), sent + own)
     unseen = np.where(known, 0.0, own)
-    unseen[in_vain] *= _part_that_fits(unseen, (by_sight - own, by_sight), known, in_vain)[in_vain]
+    if in_vain.any():
+        unseen[in_vain] *= _part_that_fits(unseen, (by_sight - own, by_sight), known, in_vain)
     passed = np.cumsum(unseen)
     left = np.maximum.accumulate(np.where(known, by_sight, sent + unseen) - passed) + passed
     latest = np.minimum.accumulate(np.where(known, by_sight - own, np.inf)[::-1])[::-1]
@@ -161,7 +160,7 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_v
 
 
 def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, in_vain: Array) -> Array:
-    """Return which part of the unneeded copies fits between the known departures around each segment.
+    """Return which part of each unneeded copy fits between the known departures around it.
 
     Parameters
     ----------
@@ -173,11 +172,13 @@ def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, i
     """
     stretch = np.cumsum(known)
     room = np.append(service[0][known], np.inf) - np.append(0.0, service[1][known])
+    taken = unseen > 0
     sums = [
-        np.bincount(stretch, np.where(each, unseen, 0.0), minlength=len(room)) for each in (~in_vain, in_vain)
+        np.bincount(stretch[each], unseen[each], minlength=len(room))
+        for each in (taken & ~in_vain, taken & in_vain)
     ]
-    part = np.clip((room - sums[0]) / np.maximum(sums[1], 1.0), 0.0, 1.0)
-    return np.asarray(part[stretch])
+    of = stretch[in_vain]
+    return np.asarray(np.clip((room[of] - sums[0][of]) / np.maximum(sums[1][of], 1.0), 0.0, 1.0))
 
 
 def _rate(view: SenderView) -> float:

@@ -101,13 +101,20 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
         begin=end - table["payload_bytes"][rows],
         end=end,
         again=again,
-        needed=again & ~np.isin(rows, spurious),
-        by_timer=np.isin(rows, timed),
+        needed=again & ~_among(len(table), spurious)[rows],
+        by_timer=_among(len(table), timed)[rows],
         lost=_lost(transfer, rows),
         row=rows,
         pushed=has(table["flags"][rows], Flag.PSH | Flag.FIN),
         missing=np.full(len(rows), NA, dtype=np.int64),
     )
+
+
+def _among(count: int, rows: Array) -> Array:
+    """Return of each row of a table of so many whether it is among `rows`."""
+    mask = np.zeros(count, dtype=bool)
+    mask[rows] = True
+    return mask
 
 
 def _is(table: Table, rows: Array, kind: int) -> Array:
@@ -247,13 +254,14 @@ def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[Delays, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
-    samples = transfer.layers.part.analysis.rtt_samples(transfer.layers.connection)
+    analysis, number = transfer.layers.part.analysis, transfer.layers.connection
+    one_way = _one_way(transfer, sends, segments)
+    if one_way is not None:
+        return one_way, analysis.shortest_rtt_ns(number, reverse=transfer.reverse)
+    samples = analysis.rtt_samples(number)
     mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
     rtt = samples["rtt_ns"][mine]
     shortest = int(rtt.min()) if len(rtt) else None
-    one_way = _one_way(transfer, sends, segments)
-    if one_way is not None:
-        return one_way, shortest
     row, answer = samples["row"][mine], samples["answer_row"][mine]
     order = np.lexsort((samples["provenance"][mine] == Provenance.TIMESTAMP, answer))
     keep = order[np.concatenate([[True], np.diff(answer[order]) > 0])] if len(order) else order
@@ -300,7 +308,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
         return None
     time = transfer.time_ns
     came = transfer.came_ns
-    known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
+    known = np.flatnonzero(segments.closes & _among(len(time), sends.row)[segments.row])
     if not len(known):
         return None
     row = segments.row[known]

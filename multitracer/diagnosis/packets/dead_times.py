@@ -311,8 +311,9 @@ class _Lost(NamedTuple):
     def above(self, una: Array, until_ns: Array) -> Array:
         """Return how many left up to each stamp and had an edge above each `una`."""
         first, last = self.highest.searchsorted(una, "right"), self.left_ns.searchsorted(until_ns, "right")
-        many = np.zeros(len(una), dtype=np.int64)
-        for at in np.flatnonzero(first < last).tolist():
+        inside = last - first
+        many = np.where(inside == 1, np.append(self.edge, NA)[first] > una, 0)
+        for at in np.flatnonzero(inside > 1).tolist():
             many[at] = np.count_nonzero(self.edge[first[at] : last[at]] > una[at])
         return many
 

@@ -154,10 +154,11 @@ def _at_full_queue(carried: Carried) -> Array:
 def _stream(carried: Carried) -> Stream | None:
     """Return the packets from the first loss to the last; None if all were lost, or no time passed."""
     segments, lost = carried.segments, carried.lost
-    within = np.arange(lost[0], lost[-1] + 1)
+    within = slice(lost[0], lost[-1] + 1)
     time_ns = carried.sent_ns[within]
     time_s = (time_ns - time_ns[0]) * carried.transfer.speed / NS_PER_S
-    is_lost = np.isin(within, lost)
+    is_lost = np.zeros(len(time_ns), dtype=bool)
+    is_lost[lost - lost[0]] = True
     if time_s[-1] <= 0 or is_lost.all():
         return None
     return Stream(time_s, segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES, is_lost)

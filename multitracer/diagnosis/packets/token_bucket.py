@@ -52,7 +52,12 @@ class Stream(Once):
     @kept
     def passed(self) -> Array:
         """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
-        return np.cumsum(np.where(self.is_lost, 0.0, self.size))
+        return np.cumsum(self.passing)
+
+    @kept
+    def passing(self) -> Array:
+        """Octets of each packet that passed, 0 of the others: float64, shape (n,)."""
+        return np.where(self.is_lost, 0.0, self.size)
 
     @kept
     def last_loss(self) -> Array:
@@ -97,7 +102,7 @@ def bucket(stream: Stream) -> Bucket | None:
 def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
     """Return the bucket of a rate, with the size that explains most of some stretches between losses."""
     tokens, lost = _since_loss(stream, rate), np.flatnonzero(stream.is_lost)
-    before = tokens + np.where(stream.is_lost, 0.0, stream.size)
+    before = tokens + stream.passing
     most = np.maximum.reduceat(before, lost)[:-1][some]
     left = (rate * np.diff(stream.time_s[lost]) - np.diff(stream.passed[lost]))[some]
     off = _PACKETS_OFF * stream.full
@@ -109,7 +114,8 @@ def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
         size = float(fallen[near.argmax()] + off)
     left_of_full = left - np.maximum(most - size, 0.0)
     explained = float(np.mean(np.abs(left_of_full) <= off))
-    too_many = float(np.mean(tokens[~stream.is_lost] < -stream.full / 2))
+    short = (tokens < -stream.full / 2) & ~stream.is_lost
+    too_many = np.count_nonzero(short) / (len(short) - len(lost))
     return Bucket(rate, size, len(left), explained, too_many)
 
 

@@ -106,7 +106,7 @@ def _at_receiver(case: Case) -> Iterator[_Queue]:
 
 
 def _queue(case: Case, delays: Delays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:
-    middle, longest = (float(np.quantile(queue_ns, part)) for part in (0.5, 0.95))
+    middle, longest = map(float, np.quantile(queue_ns, (0.5, 0.95)))
     speed = case.transfer.speed / NS_PER_S
     return _Queue(delays, middle * speed, longest * speed, unloaded_s, way)
 
