@@ -26,9 +26,9 @@ def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
     -------
     had, known : ndarray of bool, shape (n_copies,)
     """
-    sent = copies.sent
-    had = copies.covered_before(sent[arrived[sent] == 1])
-    might_have = copies.covered_before(sent[arrived[sent] != 0])
+    of_sent = arrived[copies.sent]
+    had = copies.covered_before(of_sent == 1)
+    might_have = copies.covered_before(of_sent != 0)
     return had, had | ~might_have
 
 
@@ -67,12 +67,12 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     ndarray of int8, shape (n_segments,)
         1 it does, 0 it does not, NA beyond the ends of that trace and in the other direction.
     """
-    own = np.flatnonzero(segments["reverse"] == reverse)
-    near = np.flatnonzero(came[own] != NA)
+    there = came != NA
     arrived = np.full(len(segments), NA, dtype=np.int8)
-    if len(near):
-        arrived[own[near[0] : near[-1] + 1]] = 0
-        arrived[own[near]] = 1
+    if there.any():
+        known = slice(int(there.argmax()), len(there) - int(there[::-1].argmax()))
+        arrived[known][segments["reverse"][known] == reverse] = 0
+        arrived[there] = 1
     return arrived
 
 
