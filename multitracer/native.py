@@ -104,6 +104,15 @@ class Kernel(Protocol):
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
         """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
 
+    def span_minimum(self, values: Array, low: Array, high: Array, /) -> Array | None:
+        """Return the minimum of values[low[i]:high[i]]; None if the stretches are not in order."""
+
+    def first_painters(self, left: Array, right: Array, cells: int, /) -> Array | None:
+        """Return the first span that covers each cell, or their number; None if one covers no cell."""
+
+    def ordered(self, values: Array, /) -> Array:
+        """Return numbers in ascending order."""
+
     def WholeFile(  # noqa: N802  # it is a class
         self, path: str, first_record: int, link_type: int, /, **layout: bool | int | tuple[int, ...]
     ) -> WholeFile:

@@ -220,7 +220,7 @@ def _whole(transfer: Transfer) -> tuple[int, int]:
     time = transfer.time_ns
     if not len(time):
         return 0, 0
-    begin, _, _ = opening(transfer, time)
+    begin, _, _ = transfer.once(opening)
     return begin, max(int(time[-1]), begin)
 
 

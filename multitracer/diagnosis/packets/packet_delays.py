@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import in_order
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.diagnosis.once import Once, kept
 from multitracer.tables import NA
@@ -71,7 +72,7 @@ class Delays(Once):
     @kept
     def ordered_ns(self) -> Array:
         """The queues of all in ascending order."""
-        return np.sort(self.queue_ns)
+        return in_order(self.queue_ns)
 
 
 def data_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:

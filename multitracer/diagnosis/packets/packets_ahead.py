@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import places
+from multitracer.analysis.intervals import in_order, places
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.packet_delays import Delays
@@ -59,7 +59,7 @@ def most_ahead(delays: Delays) -> float:
 
 def is_full(delays: Delays, place: Array, sent_ns: Array) -> bool:
     """Return whether most segments had as many ahead of them as few others had."""
-    everywhere = np.sort(delays.once(_of_all))
+    everywhere = in_order(delays.once(_of_all))
     ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
     below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
     rank = (below + up_to) / (2 * len(everywhere))

@@ -108,9 +108,10 @@ def _as_sent(transfer: Transfer) -> WireSegments:
 
 
 def _as_captured(table: Table, rows: Array, outcome: Array, arrived: Array) -> WireSegments:
-    came = np.where(outcome[rows] == Outcome.MATCHED, arrived[rows], NA)
+    outcome, came = outcome[rows], arrived[rows]
+    came[outcome != Outcome.MATCHED] = NA
     payload = table["payload_bytes"][rows].astype(np.int64)
-    return WireSegments(rows, payload, came, came != NA, outcome[rows] == Outcome.LOST)
+    return WireSegments(rows, payload, came, came != NA, outcome == Outcome.LOST)
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
