@@ -92,7 +92,9 @@ class Copies:
         agains = grid.first_over(row, again, nobody=len(segments))
         back = ~own & (segments["ack_bytes"] != NA)
         zero = talks.per_row(talks.zero)
-        reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], zero))
+        reached = np.where(back, segments["ack_bytes"], zero)
+        np.maximum.accumulate(reached, out=reached)
+        highest = np.where(occupies, end, zero)
         talk = talks.of(row)
         reports = Reports.of(talks)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
@@ -107,7 +109,7 @@ class Copies:
             sack.reneged,
             unread,
             reached,
-            np.maximum.accumulate(np.where(occupies, end, zero)),
+            np.maximum.accumulate(highest, out=highest),
             reports.highest(zero),
             grid,
             firsts,

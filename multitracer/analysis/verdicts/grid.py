@@ -61,4 +61,6 @@ class Grid:
     def first_over(self, rows: Array, cells: Cells, *, nobody: int) -> Array:
         """Return what `first` does of rows of which the cells are known."""
         painter = first_painters(*cells, max(len(self.edges) - 1, 0))
-        return np.append(np.append(rows, nobody)[painter], nobody)
+        first = np.full(len(painter) + 1, nobody, dtype=np.int64)
+        np.take(np.append(rows, nobody), painter, out=first[:-1], mode="clip")
+        return first

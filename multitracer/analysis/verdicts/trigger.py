@@ -172,7 +172,9 @@ def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
     """
     talks, segments = copies.talks, copies.segments
     stamped = talks.have(np.flatnonzero(talks.own & (segments["rtt_timestamp_ns"] > 0)))
-    rtt_ns = np.where(talks.per_row(stamped), segments["rtt_timestamp_ns"], segments["rtt_ns"])
+    rtt_ns = segments["rtt_ns"]
+    if stamped.any():
+        rtt_ns = np.where(talks.per_row(stamped), segments["rtt_timestamp_ns"], rtt_ns)
     rows = np.flatnonzero(talks.own & (rtt_ns > 0))
     rtt_ns = rtt_ns[rows] + np.broadcast_to(beyond_ns, len(talks))[talks.of(rows)]
     answered_ns = segments["time_ns"][rows] + rtt_ns

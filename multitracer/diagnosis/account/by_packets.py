@@ -45,7 +45,7 @@ _RATE_QUANTILE = 0.75  # of these rates is the link's: above lie bunches of ACKs
 
 def inferred(transfer: Transfer) -> Table:
     """Return LINK_USE of a transfer, concluded from its packets."""
-    view = SenderView(transfer)
+    view = transfer.once(SenderView)
     rows = _carried_rows(transfer)
     begin_ns, end_ns = transfer.begin_ns, transfer.end_ns
     if not len(rows) or untold(transfer):
@@ -189,15 +189,16 @@ def _rate(view: SenderView) -> float:
     transfer, acks = view.transfer, view.transfer.acks
     table, data = transfer.sender, transfer.data
     size = max(int(np.median(table["payload_bytes"][data])) if len(data) else 1, 1)
-    covered = np.maximum.accumulate(table["ack_bytes"][acks])
+    covered = view.highest_acked
     new = np.flatnonzero(np.diff(covered, prepend=covered[:1]) > 0)
     step = min(_RATE_SEGMENTS, len(new) - 1)
     if step < 1:
         return math.inf
     busy = view.flight_bytes(acks[new]) >= size
-    kept_busy = np.convolve(busy, np.ones(step), mode="valid")[: len(new) - step] == step
-    time = table["time_ns"][acks[new]]
-    gone, octets = time[step:] - time[:-step], covered[new][step:] - covered[new][:-step]
+    count = np.append(0, np.cumsum(busy))
+    kept_busy = (count[step:] - count[:-step])[: len(new) - step] == step
+    time, covered = table["time_ns"][acks[new]], covered[new]
+    gone, octets = time[step:] - time[:-step], covered[step:] - covered[:-step]
     rates = (octets * (1 + _HEADERS_BYTES / size) / np.maximum(gone, 1))[kept_busy]
     return float(np.quantile(rates, _RATE_QUANTILE)) if len(rates) else math.inf
 
@@ -274,7 +275,5 @@ def next_occupying(transfer: Transfer, rows: Array) -> Array:
     -------
     ndarray of int64, shape of `rows`
     """
-    table = transfer.sender
-    occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]
-    at = places(occupying, np.where(rows == NA, len(table), rows))
-    return np.append(occupying, NA)[at]
+    at = places(transfer.occupying, np.where(rows == NA, len(transfer.sender), rows))
+    return np.append(transfer.occupying, NA)[at]

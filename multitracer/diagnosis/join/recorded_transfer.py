@@ -134,6 +134,11 @@ class Recorded(Once):
         return self.sent[self.sender["payload_bytes"][self.sent] > 0]
 
     @kept
+    def occupying(self) -> Array:
+        """Rows of `sender` in the data direction that occupy sequence space (data, SYN, FIN), in order."""
+        return self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
+
+    @kept
     def acks(self) -> Array:
         """Rows of `sender` in the direction of the acknowledgments, in capture order."""
         return np.flatnonzero(self.sender["reverse"] != self.reverse)
@@ -213,10 +218,9 @@ class Recorded(Once):
     @kept
     def _completed_ns(self) -> int | None:
         """When the ACK of the last unit arrived; None if it never did."""
-        occupying = self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
-        if not len(occupying):
+        if not len(self.occupying):
             return None
-        end = int(self.sender["end_bytes"][occupying].max())
+        end = int(self.sender["end_bytes"][self.occupying].max())
         covering = self.acks[self.sender["ack_bytes"][self.acks] >= end]
         return int(self.sender["time_ns"][covering[0]]) if len(covering) else None
 
