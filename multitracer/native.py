@@ -104,6 +104,11 @@ class Kernel(Protocol):
     def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
         """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
 
+    def bucket_levels(
+        self, columns: list[Array], is_lost: Array, rate: float, least: float, /
+    ) -> tuple[Array, int]:
+        """Return the most tokens from each loss on, and how many packets passed with less than `least`."""
+
     def span_minimum(self, values: Array, low: Array, high: Array, /) -> Array | None:
         """Return the minimum of values[low[i]:high[i]]; None if the stretches are not in order."""
 
