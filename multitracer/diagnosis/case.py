@@ -109,7 +109,7 @@ class Case(Once):
         """Payload of a full segment; what devices cut or joined is larger."""
         if self.limited.seen is not None:
             return self.limited.seen.mss_bytes
-        return max(int(self.transfer.sender["payload_bytes"][self.transfer.data].max(initial=0)), 1)
+        return max(int(self.transfer.payload_bytes.max(initial=0)), 1)
 
     @property
     def lost(self) -> Array:

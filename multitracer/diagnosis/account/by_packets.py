@@ -188,7 +188,7 @@ def _rate(view: SenderView) -> float:
     """
     transfer, acks = view.transfer, view.transfer.acks
     table, data = transfer.sender, transfer.data
-    size = max(int(np.median(table["payload_bytes"][data])) if len(data) else 1, 1)
+    size = max(int(np.median(transfer.payload_bytes)) if len(data) else 1, 1)
     covered = view.highest_acked
     new = np.flatnonzero(np.diff(covered, prepend=covered[:1]) > 0)
     step = min(_RATE_SEGMENTS, len(new) - 1)

@@ -195,8 +195,7 @@ def _service_ns(case: Case) -> float:
 
 def _longer_ns(case: Case, delays: Delays, place: Array) -> Array:
     """Return the longest wait of what came through soon before or after each place."""
-    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    width_ns = _SOON * int(rtt.max(initial=0))
+    width_ns = _SOON * int(case.transfer.rtt_ns.max(initial=0))
     sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
     first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
     first = np.minimum(first, len(delays.time_ns) - 1)

@@ -134,6 +134,18 @@ class Recorded(Once):
         return self.sent[self.sender["payload_bytes"][self.sent] > 0]
 
     @kept
+    def payload_bytes(self) -> Array:
+        """Payload of each of `data`."""
+        payload: Array = self.sender["payload_bytes"][self.data]
+        return payload
+
+    @kept
+    def rtt_ns(self) -> Array:
+        """Round trips of `data`, where one above 0 was measured."""
+        rtt = self.sender["rtt_ns"][self.data]
+        return rtt[rtt > 0]
+
+    @kept
     def occupying(self) -> Array:
         """Rows of `sender` in the data direction that occupy sequence space (data, SYN, FIN), in order."""
         return self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]

@@ -139,12 +139,11 @@ class _Watch:
         self._transfer, self._tries = transfer, tries
         self._table, self._acks, self._time = transfer.sender, transfer.acks, transfer.time_ns
         self._view = transfer.once(SenderView)
-        rtt = self._table["rtt_ns"][transfer.data]
         number, analysis = transfer.layers.connection, transfer.layers.part.analysis
         agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
         self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
-        self._soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0.0
-        self._full_bytes = int(self._table["payload_bytes"][transfer.data].max())
+        self._soonest_ns = _SOONEST * int(transfer.rtt_ns.min()) if len(transfer.rtt_ns) else 0.0
+        self._full_bytes = int(transfer.payload_bytes.max())
         self._before = self._acks[tries.following - 1]
         duplicate = (self._table["kind"][self._before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)

@@ -66,8 +66,7 @@ class Carried(Once):
     @kept
     def round_trip_ns(self) -> int:
         """The shortest round trip, ns; the largest int64 without one."""
-        rtt = self.transfer.sender["rtt_ns"][self.transfer.data]
-        return int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
+        return int(self.transfer.rtt_ns.min(initial=np.iinfo(np.int64).max))
 
 
 def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:

@@ -174,8 +174,7 @@ def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[Dea
     """
     lost = np.flatnonzero(segments.lost)
     stamps = transfer.sender["time_ns"][segments.row[lost]]
-    rtt = transfer.sender["rtt_ns"][transfer.data]
-    round_trip_ns = int(rtt.max(initial=0))
+    round_trip_ns = int(transfer.rtt_ns.max(initial=0))
     failed = [(each.begin_ns - round_trip_ns, each.end_ns) for each in dead_times if each.failed]
     begin, end = np.array([each for each in failed if each[0] <= each[1]], dtype=np.int64).reshape(-1, 2).T
     begun, over = np.searchsorted(np.sort(begin), stamps, "right"), np.searchsorted(np.sort(end), stamps)

@@ -37,7 +37,7 @@ def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
     else:
         acks = transfer.acks[transfer.sender["time_ns"][transfer.acks] <= until_ns]
         time_ns = transfer.sender["time_ns"][acks]
-        data = transfer.sender["payload_bytes"][transfer.data] + HEADERS_BYTES
+        data = transfer.payload_bytes + HEADERS_BYTES
         octets = np.arange(len(acks)) * (data.sum() / max(len(transfer.acks), 1))
     if len(time_ns) <= _TRAIN:
         return 0.0

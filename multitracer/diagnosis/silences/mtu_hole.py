@@ -56,7 +56,7 @@ def mtu_holes(case: Case) -> list[DeadTime]:
 
 def largest_bytes(case: Case) -> int:
     """Return the payload of the largest segment on the path: what is larger than was offered is cut."""
-    largest = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    largest = int(case.transfer.payload_bytes.max())
     offered = offered_bytes(case.transfer)
     return largest if offered is None else min(largest, offered)
 

@@ -82,6 +82,6 @@ def _segment_bytes(case: Case) -> int:
     """Return the payload of a full segment: the smaller MSS that the ends announced, or what was seen."""
     part, connection = case.transfer.layers.part, case.transfer.layers.connection
     announced = part.analysis.directions["mss_bytes"][2 * (connection - 1) : 2 * connection]
-    seen = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    seen = int(case.transfer.payload_bytes.max())
     known = announced[announced > 0]
     return int(known.min()) if len(known) else max(seen, _MSS)
