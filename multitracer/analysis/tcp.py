@@ -17,7 +17,7 @@ from multitracer.analysis.segments.directions import announce, beginning_acknowl
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.in_pieces import pieces
 from multitracer.analysis.segments.segment_rows import Connections
-from multitracer.analysis.series.rtt import rtt_samples, shortest_rtt_ns
+from multitracer.analysis.series.rtt import rtt_samples
 from multitracer.analysis.trust.trust import trust
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
@@ -91,12 +91,6 @@ class Analysis(Counted):
         ways = self.directions["vantage"][2 * connection - 2 : 2 * connection]
         here = ways == Vantage.NEAR_RECEIVER
         return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
-
-    def shortest_rtt_ns(self, connection: int, *, reverse: bool) -> int | None:
-        """Return the shortest of `rtt_samples` above 0 of a direction; None if there is none."""
-        if self.directions["vantage"][2 * connection - 2 + reverse] == Vantage.NEAR_RECEIVER:
-            return None
-        return shortest_rtt_ns(self._examined(connection), reverse=reverse)
 
     def forget(self) -> None:
         """Give back the memory of what was found of the connection that was last asked for."""

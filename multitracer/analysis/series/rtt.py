@@ -40,7 +40,8 @@ class Provenance(IntEnum):
 
 def rtt_samples(connection: Connections) -> Table:
     """Return RTT_SAMPLES of a connection."""
-    examination, pairs = connection.examination, _pairs(connection)
+    examination = connection.examination
+    pairs = [examination.exact_pairs(), connection.echoes, _sacked_once(connection)]
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)
@@ -56,24 +57,6 @@ def rtt_samples(connection: Connections) -> Table:
     }
     in_order = np.lexsort((provenance, place[answer]))
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
-
-
-def shortest_rtt_ns(connection: Connections, *, reverse: bool) -> int | None:
-    """Return the shortest round trip above 0 of a direction, by whatever means; None if none was measured."""
-    group = connection.examination.group
-    time_ns = connection.capture.segments["time_ns"][group.rows]
-    shortest = []
-    for sent, answer in _pairs(connection):
-        own = (sent >= group.bounds[1]) == reverse
-        rtt_ns = between_ns(time_ns[sent[own]], time_ns[answer[own]])
-        shortest.append(int(rtt_ns.min(where=rtt_ns > 0, initial=np.iinfo(np.int64).max)))
-    least = min(shortest)
-    return least if least < np.iinfo(np.int64).max else None
-
-
-def _pairs(connection: Connections) -> list[tuple[Array, Array]]:
-    """Return positions of segments and of their answers, by each `Provenance` in turn."""
-    return [connection.examination.exact_pairs(), connection.echoes, _sacked_once(connection)]
 
 
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:

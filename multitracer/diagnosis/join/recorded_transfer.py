@@ -285,14 +285,6 @@ class Recorded(Once):
         """The direction of the acknowledgments at both captures: `sent` rows are the receiver's."""
         return self._pairs(reverse=not self.reverse)
 
-    @kept
-    def _capture_rows(self) -> tuple[Array, Array]:
-        """Of the sender's and of the receiver's capture: the rows of `sender` and of `receiver`."""
-        assert self.receiver_place is not None
-        ends = (self.layers.view.sender, self.receiver_place)
-        own, there = (_connection_rows(each.part.analysis, each.connection) for each in ends)
-        return own, there
-
     def _pairs(self, *, reverse: bool) -> Pairs | None:
         if self.receiver_place is None:
             return None
@@ -303,7 +295,7 @@ class Recorded(Once):
         own_reverse = reverse != places[0].is_turned
         is_turned = self.receiver_place.is_turned
         matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
-        sent, arrived = self._capture_rows[:: -1 if reverse != self.reverse else 1]
+        sent, arrived = (_connection_rows(*each) for each in (near, far))
         return Pairs(
             matched, _renumbered(matched["near_row"], sent), _renumbered(matched["far_row"], arrived)
         )
