@@ -39,6 +39,7 @@ mod summarise;
 mod tcp;
 mod threads;
 mod times;
+mod usual;
 mod walk;
 mod whole;
 mod whole_file;
