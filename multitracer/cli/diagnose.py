@@ -43,10 +43,12 @@ def command(
     By default it explains the group of connections that took longest, and the longest of them in detail. With
     the log of the link it also says how well the channel was used.
     """
+    from multitracer.cli._memory import keep_memory
     from multitracer.cli._page import page, text_output
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")
+    keep_memory()
     diagnosis = _diagnosis(reading, direction, output)
     with text_output(output) as stream:
         if as_json:
