@@ -96,6 +96,15 @@ class Kernel(Protocol):
     ) -> tuple[Array, Array]:
         """Return the indexes of equal (key, copy) at both points, in order of the near one."""
 
+    def same_packets(
+        self,
+        near: tuple[list[Array], Array | None],
+        far: tuple[list[Array], Array | None],
+        only: Array | None,
+        /,
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+        """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
+
     def place_segments(
         self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
     ) -> dict[str, Array]:
