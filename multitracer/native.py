@@ -88,6 +88,12 @@ class Kernel(Protocol):
     def copies(self, key: Array, /) -> tuple[Array, Array]:
         """Return how many equal keys came before each one, and how many there are."""
 
+    def copy_numbers(self, key: Array, /) -> Array:
+        """Return how many equal keys came before each one."""
+
+    def among(self, key: Array, wanted: Array, /) -> Array:
+        """Return the indexes of the keys that are among some wanted ones."""
+
     def shared(self, key: Array, others: list[Array], /) -> list[int]:
         """Return how many distinct keys others hold, of each of these in turn."""
 

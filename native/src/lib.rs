@@ -325,6 +325,8 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
     module.add_function(wrap_pyfunction!(matching::shared_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::copy_numbers, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::keys_among, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
     module.add_function(wrap_pyfunction!(matching::same_packets, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;

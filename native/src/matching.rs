@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::partners::{Copies, MIX, Partners, Point, Same, Two, named, reserved, shared, wide};
+use crate::partners::{Copies, MIX, Partners, Point, Same, Two, among, named, reserved, shared, wide};
 use crate::{OutOfMemory, outside};
 
 /// As in `matching.py`.
@@ -115,6 +115,32 @@ pub fn copies<'py>(py: Python<'py>, key: PyReadonlyArray1<'py, u64>) -> PyResult
         Ok((wide(copies.number, key.len(), 0)?, wide(copies.total, key.len(), 1)?))
     })?;
     Ok(columns(py, counted))
+}
+
+/// Return how many keys equal to each came before it.
+#[pyfunction]
+pub fn copy_numbers<'py>(
+    py: Python<'py>,
+    key: PyReadonlyArray1<'py, u64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let key = key.as_slice()?;
+    let number = outside(py, || Ok(Copies::of(key)?.number))?;
+    if number.is_empty() {
+        return Ok(PyArray1::zeros(py, key.len(), false)); // pages that nobody writes cost nothing
+    }
+    Ok(PyArray1::from_vec(py, outside(py, || wide(number, key.len(), 0))?))
+}
+
+/// Return the indexes of the keys that are among some wanted ones.
+#[pyfunction]
+#[pyo3(name = "among")]
+pub fn keys_among<'py>(
+    py: Python<'py>,
+    key: PyReadonlyArray1<'py, u64>,
+    wanted: PyReadonlyArray1<'py, u64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let (key, wanted) = (key.as_slice()?, wanted.as_slice()?);
+    Ok(PyArray1::from_vec(py, outside(py, || among(key, wanted))?))
 }
 
 /// Return how many distinct keys others hold, of each of these in turn.

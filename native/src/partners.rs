@@ -187,6 +187,20 @@ pub fn shared(keys: &[u64], others: &[&[u64]]) -> Result<Vec<usize>, OutOfMemory
     Ok(counts)
 }
 
+/// Return the indexes of the keys that are among some wanted ones.
+pub fn among(keys: &[u64], wanted: &[u64]) -> Result<Vec<i64>, OutOfMemory> {
+    let (mut table, mut filter) = (Table::new(wanted)?, Filter::new(wanted.len())?);
+    for (index, &key) in wanted.iter().enumerate() {
+        table.first(index);
+        filter.note(key);
+    }
+    let is_wanted = |key: u64| filter.may_hold(key) && table.places[table.place(key)] != NOBODY;
+    let count = keys.iter().filter(|&&key| is_wanted(key)).count();
+    let mut rows = reserved(count)?;
+    rows.extend((0i64..).zip(keys).filter(|&(_, &key)| is_wanted(key)).map(|(row, _)| row));
+    Ok(rows)
+}
+
 /// What tells a packet apart: its identity, and how many with the same came before it.
 fn name(key: u64, copy: u64) -> u64 {
     key.wrapping_add(copy.wrapping_mul(MIX))

@@ -103,6 +103,45 @@ def copies(key: Array) -> tuple[Array, Array]:
     return number, total
 
 
+def copy_numbers(key: Array) -> Array:
+    """Return how many packets with the same identity came before each one.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (n,)
+        As of `identities`.
+
+    Returns
+    -------
+    ndarray of int64, shape of `key`
+        From 0.
+    """
+    if (native := kernel()) is not None:
+        return native.copy_numbers(np.ascontiguousarray(key))
+    return copies(key)[0]
+
+
+def among(key: Array, wanted: Array) -> Array:
+    """Return the indexes of the packets that are among some wanted ones.
+
+    Parameters
+    ----------
+    key, wanted : ndarray of uint64, shapes (n,), (n_wanted,)
+        As of `identities`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_found,), ascending
+    """
+    if (native := kernel()) is not None:
+        return native.among(np.ascontiguousarray(key), np.ascontiguousarray(wanted))
+    if not len(wanted):
+        return np.empty(0, dtype=np.int64)
+    ordered = np.sort(wanted)
+    at = np.minimum(np.searchsorted(ordered, key), len(ordered) - 1)
+    return np.flatnonzero(ordered[at] == key)
+
+
 def shared(key: Array, others: Sequence[Array]) -> list[int]:
     """Return how many different packets others hold, of each of these in turn.
 
