@@ -51,13 +51,22 @@ class Connections:
         self.capture = capture
         self.group = group
         self.shift = shift
-        self.examination = examine(group, capture)
         self.order = _in_capture_order(group)
         """Position of each row of `segments()`."""
         self.rows = group.rows[self.order]
         """Row in the capture of each row of `segments()`."""
         self.bounds = group.bounds[::2]
         """Connection c of the group has rows bounds[c]:bounds[c + 1] of `segments()`."""
+
+    @cached_property
+    def examination(self) -> Examination:
+        """What is known of the segments: some 70 bytes of each, of which hardly any are asked for twice."""
+        return examine(self.group, self.capture)
+
+    @cached_property
+    def exact_pairs(self) -> tuple[Array, Array]:
+        """Positions of segments, and of the ACKs that end at their ends."""
+        return self.examination.exact_pairs()
 
     @cached_property
     def ack(self) -> Array:
@@ -75,6 +84,8 @@ class Connections:
         columns = {name: taken(self.capture.segments[name]) for name in SEGMENTS.names}
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
+        if not len(self.blocks.left):  # what else is asked for is known by now
+            self.__dict__.pop("examination", None)
         return columns | by_row
 
     def pieces(self, rows: int) -> Iterator[Table]:
@@ -96,7 +107,7 @@ class Connections:
                 self.order[self.blocks.moment],
                 self.order[self.blocks.moment[self.blocks.dsack]],
             ),
-            "rtt_ns": self._delays(*self.examination.exact_pairs()),
+            "rtt_ns": self._delays(*self.exact_pairs),
             "rtt_timestamp_ns": self._delays(*self.echoes),
         }
         shift, is_sacked = np.minimum(self.shift, LARGEST_SHIFT), len(self.blocks.left) > 0
@@ -126,6 +137,8 @@ class Connections:
     def sack_blocks(self) -> Table:
         """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
         own, _ = self._own_blocks
+        if not len(own):
+            return Table.empty(TCP_SACK_BLOCKS)
         blocks = self.blocks
         origin = self.examination.axis.origin[blocks.direction]
         columns = {

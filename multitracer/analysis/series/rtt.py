@@ -40,16 +40,15 @@ class Provenance(IntEnum):
 
 def rtt_samples(connection: Connections) -> Table:
     """Return RTT_SAMPLES of a connection."""
-    examination = connection.examination
-    pairs = [examination.exact_pairs(), connection.echoes, _sacked_once(connection)]
+    pairs = [connection.exact_pairs, connection.echoes, _sacked_once(connection)]
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)
     place[connection.order] = np.arange(len(place))
-    time_ns = connection.capture.segments["time_ns"][examination.group.rows]
+    time_ns = connection.capture.segments["time_ns"][connection.group.rows]
     columns = {
         "time_ns": time_ns[answer],
-        "reverse": sent >= examination.group.bounds[1],
+        "reverse": sent >= connection.group.bounds[1],
         "row": place[sent],
         "answer_row": place[answer],
         "rtt_ns": between_ns(time_ns[sent], time_ns[answer]),
@@ -62,6 +61,9 @@ def rtt_samples(connection: Connections) -> Table:
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:
     """Return positions of segments and of the SACKs that name them."""
     blocks = connection.blocks
+    if not len(blocks.left):
+        none = np.empty(0, dtype=np.int64)
+        return none, none
     sane = (blocks.left < blocks.right) & ~blocks.dsack
     first = np.flatnonzero(sane & (np.diff(blocks.moment, prepend=-1) != 0))
     pairs = [_named(connection, blocks, first, direction) for direction in (0, 1)]
