@@ -135,6 +135,8 @@ def classes(
         Time between two slots of the link, 0 for none.
     """
     size_classes = [_size_class(delay_ns[mine], size_bytes[mine], ns_per_byte, slot_ns) for mine in alike]
+    if all(np.isfinite(c.scale_ns) for c in size_classes):
+        return size_classes
     flat = delay_ns - ns_per_byte * size_bytes
     usual = float(np.median(flat) - flat.min()) + slot_ns + _LEAST_GAP_NS
     return [
