@@ -80,7 +80,7 @@ class Connections:
     @cached_property
     def _columns(self) -> dict[str, Array]:
         by_position, by_row = self._derived_columns()
-        taken = _rows_of(self.rows, len(self.capture.segments), is_one=len(self.bounds) == 2)
+        taken = rows_of(self.rows, len(self.capture.segments), is_one=len(self.bounds) == 2)
         columns = {name: taken(self.capture.segments[name]) for name in SEGMENTS.names}
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
@@ -263,11 +263,11 @@ def _starts_on_axis(examination: Examination) -> Array:
     return near
 
 
-def _rows_of(rows: Array, among: int, *, is_one: bool) -> Callable[[Array], Array]:
+def rows_of(rows: Array, among: int, *, is_one: bool) -> Callable[[Array], Array]:
     """Return what copies some rows of columns that have so many; rows in a row cost a tenth of others.
 
-    Those of one connection ascend. All rows are not copied: what comes then is the column itself, and cannot
-    be written.
+    Those that are of one connection ascend. All rows are not copied: what comes then is the column itself,
+    and cannot be written.
     """
     first, count = int(rows[0]) if len(rows) else 0, len(rows)
     if count < _MANY or int(rows[-1]) - first != count - 1 or not (is_one or (np.diff(rows) == 1).all()):

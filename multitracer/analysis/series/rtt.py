@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import first_painters
+from multitracer.analysis.intervals import first_painters, places
+from multitracer.analysis.segments.in_pieces import NEVER
 from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
 
 if TYPE_CHECKING:
+    from multitracer.analysis.segments.in_pieces import Walked
     from multitracer.analysis.segments.outstanding import Blocks
     from multitracer.analysis.segments.segment_rows import Connections
     from multitracer.tables import Array
@@ -58,11 +60,29 @@ def rtt_samples(connection: Connections) -> Table:
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
 
 
+def rtt_samples_of(walked: Walked) -> Table:
+    """Return RTT_SAMPLES of a connection that the kernel walked over: nobody SACKs its segments."""
+    sent = [np.flatnonzero(answer != NEVER) for answer in walked.answers]
+    came = [answer[each] for answer, each in zip(walked.answers, sent, strict=True)]
+    row, answer = np.concatenate(sent), np.concatenate(came).astype(np.int64)
+    answer_row, time_ns = places(walked.rows.astype(np.int64), answer), walked.segments["time_ns"]
+    columns = {
+        "time_ns": time_ns[answer_row],
+        "reverse": walked.segments["reverse"][row],
+        "row": row,
+        "answer_row": answer_row,
+        "rtt_ns": between_ns(time_ns[row], time_ns[answer_row]),
+        "provenance": np.repeat(np.arange(2, dtype=np.uint8), [len(each) for each in sent]),
+    }
+    in_order = np.lexsort((columns["provenance"], answer_row))
+    return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
+
+
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:
     """Return positions of segments and of the SACKs that name them."""
     blocks = connection.blocks
-    if not len(blocks.left):
-        none = np.empty(0, dtype=np.int64)
+    if not len(blocks.left) or not len(connection.examination.axis.pieces.position):
+        none = np.empty(0, dtype=np.int64)  # a capture may begin behind all that is SACKed
         return none, none
     sane = (blocks.left < blocks.right) & ~blocks.dsack
     first = np.flatnonzero(sane & (np.diff(blocks.moment, prepend=-1) != 0))
