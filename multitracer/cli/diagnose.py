@@ -50,10 +50,12 @@ def command(
     By default it explains the group of connections that took longest, and the longest of them in detail. With
     the log of the link it also says how well the channel was used.
     """
+    from multitracer.cli._memory import keep_memory
     from multitracer.cli._page import page, text_output
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")
+    keep_memory()
     diagnosis = _diagnosis(reading, direction, output)
     with text_output(output) as stream:
         if as_json:
@@ -65,10 +67,8 @@ def command(
 
 
 def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
-    from multitracer.cli._memory import keep_memory
     from multitracer.cli._reading import load, one
 
-    keep_memory()
     recording = load(reading, output=output, needs=_needs)
     from multitracer.diagnosis.diagnose import diagnose, explain
     from multitracer.diagnosis.transfer import Transfer
