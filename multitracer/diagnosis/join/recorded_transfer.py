@@ -134,6 +134,23 @@ class Recorded(Once):
         return self.sent[self.sender["payload_bytes"][self.sent] > 0]
 
     @kept
+    def payload_bytes(self) -> Array:
+        """Payload of each of `data`."""
+        payload: Array = self.sender["payload_bytes"][self.data]
+        return payload
+
+    @kept
+    def rtt_ns(self) -> Array:
+        """Round trips of `data`, where one above 0 was measured."""
+        rtt = self.sender["rtt_ns"][self.data]
+        return rtt[rtt > 0]
+
+    @kept
+    def occupying(self) -> Array:
+        """Rows of `sender` in the data direction that occupy sequence space (data, SYN, FIN), in order."""
+        return self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
+
+    @kept
     def acks(self) -> Array:
         """Rows of `sender` in the direction of the acknowledgments, in capture order."""
         return np.flatnonzero(self.sender["reverse"] != self.reverse)
@@ -198,6 +215,12 @@ class Recorded(Once):
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
     @kept
+    def time_ns(self) -> Array:
+        """When each row of `sender` was captured, made to never fall: int64, ns."""
+        time: Array = self.sender["time_ns"]
+        return np.maximum.accumulate(time) if (time[1:] < time[:-1]).any() else time
+
+    @kept
     def begin_ns(self) -> int:
         """When the sender's first SYN left; its first segment if no SYN was captured."""
         syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
@@ -207,10 +230,9 @@ class Recorded(Once):
     @kept
     def _completed_ns(self) -> int | None:
         """When the ACK of the last unit arrived; None if it never did."""
-        occupying = self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
-        if not len(occupying):
+        if not len(self.occupying):
             return None
-        end = int(self.sender["end_bytes"][occupying].max())
+        end = int(self.sender["end_bytes"][self.occupying].max())
         covering = self.acks[self.sender["ack_bytes"][self.acks] >= end]
         return int(self.sender["time_ns"][covering[0]]) if len(covering) else None
 
