@@ -6,14 +6,13 @@ import io
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
 from parsers import pcap
 from parsers._capture.ahead import ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
+from parsers._memory import let_malloc_keep_memory
 from parsers._packets.decode import Decoder
 from parsers._pcapng.blocks import SECTION_HEADER
 from parsers._registry import formats, has_plug_ins, recognise
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _RLPDUMP = b"rlpdump"
 """In the section header of the one log of ours that lies in a pcapng file; a plug-in may have another."""
-_MALLOC_THRESHOLD_BYTES = 31 << 20
-"""Just below the largest that glibc adapts to."""
 
 
 def detect(path: Path) -> Format:
@@ -140,16 +137,6 @@ def first_packet_ns(path: Path) -> int | None:
             return of_plug_in(fmt, stream, alone=False).files[0].first_ns
         _read_one(fmt, stream, decoder, 1)
     return decoder.files[0].first_ns
-
-
-def let_malloc_keep_memory() -> None:
-    """Make glibc reuse the temporary arrays of each block instead of returning them to the kernel.
-
-    When a mapped chunk is freed, glibc raises the size from which on it maps and trims to that of the chunk
-    (mallopt(3), M_MMAP_THRESHOLD). Untouched, it costs nothing; without it a third of the time goes into
-    page faults.
-    """
-    np.empty(_MALLOC_THRESHOLD_BYTES, np.uint8)
 
 
 def format_of_capture(stream: Stream) -> Format:
