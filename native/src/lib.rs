@@ -27,6 +27,7 @@ mod one_flow;
 mod pass;
 mod pcapng;
 mod placed;
+mod placing;
 mod rows;
 mod running;
 mod search;
