@@ -15,10 +15,9 @@ from parsers._read import (
     first_packet_ns,
     format_of_capture,
     let_malloc_keep_memory,
-    note_stream,
     of_plug_in,
 )
-from parsers._stream import open_stream
+from parsers._stream import note_stream, open_stream
 
 if TYPE_CHECKING:
     import os

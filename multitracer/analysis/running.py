@@ -21,16 +21,18 @@ from multitracer.analysis.segments.compiled import own_counted, put_counted
 from multitracer.analysis.segments.directions import OF_SYN, blank, own, put, resolution_ns_of
 from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
-from multitracer.analysis.trust.clock_steps import steps_by
+from multitracer.analysis.trust.clock_steps import pauses_of, steps_by
+from multitracer.analysis.trust.stamp_rate import SMALLEST_STEP_NS
 from multitracer.analysis.trust.trust import SegmentFacts, giants, trust_by
 from multitracer.capture import Capture, Mark, joined, of_kernel
 from multitracer.native import LIMITS
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from multitracer.analysis.segments.stamp_spread import Stamped
+    from multitracer.analysis.trust.clock_steps import Pauses
     from multitracer.native import KeptSegments, Kernel, RunningPass, Segments
     from multitracer.tables import Array, DecodedPart, Table, Times
 
@@ -112,7 +114,7 @@ class RunningAnalysis:
         connections, directions = tables_by(began, columns, acknowledged)
         marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in Mark}
         giants = self._pass.giants + late.giants(directions)
-        facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, rare.stamped))
+        facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, rare.pauses))
         analysis = Analysis(capture, _NO_PARTITION, connections, directions)
         analysis.__dict__["trust"] = trust_by(analysis, facts)  # as cached_property keeps it
         return analysis
@@ -152,6 +154,13 @@ class _Late:
         for name, values in counted.items():
             columns[name][self.sides] = values
 
+    def stamped(self, direction: int) -> Stamped | None:
+        """Return times and timestamps of a direction of the whole capture; None if it is not one of these."""
+        place = int(np.searchsorted(self.sides, direction))
+        if place == len(self.sides) or self.sides[place] != direction:
+            return None
+        return stamps_of(self.parts.rows_sent(place), self.capture)
+
     def giants(self, directions: Table) -> int:
         """Return how many of the segments are larger than their receiver accepts."""
         payload, mss_bytes = self.capture.segments["payload_bytes"], directions["mss_bytes"]
@@ -170,15 +179,35 @@ class _Rare:
     """Whether something was asked for that was not kept."""
 
     def stamped(self, direction: int) -> Stamped:
-        place = int(np.searchsorted(self.late.sides, direction))
-        if place < len(self.late.sides) and self.late.sides[place] == direction:
-            return stamps_of(self.late.parts.rows_sent(place), self.late.capture)
-        return self.running.stamps(int(self.order[direction]))
+        late = self.late.stamped(direction)
+        return self.running.stamps(int(self.order[direction])) if late is None else late
+
+    def pauses(self, direction: int) -> Pauses:
+        """Return those between the stamped segments of a direction."""
+        late = self.late.stamped(direction)
+        return _Pauses(self.running, int(self.order[direction])) if late is None else pauses_of(*late)
 
     def least_shift(self, direction: int) -> int:
         del direction  # a SYN of its other side was captured, but none of its own
         self.is_missed = True
         return 0
+
+
+@dataclass
+class _Pauses:
+    """What `clock_steps.Pauses` says, of a directed flow of the kernel."""
+
+    running: RunningPass
+    flow: int
+
+    def calm(self) -> tuple[int, int, int]:
+        return self.running.calm_stamps(self.flow, SMALLEST_STEP_NS)
+
+    def odd(self, limits: dict[str, float]) -> Array:
+        return self.running.stamp_disagreements(self.flow, **limits)
+
+    def each(self) -> Iterator[tuple[Array, Array]]:
+        return pauses_of(*self.running.stamps(self.flow)).each()
 
 
 def _announce(columns: Columns, counted: Columns, sides: Columns) -> None:

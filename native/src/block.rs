@@ -4,11 +4,11 @@
 
 use crate::OutOfMemory;
 use crate::flows::{Flow, Flows};
-use crate::ip::ipv4;
-use crate::link::{ETHERNET, ETHERNET_BYTES, is_ethernet_ipv4};
+use crate::link::UNTAGGED;
 use crate::pass::direction::Segment;
 use crate::segments::{Decoded, Part, Records, SackBlock, Syn, push, put_options, with_room};
-use crate::tcp::{self, segment};
+use crate::tcp;
+use crate::usual::Usual;
 
 /// A segment, as the columns of SEGMENTS have it.
 #[derive(Clone, Copy, Default)]
@@ -32,7 +32,7 @@ pub struct Row {
 
 impl Row {
     #[inline(always)]
-    fn new(segment: &tcp::Segment, flow: i32, ip_id: u16, record: usize, time_ns: i64) -> Self {
+    pub fn new(segment: &tcp::Segment, flow: i32, ip_id: u16, record: usize, time_ns: i64) -> Self {
         let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
         Self {
             time_ns,
@@ -49,6 +49,18 @@ impl Row {
             marks: segment.marks,
             sack_blocks: segment.options.sack_blocks,
         }
+    }
+
+    /// The number of its flow.
+    #[inline(always)]
+    pub fn flow(&self) -> usize {
+        (self.flow >> 1) as usize
+    }
+
+    /// Which end of the flow sent it.
+    #[inline(always)]
+    pub fn side(&self) -> usize {
+        (self.flow & 1) as usize
     }
 
     #[inline(always)]
@@ -89,10 +101,11 @@ impl Block {
     pub fn of(records: &Records, time_ns: &[i64], flows: &mut Flows) -> Result<Self, OutOfMemory> {
         let known = flows.flows.len();
         let mut block = Self { rows: with_room(records.start.len())?, ..Self::default() };
-        let is_ethernet = *records.link_type == [ETHERNET];
+        let are_ethernet = records.are_ethernet();
         for record in 0..records.start.len() {
             let time_ns = time_ns[record];
-            if is_ethernet && block.add_usual(records, record, time_ns, flows)? {
+            if let Some(usual) = if are_ethernet { records.usual(record) } else { None } {
+                block.add_usual(&usual, record, time_ns, flows)?;
                 continue;
             }
             match records.decoded(record) {
@@ -106,41 +119,36 @@ impl Block {
         Ok(block)
     }
 
-    /// Add a segment in IPv4 over Ethernet; return false if the record is none.
     #[inline(always)]
     fn add_usual(
         &mut self,
-        records: &Records,
+        usual: &Usual,
         record: usize,
         time_ns: i64,
         flows: &mut Flows,
-    ) -> Result<bool, OutOfMemory> {
-        let Some((frame, stop)) = records.frame(record) else { return Ok(false) };
-        if !is_ethernet_ipv4(frame) {
-            return Ok(false);
-        }
-        let Some(datagram) = ipv4(frame, ETHERNET_BYTES, stop) else { return Ok(false) };
-        let Some(segment) = segment(frame, &datagram) else { return Ok(false) };
-        let addresses = (datagram.source as u32, datagram.destination as u32);
-        let flow = flows.directed_ipv4(addresses, (segment.source_port, segment.destination_port), record)?;
+    ) -> Result<(), OutOfMemory> {
+        let flow = flows.directed_ipv4(usual.addresses, usual.ports, record)?;
         self.in_ipv4 += 1;
-        self.push(&segment, Row::new(&segment, flow, datagram.identification, record, time_ns))?;
-        Ok(true)
+        usual.put_sack(self.rows.len() as i64, &mut self.sack)?;
+        push(&mut self.rows, Row { time_ns, flow, record: record as u32, ..usual.row })
     }
 
+    #[inline(never)]
     fn add(&mut self, decoded: &Decoded, time_ns: i64, flows: &mut Flows) -> Result<(), OutOfMemory> {
         let Decoded { record, datagram, segment, .. } = decoded;
-        let flow = flows.directed(decoded.flow())?;
+        let flow = match decoded.flow() {
+            Flow { version: 4, source, destination, vlan: UNTAGGED, record } => flows.directed_ipv4(
+                (source.address as u32, destination.address as u32),
+                (source.port, destination.port),
+                record,
+            )?,
+            other => flows.directed(other)?,
+        };
         self.in_ipv4 += usize::from(datagram.version == 4);
-        self.push(segment, Row::new(segment, flow, datagram.identification, *record, time_ns))
-    }
-
-    #[inline(always)]
-    fn push(&mut self, segment: &tcp::Segment, row: Row) -> Result<(), OutOfMemory> {
         if segment.has_rare_options() {
             put_options(segment, self.rows.len() as i64, &mut self.sack, &mut self.syn)?;
         }
-        push(&mut self.rows, row)
+        push(&mut self.rows, Row::new(segment, flow, datagram.identification, *record, time_ns))
     }
 
     /// Return the columns of these rows (ascending) and their times, without the flows.
@@ -148,18 +156,7 @@ impl Block {
         let (mut part, mut time_ns) = (Part::with_room(rows.len())?, with_room(rows.len())?);
         for &place in rows {
             let row = &self.rows[place];
-            part.record.push(self.first_frame + i64::from(row.record));
-            part.flow.push(row.flow);
-            part.seq.push(row.seq);
-            part.ack.push(row.ack);
-            part.payload_bytes.push(row.payload_bytes);
-            part.flags.push(row.flags);
-            part.window.push(row.window);
-            part.ip_id.push(row.ip_id);
-            part.tsval.push(row.tsval);
-            part.tsecr.push(row.tsecr);
-            part.sack_blocks.push(row.sack_blocks);
-            part.marks.push(row.marks);
+            part.add_row(self.first_frame + i64::from(row.record), row);
             time_ns.push(row.time_ns);
         }
         let place = |row: i64| rows.binary_search(&(row as usize)).map(|place| place as i64);

@@ -7,7 +7,7 @@ use crate::bytes::{be16, be32, be128, byte};
 use crate::link::IpHeader;
 use crate::mark;
 
-const TCP: u8 = 6;
+pub const TCP: u8 = 6;
 const AUTHENTICATION: u8 = 51;
 const MOST_EXTENSIONS: usize = 8;
 /// Of a packet; what says far more is damaged, and Python's.
@@ -35,7 +35,7 @@ pub fn datagram(frame: &[u8], ip: &IpHeader, stop: i64) -> Option<Datagram> {
 }
 
 #[inline(always)]
-pub fn ipv4(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
+fn ipv4(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
     let header = frame.get(at..at + 20)?;
     let header_bytes = usize::from(header[0] & 0x0F) << 2;
     let total = be16(header, 2)?;

@@ -37,6 +37,7 @@ mod summarise;
 mod tcp;
 mod threads;
 mod times;
+mod usual;
 mod walk;
 mod whole;
 mod whole_file;

@@ -45,7 +45,7 @@ pub fn ip_header(frame: &[u8], link_type: i64) -> Option<IpHeader> {
 
 /// Whether an Ethernet frame holds IPv4 and no tag, as most do.
 #[inline(always)]
-pub fn is_ethernet_ipv4(frame: &[u8]) -> bool {
+fn is_ethernet_ipv4(frame: &[u8]) -> bool {
     matches!((be16(frame, 12), byte(frame, ETHERNET_BYTES)), (Some(0x0800), Some(0x40..0x50)))
 }
 

@@ -14,7 +14,9 @@ use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
 use crate::pass::connection::Summary;
 use crate::pass::running::{Running, Side};
+use crate::pass::stamps::Stamps;
 use crate::segments::{Part, Records, Syn, push, with_room};
+use crate::times::{calm, disagreements};
 use crate::{Columns, OutOfMemory, flows_dict, out_of_memory, outside, part_dict, summarise};
 
 /// Segments in capture order.
@@ -301,8 +303,34 @@ impl RunningPass {
         py: Python<'py>,
         direction: usize,
     ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<u32>>)> {
-        let stamps = &self.running.sides[direction >> 1][direction & 1].stamps;
-        let (times_ns, stamps) = outside(py, || stamps.columns())?;
+        let (times_ns, stamps) = outside(py, || self.stamps_of(direction).columns())?;
         Ok((PyArray1::from_vec(py, times_ns), PyArray1::from_vec(py, stamps)))
+    }
+
+    /// Do for a directed flow's stamped segments what the function of this name does.
+    fn calm_stamps(&self, py: Python<'_>, direction: usize, short_ns: i64) -> PyResult<(usize, i64, i64)> {
+        outside(py, || Ok(calm(self.stamps_of(direction).pauses(), short_ns)))
+    }
+
+    /// Do for a directed flow's stamped segments what the function of this name does.
+    #[pyo3(signature = (direction, *, tick_ns, least_ns, skew, resolution_ns))]
+    fn stamp_disagreements<'py>(
+        &self,
+        py: Python<'py>,
+        direction: usize,
+        tick_ns: f64,
+        least_ns: f64,
+        skew: f64,
+        resolution_ns: f64,
+    ) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let pauses = self.stamps_of(direction).pauses();
+        let at = outside(py, || disagreements(pauses, tick_ns, least_ns, skew, resolution_ns))?;
+        Ok(PyArray1::from_vec(py, at))
+    }
+}
+
+impl RunningPass {
+    fn stamps_of(&self, direction: usize) -> &Stamps {
+        &self.running.sides[direction >> 1][direction & 1].stamps
     }
 }

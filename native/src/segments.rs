@@ -1,11 +1,13 @@
 //! The segments of a block as columns of the tables, and the records that are left to Python.
 
 use crate::OutOfMemory;
+use crate::block::Row;
 use crate::flows::{End, Flow, Flows};
 use crate::ip::{Datagram, datagram};
-use crate::link::ip_header;
+use crate::link::{ETHERNET, ip_header};
 use crate::tcp::{Segment, segment};
 use crate::threads;
+use crate::usual::{Usual, usual};
 
 /// Packet records of one block, as `parsers/_packets/decode.py` has them: all slices of one length.
 #[derive(Clone, Copy)]
@@ -65,10 +67,18 @@ pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
     Ok(room)
 }
 
+#[inline(always)]
 pub fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
-    column.try_reserve(1)?;
+    if column.len() == column.capacity() {
+        make_room(column)?;
+    }
     column.push(value);
     Ok(())
+}
+
+#[cold]
+fn make_room<T>(column: &mut Vec<T>) -> Result<(), OutOfMemory> {
+    Ok(column.try_reserve(1)?)
 }
 
 impl Part {
@@ -100,27 +110,36 @@ impl Part {
     #[inline]
     pub fn add_as(&mut self, decoded: &Decoded, flow: i32) -> Result<(), OutOfMemory> {
         let Decoded { record, datagram, segment, .. } = decoded;
-        let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
-        self.add_options(segment)?;
-        self.record.push(*record as i64);
-        self.flow.push(flow);
-        self.seq.push(segment.seq);
-        self.ack.push(segment.ack);
-        self.payload_bytes.push(segment.payload_bytes);
-        self.flags.push(segment.flags);
-        self.window.push(segment.window);
-        self.ip_id.push(datagram.identification);
-        self.tsval.push(tsval);
-        self.tsecr.push(tsecr);
-        self.sack_blocks.push(segment.options.sack_blocks);
-        self.marks.push(segment.marks);
+        put_options(segment, self.seq.len() as i64, &mut self.sack, &mut self.syn)?;
         self.in_ipv4 += usize::from(datagram.version == 4);
+        self.add_row(*record as i64, &Row::new(segment, flow, datagram.identification, *record, 0));
         Ok(())
     }
 
-    #[inline]
-    fn add_options(&mut self, segment: &Segment) -> Result<(), OutOfMemory> {
-        put_options(segment, self.seq.len() as i64, &mut self.sack, &mut self.syn)
+    #[inline(always)]
+    fn add_usual(&mut self, usual: &Usual, record: usize, flows: &mut Flows) -> Result<(), OutOfMemory> {
+        let flow = flows.directed_ipv4(usual.addresses, usual.ports, record)?;
+        self.in_ipv4 += 1;
+        usual.put_sack(self.seq.len() as i64, &mut self.sack)?;
+        self.add_row(record as i64, &Row { flow, ..usual.row });
+        Ok(())
+    }
+
+    /// Add a row as that of a record; there is room for it.
+    #[inline(always)]
+    pub fn add_row(&mut self, record: i64, row: &Row) {
+        self.record.push(record);
+        self.flow.push(row.flow);
+        self.seq.push(row.seq);
+        self.ack.push(row.ack);
+        self.payload_bytes.push(row.payload_bytes);
+        self.flags.push(row.flags);
+        self.window.push(row.window);
+        self.ip_id.push(row.ip_id);
+        self.tsval.push(row.tsval);
+        self.tsecr.push(row.tsecr);
+        self.sack_blocks.push(row.sack_blocks);
+        self.marks.push(row.marks);
     }
 }
 
@@ -173,7 +192,31 @@ impl Decoded {
     }
 }
 
+/// So many packets are fetched together, if they are further apart than this.
+const TOGETHER: usize = 16;
+const FAR_BYTES: usize = 512;
+/// Where most have their TCP header, about.
+const HEADER_AT: usize = 48;
+
 impl Records<'_> {
+    /// Whether a segment may be a usual one: see `usual.rs`.
+    pub fn are_ethernet(&self) -> bool {
+        *self.link_type == [ETHERNET]
+    }
+
+    /// Return the segment of a record in Ethernet if it is a usual one.
+    #[inline(always)]
+    pub fn usual(&self, record: usize) -> Option<Usual<'_>> {
+        let (frame, stop) = self.frame(record)?;
+        usual(frame, stop)
+    }
+
+    /// Touch the next packets: they come from memory at the same time then, and not one by one as they are decoded.
+    fn fetch(&self, next: &[i64]) {
+        let header = |&start: &i64| self.data.get((start as usize).saturating_add(HEADER_AT));
+        std::hint::black_box(next.iter().filter_map(header).fold(0, |seen, byte| seen ^ byte));
+    }
+
     /// Return the captured bytes of a record, and where it ended on the wire.
     #[inline(always)]
     pub fn frame(&self, record: usize) -> Option<(&[u8], i64)> {
@@ -205,7 +248,16 @@ impl Records<'_> {
     /// Decode the records from `begin` to `end`; their flows go on from those that are known.
     pub fn part(&self, begin: usize, end: usize, flows: &mut Flows) -> Result<Part, OutOfMemory> {
         let (mut part, known) = (Part::with_room(end - begin)?, flows.flows.len());
+        let is_far = self.data.len() / self.start.len().max(1) > FAR_BYTES;
+        let are_ethernet = self.are_ethernet();
         for record in begin..end {
+            if is_far && record % TOGETHER == 0 {
+                self.fetch(&self.start[record..end.min(record + TOGETHER)]);
+            }
+            if let Some(usual) = if are_ethernet { self.usual(record) } else { None } {
+                part.add_usual(&usual, record, flows)?;
+                continue;
+            }
             match self.decoded(record) {
                 Some(decoded) => part.add(&decoded, flows)?,
                 None => push(&mut part.rest, record as i64)?,

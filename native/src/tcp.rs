@@ -9,8 +9,8 @@ pub const FIN: u16 = 0x01;
 pub const SYN: u16 = 0x02;
 pub const RST: u16 = 0x04;
 pub const ACK: u16 = 0x10;
-const URG: u16 = 0x20;
-const PADDED_TIMESTAMPS: u32 = 0x0101_080A;
+pub const URG: u16 = 0x20;
+pub const PADDED_TIMESTAMPS: u32 = 0x0101_080A;
 const FAST_OPEN_MAGIC: u16 = 0xF989;
 /// So many SACK blocks fit the 40 bytes of options.
 pub const MOST_SACK_BLOCKS: usize = 4;

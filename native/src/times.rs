@@ -47,23 +47,21 @@ pub struct Stamped<'a> {
     pub stamp: &'a [u32],
 }
 
+/// How much time in ns passed between two neighbours, and how many ticks.
+pub type Pause = (i64, i64);
+
 impl Stamped<'_> {
-    /// How much time passed between neighbours, and how many ticks.
-    fn between(&self) -> impl Iterator<Item = (i64, i64)> {
+    fn pauses(&self) -> impl Iterator<Item = Pause> {
         let ticks = self.stamp.windows(2).map(|pair| i64::from(pair[1].wrapping_sub(pair[0]) as i32));
         self.time_ns.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).zip(ticks)
     }
 
-    /// Return of the pauses of less than `short_ns` how many there are, and the sums of time and ticks.
+    /// See `calm`.
     pub fn calm(&self, short_ns: i64) -> (usize, i64, i64) {
-        let short = self.between().filter(|(elapsed, _)| elapsed.wrapping_abs() < short_ns);
-        short.fold((0, 0, 0), |(calm, spent, ticked): (usize, i64, i64), (elapsed, ticks)| {
-            (calm + 1, spent.wrapping_add(elapsed), ticked.wrapping_add(ticks))
-        })
+        calm(self.pauses(), short_ns)
     }
 
-    /// Return behind which segments the time differs from the ticks: by more than `least_ns`, a share `skew` of
-    /// what the ticks say, and `resolution_ns`.
+    /// See `disagreements`.
     pub fn disagreements(
         &self,
         tick_ns: f64,
@@ -71,15 +69,35 @@ impl Stamped<'_> {
         skew: f64,
         resolution_ns: f64,
     ) -> Result<Vec<i64>, OutOfMemory> {
-        let mut at = Vec::new();
-        for (place, (elapsed, ticks)) in self.between().enumerate() {
-            let expected = ticks as f64 * tick_ns;
-            let bound = least_ns + skew * expected.abs() + resolution_ns;
-            if (elapsed as f64 - expected).abs() > bound && ticks >= 0 {
-                at.try_reserve(1)?;
-                at.push(place as i64);
-            }
-        }
-        Ok(at)
+        disagreements(self.pauses(), tick_ns, least_ns, skew, resolution_ns)
     }
+}
+
+/// Return of the pauses of less than `short_ns` how many there are, and the sums of time and ticks.
+pub fn calm(pauses: impl Iterator<Item = Pause>, short_ns: i64) -> (usize, i64, i64) {
+    let short = pauses.filter(|(elapsed, _)| elapsed.wrapping_abs() < short_ns);
+    short.fold((0, 0, 0), |(calm, spent, ticked): (usize, i64, i64), (elapsed, ticks)| {
+        (calm + 1, spent.wrapping_add(elapsed), ticked.wrapping_add(ticks))
+    })
+}
+
+/// Return behind which segments the time differs from the ticks: by more than `least_ns`, a share `skew` of what
+/// the ticks say, and `resolution_ns`.
+pub fn disagreements(
+    pauses: impl Iterator<Item = Pause>,
+    tick_ns: f64,
+    least_ns: f64,
+    skew: f64,
+    resolution_ns: f64,
+) -> Result<Vec<i64>, OutOfMemory> {
+    let mut at = Vec::new();
+    for (place, (elapsed, ticks)) in pauses.enumerate() {
+        let expected = ticks as f64 * tick_ns;
+        let bound = least_ns + skew * expected.abs() + resolution_ns;
+        if (elapsed as f64 - expected).abs() > bound && ticks >= 0 {
+            at.try_reserve(1)?;
+            at.push(place as i64);
+        }
+    }
+    Ok(at)
 }

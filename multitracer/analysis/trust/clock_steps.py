@@ -6,7 +6,8 @@ of the capturing host. Between two segments of one sender the two clocks must ha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,12 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.analysis.counted import Counted
-    from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.analysis.trust.stamp_rate import StampRate
+    from multitracer.native import Kernel
     from multitracer.tables import Array, Table
 
 _AT_ONCE = 1 << 16
 """Segments looked at together, so that a long transfer needs no more memory for this."""
+
+
+class Pauses(Protocol):
+    """What passed between a sender's stamped segments: time of the capture's clock, and ticks of its own."""
+
+    def calm(self) -> tuple[int, int, int]:
+        """Return of those without room for a step how many there are, and the sums of time and ticks."""
+
+    def odd(self, limits: dict[str, float]) -> Array:
+        """Return which of them differ by more than limits say: int64, shape (n,), ascending."""
+
+    def each(self) -> Iterator[tuple[Array, Array]]:
+        """Yield the times in ns, and the ticks, both int64; some at a time."""
 
 
 def clock_steps(numbers: Counted) -> Array:
@@ -36,23 +49,23 @@ def clock_steps(numbers: Counted) -> Array:
     ndarray of int64, ns, shape (n_steps,)
         Below 0 where the clock was set back; empty where nothing can be seen.
     """
-    return steps_by(numbers.directions, _stamped_in(numbers))
+    return steps_by(numbers.directions, _pauses_in(numbers))
 
 
-def steps_by(directions: Table, stamped: Callable[[int], Stamped]) -> Array:
+def steps_by(directions: Table, pauses: Callable[[int], Pauses]) -> Array:
     """Return what `clock_steps` does.
 
     Parameters
     ----------
     directions : Table
         DIRECTIONS of a capture.
-    stamped : callable
-        What returns the times and timestamps of a direction's segments.
+    pauses : callable
+        What returns those between the stamped segments of a direction.
     """
     busiest, packets = busiest_sender(directions)
     if packets < LEAST_SEGMENTS:
         return np.empty(0, dtype=np.int64)
-    return _steps_of(directions, stamped, busiest)
+    return _steps_of(directions, pauses, busiest)
 
 
 def busiest_sender(directions: Table) -> tuple[int, int]:
@@ -64,66 +77,79 @@ def busiest_sender(directions: Table) -> tuple[int, int]:
 
 def steps_of(numbers: Counted, direction: int) -> Array:
     """Return the steps that the senders of a direction's connection show: int64, ns, shape (n_steps,)."""
-    return _steps_of(numbers.directions, _stamped_in(numbers), direction)
+    return _steps_of(numbers.directions, _pauses_in(numbers), direction)
 
 
-def _stamped_in(numbers: Counted) -> Callable[[int], Stamped]:
-    return lambda direction: stamps_of(numbers.partition.rows_sent(direction), numbers.capture)
+def _pauses_in(numbers: Counted) -> Callable[[int], Pauses]:
+    return lambda direction: pauses_of(*stamps_of(numbers.partition.rows_sent(direction), numbers.capture))
 
 
-def _steps_of(directions: Table, stamped: Callable[[int], Stamped], direction: int) -> Array:
+def _steps_of(directions: Table, pauses: Callable[[int], Pauses], direction: int) -> Array:
     packets = np.where(directions["timestamps"], directions["packets"], 0)
     senders = [d for d in (direction, direction ^ 1) if packets[d] >= LEAST_SEGMENTS]
-    by_sender = [steps for d in senders if (steps := _seen_by(*stamped(d))) is not None]
+    by_sender = [steps for d in senders if (steps := _seen_by(pauses(d))) is not None]
     return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
 
 
-def _seen_by(time_ns: Array, stamp: Array) -> Array | None:
-    """Return the steps that the timestamps of a direction show; None if their rate is not known."""
-    rate = stamp_rate(*_calm(time_ns, stamp))
-    return None if rate is None else _disagreements(time_ns, stamp, rate)
+def _seen_by(pauses: Pauses) -> Array | None:
+    """Return the steps that the timestamps of a direction show; None if their rate is not known.
 
-
-def _calm(time_ns: Array, stamp: Array) -> tuple[int, int, int]:
-    """Return of pauses without room for a step how many there are, and the sums of their time and ticks."""
-    if (native := kernel()) is not None:
-        return native.calm_stamps(time_ns, stamp, SMALLEST_STEP_NS)
-    calm = spent = ticked = 0
-    for elapsed, ticks in _between(time_ns, stamp):
-        short = np.abs(elapsed) < SMALLEST_STEP_NS
-        calm += int(np.count_nonzero(short))
-        spent, ticked = spent + int(elapsed[short].sum()), ticked + int(ticks[short].sum())
-    return calm, spent, ticked
-
-
-def _between(time_ns: Array, stamp: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield how much time passed between neighbours, and how many ticks, both int64; some at a time."""
-    for begin in range(0, len(time_ns) - 1, _AT_ONCE):
-        here = slice(begin, begin + _AT_ONCE + 1)
-        yield np.diff(time_ns[here]), np.diff(stamp[here]).view(np.int32).astype(np.int64)
-
-
-def _disagreements(time_ns: Array, stamp: Array, rate: StampRate) -> Array:
-    """Return where the time differs from the ticks by more than rates and resolution explain."""
+    That is where the time differs from the ticks by more than rates and resolution explain.
+    """
+    rate = stamp_rate(*pauses.calm())
+    if rate is None:
+        return None
     limits = rate.limits
-    at = _odd_pauses(time_ns, stamp, limits)
+    at = pauses.odd(limits)
     if not len(at):
         return np.empty(0, dtype=np.int64)
-    each = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in _between(time_ns, stamp)]
-    return _lasting(np.concatenate(each), at).astype(np.int64)
+    differs = [elapsed - ticks * limits["tick_ns"] for elapsed, ticks in pauses.each()]
+    return _lasting(np.concatenate(differs), at).astype(np.int64)
 
 
-def _odd_pauses(time_ns: Array, stamp: Array, limits: dict[str, float]) -> Array:
-    """Return behind which segments time and ticks disagree: int64, shape (n,), ascending."""
-    if (native := kernel()) is not None:
-        return native.stamp_disagreements(time_ns, stamp, **limits)
-    at = [np.empty(0, dtype=np.int64)]
-    for number, (elapsed, ticks) in enumerate(_between(time_ns, stamp)):
-        expected = ticks * limits["tick_ns"]
-        bound = limits["least_ns"] + limits["skew"] * np.abs(expected) + limits["resolution_ns"]
-        step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
-        at.append(np.flatnonzero(step) + number * _AT_ONCE)
-    return np.concatenate(at)
+def pauses_of(time_ns: Array, stamp: Array) -> Pauses:
+    """Return what passed between segments of which times and timestamps are known."""
+    native = kernel()
+    return _Pauses(time_ns, stamp) if native is None else _PausesByKernel(time_ns, stamp, native)
+
+
+@dataclass(frozen=True)
+class _Pauses:
+    time_ns: Array
+    stamp: Array
+
+    def calm(self) -> tuple[int, int, int]:
+        calm = spent = ticked = 0
+        for elapsed, ticks in self.each():
+            short = np.abs(elapsed) < SMALLEST_STEP_NS
+            calm += int(np.count_nonzero(short))
+            spent, ticked = spent + int(elapsed[short].sum()), ticked + int(ticks[short].sum())
+        return calm, spent, ticked
+
+    def odd(self, limits: dict[str, float]) -> Array:
+        at = [np.empty(0, dtype=np.int64)]
+        for number, (elapsed, ticks) in enumerate(self.each()):
+            expected = ticks * limits["tick_ns"]
+            bound = limits["least_ns"] + limits["skew"] * np.abs(expected) + limits["resolution_ns"]
+            step = (np.abs(elapsed - expected) > bound) & (ticks >= 0)
+            at.append(np.flatnonzero(step) + number * _AT_ONCE)
+        return np.concatenate(at)
+
+    def each(self) -> Iterator[tuple[Array, Array]]:
+        for begin in range(0, len(self.time_ns) - 1, _AT_ONCE):
+            here = slice(begin, begin + _AT_ONCE + 1)
+            yield np.diff(self.time_ns[here]), np.diff(self.stamp[here]).view(np.int32).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _PausesByKernel(_Pauses):
+    native: Kernel
+
+    def calm(self) -> tuple[int, int, int]:
+        return self.native.calm_stamps(self.time_ns, self.stamp, SMALLEST_STEP_NS)
+
+    def odd(self, limits: dict[str, float]) -> Array:
+        return self.native.stamp_disagreements(self.time_ns, self.stamp, **limits)
 
 
 def _lasting(differs: Array, at: Array) -> Array:

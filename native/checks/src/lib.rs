@@ -32,6 +32,8 @@ pub mod tcp;
 pub mod threads;
 #[path = "../../src/times.rs"]
 pub mod times;
+#[path = "../../src/usual.rs"]
+pub mod usual;
 #[path = "../../src/walk.rs"]
 pub mod walk;
 

@@ -48,7 +48,7 @@ pub struct Held<'a> {
 
 impl Acks {
     /// Note an ACK number that is not the one before; return what was acknowledged before if it advances.
-    #[inline]
+    #[inline(always)]
     pub fn event(&mut self, number: u32, held: &Held, time_ns: i64) -> Result<Option<i64>, OutOfMemory> {
         self.value = self.line.place(number);
         if self.events == 0 {
@@ -70,7 +70,7 @@ impl Acks {
         Ok(Some(if self.events == 1 { 0 } else { before }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn doubt(&mut self, before: i64, held: &Held) -> Result<(), OutOfMemory> {
         let reach = held.last.map(|_| held.reach);
         let over_a_hole = || !held.holes.is_empty() && held.holes.reach_into(before.max(0), self.value);

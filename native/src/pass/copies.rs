@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::OutOfMemory;
+use crate::segments::push;
 
 /// Pieces of one length that raised the highest end, each at the end of the one before and with the next IP
 /// identification: a long transfer is some of these, and not a million pieces.
@@ -15,7 +16,7 @@ struct Run {
 }
 
 impl Run {
-    #[inline]
+    #[inline(always)]
     fn goes_on(&self, start: i64, units: u32, ip_id: u16) -> bool {
         self.end == start
             && self.units == units
@@ -43,7 +44,7 @@ pub struct Copies {
 
 impl Copies {
     /// Note a piece that raised the highest end.
-    #[inline]
+    #[inline(always)]
     pub fn rose(&mut self, start: i64, end: i64, ip_id: u16) -> Result<(), OutOfMemory> {
         let units = (end - start) as u32;
         match self.risen.last_mut() {
@@ -53,8 +54,7 @@ impl Copies {
                 run.pieces += 1;
             }
             _ => {
-                self.risen.try_reserve(1)?;
-                self.risen.push(Run { end, units, ip_id, pieces: 1 });
+                push(&mut self.risen, Run { end, units, ip_id, pieces: 1 })?;
             }
         }
         Ok(())

@@ -41,14 +41,14 @@ impl Default for Acknowledged {
 
 impl Acknowledged {
     /// Note the payload of a piece.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, start: i64, end: i64) {
         self.begin = self.begin.min(start);
         self.end = self.end.max(end);
     }
 
     /// Note an ACK; `before` is the highest one before it.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledged(&mut self, before: i64, value: i64, time_ns: i64) -> Result<(), OutOfMemory> {
         let ack = Ack { before, value, time_ns };
         if self.first.is_none() && value <= self.begin {
@@ -98,7 +98,7 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    #[inline]
+    #[inline(always)]
     pub fn arrived(&mut self, bytes: i64, time_ns: i64) {
         if bytes > 0 {
             self.first.get_or_insert((time_ns, bytes));

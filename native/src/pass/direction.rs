@@ -125,18 +125,28 @@ pub struct Counts {
     pub beginning_acknowledged: bool,
 }
 
+/// Extend a span of time; times that step back are rare.
+#[inline(always)]
+fn extend(first_ns: &mut i64, last_ns: &mut i64, time_ns: i64, is_first: bool) {
+    if is_first {
+        *first_ns = time_ns;
+        *last_ns = time_ns;
+    } else if time_ns >= *last_ns {
+        *last_ns = time_ns;
+    } else {
+        *first_ns = time_ns.min(*first_ns);
+    }
+}
+
 impl Counts {
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, segment: &Segment) {
         let (time_ns, window) = (segment.time_ns, i64::from(segment.window));
-        let is_first = self.packets == 0;
-        self.first_ns = if is_first { time_ns } else { self.first_ns.min(time_ns) };
-        self.last_ns = if is_first { time_ns } else { self.last_ns.max(time_ns) };
+        extend(&mut self.first_ns, &mut self.last_ns, time_ns, self.packets == 0);
         self.packets += 1;
         if segment.payload_bytes > 0 {
             let is_first = self.data_segments == 0;
-            self.first_payload_ns = if is_first { time_ns } else { self.first_payload_ns.min(time_ns) };
-            self.last_payload_ns = if is_first { time_ns } else { self.last_payload_ns.max(time_ns) };
+            extend(&mut self.first_payload_ns, &mut self.last_payload_ns, time_ns, is_first);
             self.data_segments += 1;
             self.payload_bytes += i64::from(segment.payload_bytes);
         }
@@ -163,7 +173,7 @@ impl Direction {
     }
 
     /// Note a segment that this direction sent; `is_asked_closed` if the other side's last window is 0.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, segment: &Segment, is_asked_closed: bool) -> Result<(), OutOfMemory> {
         if !self.is_captured() {
             self.reference = segment.seq;
@@ -182,7 +192,7 @@ impl Direction {
     }
 
     /// Note a segment that occupies units; return how many bytes of its payload were seen before.
-    #[inline]
+    #[inline(always)]
     fn piece(&mut self, segment: &Segment, units: i64) -> Result<i64, OutOfMemory> {
         let start = self.line.place(segment.seq);
         let piece = Piece { start, end: start + units, before: self.reach };
@@ -211,7 +221,7 @@ impl Direction {
         Ok(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn rise(&mut self, segment: &Segment, piece: &Piece) -> Result<(), OutOfMemory> {
         self.reach = piece.end;
         self.copies.rose(piece.start, piece.end, segment.ip_id)
@@ -274,7 +284,7 @@ impl Direction {
     }
 
     /// Count a segment without units if it is a keep-alive, or a probe of a closed window.
-    #[inline]
+    #[inline(always)]
     fn empty(&mut self, segment: &Segment, is_asked_closed: bool) {
         let expected = (self.reach as u32).wrapping_add(self.reference).wrapping_sub(1);
         if segment.seq != expected || !segment.is_plain() {
@@ -291,7 +301,7 @@ impl Direction {
     }
 
     /// Note that the other side sent a segment with an ACK number; `last` is its segment before.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledged(&mut self, segment: &Segment, last: Option<&Segment>) -> Result<Repeat, OutOfMemory> {
         match last {
             Some(last) if last.has(ACK) && last.ack == segment.ack => Ok(self.repeated(segment, last)),
@@ -299,7 +309,7 @@ impl Direction {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn acknowledged_anew(&mut self, segment: &Segment) -> Result<(), OutOfMemory> {
         let held =
             Held { last: self.has_pieces.then_some(self.line.last), reach: self.reach, holes: &self.holes };
@@ -310,13 +320,13 @@ impl Direction {
         self.round_trips.acknowledged(self.acks.highest, segment.time_ns)
     }
 
-    #[inline]
+    #[inline(always)]
     fn flies_beyond(&mut self, acknowledged: i64) {
         self.counts.max_flight_bytes = self.counts.max_flight_bytes.max(self.reach - acknowledged);
     }
 
     /// Say what a segment is that repeats an ACK number (RFC 5681, section 2).
-    #[inline]
+    #[inline(always)]
     fn repeated(&mut self, segment: &Segment, last: &Segment) -> Repeat {
         if segment.payload_bytes != 0 || !segment.is_plain() {
             return Repeat::None;
@@ -336,7 +346,7 @@ impl Direction {
     }
 
     /// Count what a segment of this direction repeats of the other one.
-    #[inline]
+    #[inline(always)]
     pub fn count_repeat(&mut self, repeat: Repeat) {
         let counts = &mut self.counts;
         match repeat {

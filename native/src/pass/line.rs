@@ -27,7 +27,7 @@ impl Point {
 #[derive(Default)]
 pub struct Line {
     pub last: Point,
-    /// The last one before `last` that is not stray.
+    /// The last one before `last` that is not stray; known if `is_far`.
     kept: Point,
     /// Whether `last` is far from the one before it: if the next one is far too, it is stray.
     is_far: bool,
@@ -36,8 +36,18 @@ pub struct Line {
 
 impl Line {
     /// Return where the next number lies; the first one lies at 0.
-    #[inline]
+    #[inline(always)]
     pub fn place(&mut self, number: u32) -> i64 {
+        let step = distance(self.last.number, number);
+        if !self.is_begun || self.is_far || step.abs() >= IMPLAUSIBLE {
+            return self.place_rare(number);
+        }
+        self.last = Point { number, at: self.last.at + step };
+        self.last.at
+    }
+
+    #[inline(never)]
+    fn place_rare(&mut self, number: u32) -> i64 {
         let step = distance(self.last.number, number).abs();
         let is_far = self.is_begun && step >= IMPLAUSIBLE;
         if !(self.is_far && is_far) {

@@ -18,4 +18,4 @@ pub mod overview;
 mod round_trips;
 pub mod running;
 mod sacked;
-mod stamps;
+pub mod stamps;

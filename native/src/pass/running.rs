@@ -4,14 +4,14 @@
 //! and not counted here.
 
 use crate::OutOfMemory;
-use crate::block::Block;
+use crate::block::{Block, Row};
 use crate::mark;
 use crate::pass::beginning::{Beginning, Current, opens};
 use crate::pass::connection::{Connection, Summary};
 use crate::pass::direction::Segment;
 use crate::pass::stamps::Stamps;
 use crate::segments::{SackBlock, Syn, push};
-use crate::tcp::{ACK, SYN};
+use crate::tcp::{ACK, FIN, RST, SYN};
 
 /// In an option that was not there: `NA` in Python.
 pub const MISSING: i32 = -1;
@@ -93,7 +93,7 @@ impl Side {
         self.has_syn |= !segment.has(ACK);
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_options(&mut self, segment: &Segment, tsval: u32) -> Result<(), OutOfMemory> {
         self.has_mptcp |= segment.marks & mark::MPTCP != 0;
         if segment.marks & mark::HAS_TIMESTAMPS != 0 {
@@ -124,6 +124,53 @@ pub struct Running {
     pub giants: i64,
 }
 
+/// Flags and marks of segments whose counting is short.
+const UNUSUAL_FLAGS: u16 = SYN | FIN | RST;
+const USUAL_MARKS: u16 = mark::HAS_TIMESTAMPS | mark::PAYLOAD_CUT;
+/// Its place in `marked`.
+const PAYLOAD_CUT: usize = mark::PAYLOAD_CUT.trailing_zeros() as usize;
+
+impl Segment {
+    #[inline(always)]
+    fn is_usual(&self) -> bool {
+        self.flags & UNUSUAL_FLAGS == 0 && self.marks & !USUAL_MARKS == 0
+    }
+}
+
+/// The options of the segments of a block that come next.
+struct Options<'a> {
+    syn: &'a [Syn],
+    sack: &'a [SackBlock],
+    /// The row that has the first of them.
+    next: usize,
+}
+
+impl<'a> Options<'a> {
+    fn of(block: &'a Block) -> Self {
+        let mut options = Self { syn: &block.syn, sack: &block.sack, next: 0 };
+        options.look();
+        options
+    }
+
+    fn look(&mut self) {
+        let rows = [self.syn.first().map(|syn| syn.row), self.sack.first().map(|block| block.0)];
+        self.next = rows.into_iter().flatten().min().map_or(usize::MAX, |row| row as usize);
+    }
+
+    /// Take those of a row.
+    fn of_row(&mut self, row: usize) -> (Option<&'a Syn>, &'a [SackBlock]) {
+        if row != self.next {
+            return (None, &[]);
+        }
+        let syn = self.syn.first().filter(|syn| syn.row == row as i64);
+        let blocks = self.sack.iter().take_while(|block| block.0 == row as i64).count();
+        let (sack, rest) = self.sack.split_at(blocks);
+        (self.syn, self.sack) = (&self.syn[usize::from(syn.is_some())..], rest);
+        self.look();
+        (syn, sack)
+    }
+}
+
 /// Segments that Python has to keep.
 #[derive(Default)]
 pub struct Kept {
@@ -135,39 +182,60 @@ pub struct Kept {
 impl Running {
     /// Take in the next segments.
     pub fn add(&mut self, block: &Block) -> Result<Kept, OutOfMemory> {
-        let (mut kept, mut sack, mut syn) = (Kept::default(), &block.sack[..], &block.syn[..]);
+        let (mut kept, mut options) = (Kept::default(), Options::of(block));
         for (place, row) in block.rows.iter().enumerate() {
-            let (flow, side, segment) = ((row.flow >> 1) as usize, (row.flow & 1) as usize, row.segment());
-            let number = self.connection_of(flow, side, &segment)?;
-            self.note(number, side, &segment);
-            if syn.first().is_some_and(|options| options.row == place as i64) {
-                self.announce(number, side, &syn[0]);
-                syn = &syn[1..];
-            }
-            if sack.first().is_some_and(|block| block.0 == place as i64) {
-                let blocks = sack.iter().take_while(|block| block.0 == place as i64).count();
-                self.sides[number][side].announced.sack(&sack[..blocks], segment.ack);
-                sack = &sack[blocks..];
-            }
-            if !self.count(number, side, &segment, row.tsval)? {
-                self.sides[number][side].payload_bytes += i64::from(segment.payload_bytes);
+            let segment = row.segment();
+            let (number, is_counted) = if segment.is_usual() && place != options.next {
+                // the compiler knows these bits then, and leaves out what looks at the others
+                let (flags, marks) = (segment.flags & !UNUSUAL_FLAGS, segment.marks & USUAL_MARKS);
+                self.add_usual(row, &Segment { flags, marks, ..segment })?
+            } else {
+                self.add_unusual(row, &segment, options.of_row(place))?
+            };
+            if !is_counted {
+                self.sides[number][row.side()].payload_bytes += i64::from(segment.payload_bytes);
                 push(&mut kept.rows, place)?;
-                push(&mut kept.direction, (2 * number + side) as i32)?;
+                push(&mut kept.direction, (2 * number + row.side()) as i32)?;
             }
         }
         self.segments += block.rows.len();
         Ok(kept)
     }
 
-    #[inline]
+    /// Count a segment of which nothing is rare; return the number of its connection, and false if Python has to
+    /// keep it.
+    #[inline(always)]
+    fn add_usual(&mut self, row: &Row, segment: &Segment) -> Result<(usize, bool), OutOfMemory> {
+        let number = self.connection_of(row.flow(), row.side(), segment)?;
+        self.marked[PAYLOAD_CUT] += i64::from(segment.marks & mark::PAYLOAD_CUT != 0);
+        Ok((number, self.count(number, row.side(), segment, row.tsval)?))
+    }
+
+    #[inline(never)]
+    fn add_unusual(
+        &mut self,
+        row: &Row,
+        segment: &Segment,
+        (syn, sack): (Option<&Syn>, &[SackBlock]),
+    ) -> Result<(usize, bool), OutOfMemory> {
+        let side = row.side();
+        let number = self.connection_of(row.flow(), side, segment)?;
+        self.note(number, side, segment);
+        if let Some(syn) = syn {
+            self.announce(number, side, syn);
+        }
+        if !sack.is_empty() {
+            self.sides[number][side].announced.sack(sack, segment.ack);
+        }
+        Ok((number, self.count(number, side, segment, row.tsval)?))
+    }
+
     fn note(&mut self, number: usize, side: usize, segment: &Segment) {
         if opens(segment) {
             self.beginnings[number].note_opening(side, segment);
             self.sides[number][side].note_opening(segment);
         }
-        let mut marks = segment.marks & !(mark::HAS_TIMESTAMPS | mark::PAYLOAD_CUT);
-        self.marked[mark::PAYLOAD_CUT.trailing_zeros() as usize] +=
-            i64::from(segment.marks & mark::PAYLOAD_CUT != 0); // often, and no processor foresees which
+        let mut marks = segment.marks & !mark::HAS_TIMESTAMPS;
         self.is_odd |= marks & mark::FRAGMENT != 0;
         while marks != 0 {
             self.marked[marks.trailing_zeros() as usize] += 1;
@@ -186,7 +254,7 @@ impl Running {
     }
 
     /// Count a segment; return false if it is one that Python has to keep.
-    #[inline]
+    #[inline(always)]
     fn count(
         &mut self,
         number: usize,
@@ -195,12 +263,13 @@ impl Running {
         tsval: u32,
     ) -> Result<bool, OutOfMemory> {
         let Some(connection) = &mut self.connections[number] else { return Ok(false) };
-        self.sides[number][side].note_options(segment, tsval)?;
+        let sides = &mut self.sides[number];
+        sides[side].note_options(segment, tsval)?;
         connection.add(side, segment)?;
         self.is_odd |= connection.is_odd;
         if segment.payload_bytes > ETHERNET_PAYLOAD_BYTES {
-            self.sides[number][side].is_large = true;
-            let accepted = match self.sides[number][side ^ 1].announced.mss_bytes {
+            sides[side].is_large = true;
+            let accepted = match sides[side ^ 1].announced.mss_bytes {
                 MISSING => JUMBO_PAYLOAD_BYTES,
                 mss_bytes => mss_bytes,
             };
