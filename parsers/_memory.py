@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 _THRESHOLD_BYTES = 31 << 20
 """Just below the largest that glibc adapts to."""
 
 
+@cache
 def let_malloc_keep_memory() -> None:
-    """Make glibc reuse the temporary arrays of each block instead of returning them to the kernel.
+    """Make glibc reuse the temporary arrays of each block instead of returning them to the kernel, once.
 
     When a mapped chunk is freed, glibc raises the size from which on it maps and trims to that of the chunk
-    (mallopt(3), M_MMAP_THRESHOLD). Untouched, it costs nothing; without it a third of the time goes into
-    page faults.
+    (mallopt(3), M_MMAP_THRESHOLD). Mapped and untouched, it costs nothing the first time; a second one would
+    lie on the heap and be filled. Without it a third of the time goes into page faults.
     """
     bytes(_THRESHOLD_BYTES)
