@@ -26,6 +26,7 @@ mod link;
 mod mark;
 mod matching;
 mod one_flow;
+mod partners;
 mod pass;
 mod pcapng;
 mod placed;
@@ -332,7 +333,10 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
     module.add_function(wrap_pyfunction!(matching::shared_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::copy_numbers, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::keys_among, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::same_packets, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Read = "Callable[[], Capture]"
 _FEW = 4
-"""Each connection is another reading of the file."""
+"""Each connection is another reading of the file, or walked over alone."""
 _TABLES = ("segments", "flows", "sack_blocks", "syn_options")
 
 
@@ -101,10 +101,23 @@ def analyse_by_both(capture: Capture) -> Analysis:
     native = analyse(capture)
     with python_only():
         python = analyse(capture)
-        expected = segments_of(python)
+        expected, of_each = segments_of(python), tables_of_each(python)
     assert_same(native, python)
     assert_same_table(segments_of(native, long=1 + len(native.connections) // 1000), expected)
+    for one, two in zip(tables_of_each(native), of_each, strict=True):
+        assert_same_table(one, two)
     return native
+
+
+def tables_of_each(analysis: Analysis) -> list[Table]:
+    """Return TCP_SEGMENTS and RTT_SAMPLES of some connections, which the kernel gets alone, however short."""
+    with patch.object(in_pieces, "LONG", 1):
+        numbers = range(1, min(len(analysis.connections), _FEW) + 1)
+        return [
+            table
+            for number in numbers
+            for table in (analysis.tcp_segments(number), analysis.rtt_samples(number))
+        ]
 
 
 def analysed_before(capture: Capture, before: Analysis) -> Analysis:

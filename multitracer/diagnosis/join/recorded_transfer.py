@@ -295,23 +295,19 @@ class Recorded(Once):
         own_reverse = reverse != places[0].is_turned
         is_turned = self.receiver_place.is_turned
         matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
-        sent, arrived = (_connection_rows(*each) for each in (near, far))
-        return Pairs(
-            matched, _renumbered(matched["near_row"], sent), _renumbered(matched["far_row"], arrived)
-        )
+        return Pairs(matched, _renumbered(matched["near_row"], *near), _renumbered(matched["far_row"], *far))
 
 
-def _connection_rows(analysis: Analysis, number: int) -> Array:
-    """Return the rows of the capture that are a connection's, in the order of its TCP_SEGMENTS."""
+def _renumbered(rows: Array, analysis: Analysis, number: int) -> Array:
+    """Return rows of the capture as rows of a connection's table; NA stays NA."""
     bounds = analysis.partition.bounds
     first = 2 * (number - 1)
+    own = analysis.partition.order[bounds[first] : bounds[first + 2]]
+    begin = int(own.min(initial=len(analysis.partition.direction)))
+    if int(own.max(initial=-1)) - begin + 1 == len(own):  # they follow each other, as rows of the table do
+        return rows if begin == 0 else np.where(rows == NA, NA, rows - begin)
     # two directions, each in order, which a stable sort makes use of
-    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]], kind="stable")
-
-
-def _renumbered(rows: Array, of_connection: Array) -> Array:
-    """Return capture rows as rows of the connection's table; NA stays NA."""
-    return np.where(rows == NA, NA, places(of_connection, rows))
+    return np.where(rows == NA, NA, places(np.sort(own, kind="stable"), rows))
 
 
 def _positive(value: object) -> float | None:
