@@ -150,6 +150,12 @@ class SourceFile:
         faults["pcapng's simple packets"] = self.without_time - sum(faults.values())
         return ", ".join(f"{reason}: {n:,}" for reason, n in faults.items() if n > 0)
 
+    def in_order_of_names(self) -> None:
+        """Put what was counted in an order that does not depend on how much was read at a time."""
+        self.link_types = dict(sorted(self.link_types.items()))
+        self.protocols = dict(sorted(self.protocols.items()))
+        self.not_decoded = dict(sorted(self.not_decoded.items()))
+
     def no_time(self, reason: str, packets: int) -> None:
         """Count packets whose stamp cannot be."""
         if packets:

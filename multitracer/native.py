@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
 
 from multitracer import __version__
+from multitracer.native_columns import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ VARIABLE = "MULTITRACER_NATIVE"
 _MODULE = "multitracer_native"
 
 
-class Kernel(Protocol):
+class Kernel(Columns, Protocol):
     """What the native kernel offers; `native/src/lib.rs` says what comes in and out."""
 
     Fault: type[Exception]
@@ -88,6 +89,12 @@ class Kernel(Protocol):
     def copies(self, key: Array, /) -> tuple[Array, Array]:
         """Return how many equal keys came before each one, and how many there are."""
 
+    def copy_numbers(self, key: Array, /) -> Array:
+        """Return how many equal keys came before each one."""
+
+    def among(self, key: Array, wanted: Array, /) -> Array:
+        """Return the indexes of the keys that are among some wanted ones."""
+
     def shared(self, key: Array, others: list[Array], /) -> list[int]:
         """Return how many distinct keys others hold, of each of these in turn."""
 
@@ -96,18 +103,33 @@ class Kernel(Protocol):
     ) -> tuple[Array, Array]:
         """Return the indexes of equal (key, copy) at both points, in order of the near one."""
 
+    def same_packets(
+        self,
+        near: tuple[list[Array], Array | None],
+        far: tuple[list[Array], Array | None],
+        only: Array | None,
+        /,
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+        """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
+
     def place_segments(
         self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
     ) -> dict[str, Array]:
         """Return columns of TCP_SEGMENTS by row, and the highest ACK of both sides if that is asked for."""
 
-    def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
-        """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
-
-    def WholeFile(  # noqa: N802  # it is a class
-        self, path: str, first_record: int, link_type: int, /, **layout: bool | int | tuple[int, ...]
+    def WholeFile(  # noqa: N802, PLR0913  # it is a class
+        self,
+        origin: str | Callable[[int], memoryview],
+        first_record: int,
+        link_type: int,
+        form: Mapping[str, bool | int | list[int]],
+        /,
+        *,
+        block_bytes: int,
+        far_ns: int,
+        limits: tuple[int, ...],
     ) -> WholeFile:
-        """Return what reads and counts a plain pcap file."""
+        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more."""
 
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
@@ -206,24 +228,28 @@ class RunningPass(Protocol):
         """Do for these what `Kernel.stamp_disagreements` does."""
 
 
+Rest = tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
+"""Of a block: its segments (IPv4, IPv6); packets, one behind the other, with captured and original lengths
+and times; and blocks of pcapng that are no packets."""
+
+
 class WholeFile(Protocol):
-    """Reads and counts a plain pcap file; see `native/src/whole_file.rs`."""
+    """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
-    connections: int
     read_bytes: int
-    is_odd: bool
-    """Whether something is strange, so that Python has to read the file."""
 
-    def read(self, blocks: int, /) -> bool:
-        """Read and count up to so many blocks; return whether there is more."""
+    def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
+        """Read and count the file; return False if something is strange, so that Python has to read it.
+
+        At block `first`, and at each `every` more, `look` is called while there is more: with what `rests`
+        returns, how many bytes were read, and how many connections there are. It may say that something is.
+        """
 
     def times(self) -> tuple[int, int, int, int, int]:
         """Return how many packets there are, steps back of their times, the largest, the extreme times."""
 
-    def rests(
-        self,
-    ) -> list[tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None]]:
-        """Return of each block since the last call its segments, and the packets that Python looks at."""
+    def rests(self) -> list[Rest]:
+        """Return what Python looks at of each block since the last look."""
 
     def overview(self, most: int, resolution_ns: float, /) -> Overview | None:
         """Return what a summary for people says; None if that needs more than was counted."""

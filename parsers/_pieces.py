@@ -12,8 +12,8 @@ from parsers._fileset import in_order
 from parsers._memory import let_malloc_keep_memory
 from parsers._packets.decode import Decoder
 from parsers._packets.in_kernel import KernelDecoder
-from parsers._read import first_packet_ns, format_of_capture, note_stream, of_plug_in
-from parsers._stream import open_stream
+from parsers._read import first_packet_ns, format_of_capture, of_plug_in
+from parsers._stream import note_stream, open_stream
 
 if TYPE_CHECKING:
     import os

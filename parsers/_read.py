@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import io
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
+from multitracer.native import kernel
 from parsers import pcap
-from parsers._capture.ahead import ahead
+from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
 from parsers._memory import let_malloc_keep_memory
 from parsers._packets.decode import Decoder
-from parsers._pcapng.blocks import SECTION_HEADER
-from parsers._registry import formats, has_plug_ins, recognise
-from parsers._stream import SUSPICIOUS_RATIO, Stream, open_stream
+from parsers._pcapng.blocks import is_pcapng
+from parsers._registry import formats, recognise
+from parsers._stream import Stream, note_stream, open_stream
 from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
     Progress = Callable[[int], None]
-
-_RLPDUMP = b"rlpdump"
-"""In the section header of the one log of ours that lies in a pcapng file; a plug-in may have another."""
 
 
 def detect(path: Path) -> Format:
@@ -144,7 +142,7 @@ def format_of_capture(stream: Stream) -> Format:
     head = stream.peek_head()
     if pcap.sniff(head) == "yes":
         return pcap.FORMAT
-    if head[:4] == SECTION_HEADER and _RLPDUMP not in head and not has_plug_ins():
+    if is_pcapng(head):
         from parsers import pcapng  # noqa: PLC0415  # a pcap file needs it not
 
         return pcapng.FORMAT
@@ -174,18 +172,10 @@ def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
 def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> None:
     assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
-    blocks = fmt.blocks(stream, source)
     may_wait = max_packets is not None or stream.share_read() is None
-    with closing(blocks if may_wait else ahead(blocks)) as each:
-        decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
+    is_slow = may_wait or kernel() is None  # to decode takes longer then than to read and to find records
+    with nullcontext(stream) if is_slow else AheadStream(stream) as readable:
+        blocks = fmt.blocks(readable, source)
+        with closing(blocks if may_wait else ahead(blocks)) as each:
+            decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
     note_stream(stream, source)
-
-
-def note_stream(stream: Stream, source: SourceFile) -> None:
-    """Note how much was read of a file, and warn of a suspicious compression."""
-    source.bytes = stream.bytes_read
-    source.expansion_ratio = stream.expansion_ratio
-    if (ratio := stream.expansion_ratio) is not None and ratio > SUSPICIOUS_RATIO:
-        source.warnings.append(
-            f"expands {ratio:.0f} times: a compression bomb? --max-packets bounds the work"
-        )

@@ -17,16 +17,15 @@ from multitracer.capture import Capture
 from multitracer.errors import FormatError, MultiTracerError, PluginError, UnknownFormatError
 from multitracer.tables import Table
 from parsers._format import Format, Match
+from parsers._plug_ins import entry_points
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
-    from importlib.metadata import EntryPoint
     from types import ModuleType
 
     from parsers._format import Parsed
     from parsers._text.bundled import BundledMap
 
-ENTRY_POINTS = "multitracer.formats"
 _ANSWERS: tuple[Match, ...] = get_args(Match)
 _LONGEST_SHOWN = 60
 
@@ -53,7 +52,7 @@ def installed() -> Installed:
     for module in _own_modules():
         fmt = _bound(module, module.__name__, taken=registry.formats)
         registry.formats[fmt.name] = fmt
-    for point in _entry_points():
+    for point in entry_points():
         try:
             fmt = _bound(point.load(), point.value, taken=registry.formats)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything in its import
@@ -119,18 +118,6 @@ def _own_modules() -> Iterator[ModuleType]:
         yield importlib.import_module(f"parsers.{name}")
 
 
-@functools.cache
-def has_plug_ins() -> bool:
-    """Return whether other packages bring formats."""
-    return bool(_entry_points())
-
-
-def _entry_points() -> list[EntryPoint]:
-    import importlib.metadata  # noqa: PLC0415  it costs 10 ms, and reading a capture does not need it
-
-    return sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda p: (p.name, p.value))
-
-
 def _words(error: BaseException) -> str:
     return str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
 
@@ -142,7 +129,7 @@ def formats() -> list[Format]:
 
 def left_out() -> list[PluginError]:
     """Return why plug-ins cannot be used; without any plug-in no format is loaded to know that."""
-    return installed().broken if _entry_points() else []
+    return installed().broken if entry_points() else []
 
 
 def bundled_maps() -> tuple[BundledMap, ...]:

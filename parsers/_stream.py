@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from _typeshed import WriteableBuffer
 
+    from multitracer.captured import SourceFile
     from parsers._compression import Source
 
 STDIN = "-"
@@ -197,3 +198,13 @@ def open_stream(
     except InputError:
         raw.close()
         raise
+
+
+def note_stream(stream: Stream, source: SourceFile) -> None:
+    """Note how much was read of a file, and warn of a suspicious compression."""
+    source.bytes = stream.bytes_read
+    source.expansion_ratio = stream.expansion_ratio
+    if (ratio := stream.expansion_ratio) is not None and ratio > SUSPICIOUS_RATIO:
+        source.warnings.append(
+            f"expands {ratio:.0f} times: a compression bomb? --max-packets bounds the work"
+        )

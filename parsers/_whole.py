@@ -1,4 +1,4 @@
-"""A plain pcap file that the native kernel counts by itself; Python sees only packets that it does not know.
+"""A capture file that the native kernel counts by itself; Python sees only packets that it does not know.
 
 NumPy is loaded where there are such packets, or where somebody asks for tables.
 """
@@ -6,47 +6,112 @@ NumPy is loaded where there are such packets, or where somebody asks for tables.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.captured import Interface, SourceFile
-from multitracer.errors import FormatError
+from multitracer.errors import FormatError, InputError
 from parsers._capture.bounds import ERA_YEARS, LARGEST_PACKET, WINDOW_BYTES, YEAR_NS
+from parsers._format import HEAD_BYTES
 from parsers._pcap.dialect import NEAR_S, PROBE_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
+from parsers._stream import note_stream, open_stream
 from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.native import Kernel, WholeFile
+    from multitracer.native import Kernel, Rest, WholeFile
     from multitracer.tables import Numbers, Table
-    from parsers._pcap.dialect import Dialect
+    from parsers._pcapng.blocks import Sections
     from parsers._rest import RestDecoder
+    from parsers._stream import Stream
 
-_MAGIC_BYTES = 4
+    Form = dict[str, bool | int] | dict[str, bool | int | list[int]]
+
+_SECTION_HEADER = b"\n\r\r\n"
 _FIRST_BLOCKS, _BLOCKS = 4, 32
 """So many blocks of the kernel are read before the first look at what was found, and before each other one:
-16 and 128 MiB. At each its threads begin anew."""
+16 and 128 MiB."""
+_PIECE_BYTES = 256 * 1024
+"""So much is unpacked at a time: a core has it near when the kernel copies it."""
 
 
-def is_plain_pcap(path: str) -> bool:
-    """Return whether a path is that of a pcap file that is not compressed: what `detect` would find."""
-    return is_magic(_head(path, _MAGIC_BYTES)) and not has_map(path)
-
-
-def _head(path: str, most: int) -> bytes:
-    """Return the first bytes of a regular file; none of what cannot be read, as the reading will say."""
+def is_capture(path: str) -> bool:
+    """Return whether a path is that of a pcap or pcapng file, perhaps compressed: as `detect` finds it."""
     try:
-        if not Path(path).is_file():
-            return b""
-        with Path(path).open("rb", buffering=0) as stream:
-            return stream.read(most) or b""
-    except (OSError, ValueError):
-        return b""
+        if not Path(path).is_file() or has_map(path):
+            return False
+        with open_stream(path) as stream:
+            head = stream.peek_head()
+    except (FormatError, InputError, OSError, ValueError):  # as the reading will say
+        return False
+    return is_magic(head) or _is_pcapng(head)
+
+
+def _is_pcapng(head: bytes) -> bool:
+    if head[:4] != _SECTION_HEADER:
+        return False
+    from parsers._pcapng.blocks import is_pcapng  # noqa: PLC0415  # a pcap file needs it not
+
+    return is_pcapng(head[:HEAD_BYTES])
+
+
+class _Opened(NamedTuple):
+    """How a capture file begins."""
+
+    source: SourceFile
+    first_record: int
+    form: Form
+    """How the records lie in it."""
+    sections: Sections | None
+    """Of a pcapng file."""
+
+
+def _opened(stream: Stream) -> _Opened | None:
+    """Return how a capture file begins; None if it is none, or Python has to read it.
+
+    Raises
+    ------
+    FormatError
+        If nothing in it can be read.
+    """
+    head = stream.peek_head(PROBE_BYTES)
+    if is_magic(head):
+        return _opened_pcap(stream, head)
+    return _opened_pcapng(stream, head) if _is_pcapng(head) else None
+
+
+def _opened_pcap(stream: Stream, head: bytes) -> _Opened:
+    dialect = dialect_of(head, path=stream.path)
+    tick_ns = dialect.magic.tick_ns
+    interface = Interface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
+    source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
+    form = {
+        "big_endian": dialect.order == ">",
+        "header_bytes": dialect.header_bytes,
+        "swapped": dialect.swapped,
+        "tick_ns": tick_ns,
+        "largest": LARGEST_PACKET,
+        "near_s": NEAR_S,
+    }
+    return _Opened(source, dialect.first_record, form, None)
+
+
+def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
+    from parsers._pcapng.blocks import Sections  # noqa: PLC0415  # a pcap file needs none of it
+    from parsers._pcapng.opening import first_packet, form_of  # noqa: PLC0415
+
+    sections = Sections(SourceFile(stream.path, "pcapng", stream.compression))
+    first = first_packet(head, sections)
+    form = None if first is None else form_of(sections)
+    if first is None or form is None:
+        return None
+    sections.source.variant = "little-endian" if sections.order == "<" else "big-endian"
+    return _Opened(sections.source, first, form, sections)
 
 
 class Whole:
-    """A plain pcap file, counted.
+    """A capture file, counted.
 
     Attributes
     ----------
@@ -54,43 +119,54 @@ class Whole:
         Its facts.
     file : WholeFile
         What the kernel knows.
+    stored_bytes, connections : int
+        How much of the file was read at the last look, and how many connections there were.
     """
 
-    def __init__(self, native: Kernel, path: str, dialect: Dialect, limits: tuple[int, ...]) -> None:
-        tick_ns = dialect.magic.tick_ns
-        interface = Interface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
-        self.source = SourceFile(path, "pcap", variant=dialect.description, interfaces=[interface])
+    def __init__(self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...]) -> None:
+        self.source, first_record, form, self._sections = opened
+        self._stream = stream
+        self._piece = memoryview(bytearray(_PIECE_BYTES if stream.compression else 0))
         self.file: WholeFile = native.WholeFile(
-            path,
-            dialect.first_record,
-            dialect.link_type,
+            self._unpacked if stream.compression else stream.path,
+            first_record,
+            self.source.interfaces[0].link_type,
+            form,
             block_bytes=WINDOW_BYTES,
             far_ns=ERA_YEARS * YEAR_NS,
             limits=limits,
-            big_endian=dialect.order == ">",
-            header_bytes=dialect.header_bytes,
-            swapped=dialect.swapped,
-            tick_ns=tick_ns,
-            largest=LARGEST_PACKET,
-            near_s=NEAR_S,
         )
+        self.stored_bytes = self.connections = 0
         self._rest: RestDecoder | None = None
 
-    def read(self, look: Callable[[WholeFile], None]) -> bool:
+    def _unpacked(self, most: int) -> memoryview:
+        """Return the next bytes of a compressed file, so many at most; none at its end."""
+        return self._piece[: self._stream.readinto(self._piece[:most])]
+
+    def read(self, look: Callable[[Whole], None]) -> bool:
         """Read and count the file; return False if something in it is strange, so that Python has to."""
-        blocks, more = _FIRST_BLOCKS, True
-        while more:
-            blocks, more = _BLOCKS, self.file.read(blocks)
-            for block in self.file.rests():
-                self._note(*block)
-            if more:
-                look(self.file)
-        return not self.file.is_odd and self._finish()
+
+        def found(rests: list[Rest], read_bytes: int, connections: int) -> bool:
+            self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
+            self.connections = connections
+            look(self)
+            return self._take_in(rests)
+
+        is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, found) and self._take_in(self.file.rests())
+        return is_whole and self._finish()
+
+    def _take_in(self, rests: list[Rest]) -> bool:
+        """Look at what is left of some blocks; return False if something is strange."""
+        for segments, packets, others in rests:
+            self._note(segments, packets)
+            if not self._are_taken_in(others):
+                return False
+        return True
 
     def _note(
         self, segments: tuple[int, int], rest: tuple[bytes, list[int], list[int], list[int]] | None
     ) -> None:
-        """Count the packets of a block by their protocols: those that only Python knows come first."""
+        """Count the packets of a block by their protocols."""
         if rest is not None:
             if self._rest is None:
                 from parsers._rest import RestDecoder  # noqa: PLC0415  # needs NumPy
@@ -100,10 +176,22 @@ class Whole:
         elif any(segments):
             self.source.protocols["tcp"] = self.source.protocols.get("tcp", 0) + sum(segments)
 
+    def _are_taken_in(self, others: list[bytes]) -> bool:
+        """Take in blocks of pcapng that are no packets; return False if one of them is strange."""
+        if self._sections is None or not others:
+            return True
+        from parsers._pcapng.opening import note_other  # noqa: PLC0415  # as above
+
+        sections = self._sections
+        return all(note_other(block, sections) for block in others)
+
     def _finish(self) -> bool:
         source = self.source
         packets, source.time_steps_back, source.largest_step_back_ns, *extremes = self.file.times()
+        if self._stream.compression:
+            note_stream(self._stream, source)
         source.packets, source.bytes = packets, self.file.read_bytes
+        source.in_order_of_names()
         if self._rest is not None and self._rest.holds_segments():
             return False
         if not packets or extremes[1] // YEAR_NS - extremes[0] // YEAR_NS > ERA_YEARS:
@@ -120,9 +208,9 @@ class Whole:
 
 
 def whole_file(
-    native: Kernel, path: str, *, limits: tuple[int, ...], look: Callable[[WholeFile], None]
+    native: Kernel, path: str, *, limits: tuple[int, ...], look: Callable[[Whole], None]
 ) -> Whole | None:
-    """Return a pcap file that the kernel counted by itself; None if it is none, or Python has to read it.
+    """Return a capture file that the kernel counted by itself; None if it is none, or Python has to read it.
 
     Parameters
     ----------
@@ -132,13 +220,14 @@ def whole_file(
         How many connections may be of any size, how many segments others have at least on average, how many
         segments may be kept, and one in how many.
     look : callable
-        Called now and then with what the kernel knows so far, while there is more.
+        Called now and then with what is known so far, while there is more.
     """
-    if not is_plain_pcap(path):
+    if not Path(path).is_file() or has_map(path):
         return None
     try:
-        dialect = dialect_of(_head(path, PROBE_BYTES), path=path)
-        whole = Whole(native, path, dialect, limits)
-    except (FormatError, OSError):
+        with open_stream(path) as stream:
+            opened = _opened(stream)
+            whole = opened and Whole(native, stream, opened, limits)
+            return whole if whole and whole.read(look) else None
+    except (FormatError, InputError, OSError):
         return None  # Python says what is wrong
-    return whole if whole.read(look) else None

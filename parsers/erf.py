@@ -17,7 +17,7 @@ from parsers._capture.capture_file import decode_stream
 from parsers._capture.record_file import Layout, batches
 from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._packets.layers import rows
+from parsers._packets.layers import members, rows
 from parsers._packets.records import Records
 
 if TYPE_CHECKING:
@@ -36,13 +36,16 @@ _EARLIEST, _LATEST = 631_152_000 << 32, 4_102_444_800 << 32
 """1990 and 2100: there were no DAG cards before."""
 _MORE_HEADERS = 0x80
 _MOST_HEADERS = 16
-_ETHERNET, _HDLC = (2, 11, 16, 20), (1, 10, 15, 17, 19)
-_RAW_IP = (22, 23)
+_IS_ETHERNET, _IS_HDLC = members((2, 11, 16, 20)), members((1, 10, 15, 17, 19))
+_IS_RAW_IP = members((22, 23))
 _NO_PACKETS = (27, 48)
 """What a card says of itself, and padding."""
+_IS_NO_PACKET = members(_NO_PACKETS)
 _KNOWN = frozenset(range(1, 28)) | {48}
 _PPP, _CISCO, _RAW, _OTHER = 9, 104, 101, 197
 """LINKTYPEs; the last one is ERF's own, for records that are not taken apart."""
+_LINK_TYPE = np.where(_IS_ETHERNET, 1, np.where(_IS_RAW_IP, _RAW, _OTHER))
+"""By the kind of a record, except HDLC."""
 
 
 def sniff(head: bytes) -> Match:
@@ -87,7 +90,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
 
 
 def _records(data: Bytes, at: Numbers) -> Records:
-    at = at[~np.isin(data[at + 8] & 0x7F, _NO_PACKETS)]
+    at = at[~_IS_NO_PACKET[data[at + 8] & 0x7F]]
     stamps = rows(data, at, 8).view("<u8")
     seconds, fraction = stamps >> np.uint64(32), stamps & np.uint64(0xFFFF_FFFF)
     time_ns = seconds * np.uint64(1_000_000_000) + (fraction * np.uint64(1_000_000_000) >> np.uint64(32))
@@ -95,11 +98,8 @@ def _records(data: Bytes, at: Numbers) -> Records:
     kind = data[at + 8] & 0x7F
     start = np.minimum(_behind_headers(data, at, at + lengths[:, 0]), at + lengths[:, 0])
     captured = np.minimum(at + lengths[:, 0] - start, np.maximum(lengths[:, 2], 0))
-    link_type = np.select(
-        [np.isin(kind, _ETHERNET), np.isin(kind, _RAW_IP), np.isin(kind, _HDLC)],
-        [1, _RAW, np.where(data[start] & 0x7F == 0x0F, _CISCO, _PPP)],
-        _OTHER,
-    )
+    hdlc = np.where(data[start] & 0x7F == 0x0F, _CISCO, _PPP)
+    link_type = np.where(_IS_HDLC[kind], hdlc, _LINK_TYPE[kind])
     return Records(data, start, captured, lengths[:, 2], time_ns.astype(np.int64), link_type.astype(np.int64))
 
 
@@ -113,7 +113,7 @@ def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:
         following = data[start] & _MORE_HEADERS != 0
         start = np.where(more, start + 8, start)
         more &= following
-    behind: Numbers = start + 2 * np.isin(data[at + 8] & 0x7F, _ETHERNET)
+    behind: Numbers = start + 2 * _IS_ETHERNET[data[at + 8] & 0x7F]
     return behind
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Array
 
+_BEGIN, _BEGIN_AND_END = np.uint16(Flag.SYN), np.uint16(Flag.SYN | Flag.RST | Flag.FIN)
 _BLOCK_ROWS = 1 << 16
 """Rows that are looked at together: what is made of them stays in the processor's cache."""
 
@@ -119,7 +120,7 @@ def opens(flags: Array) -> Array:
     -------
     ndarray of bool, shape (n_segments,)
     """
-    opening: Array = (flags & np.uint16(Flag.SYN | Flag.RST | Flag.FIN)) == Flag.SYN
+    opening: Array = (flags & _BEGIN_AND_END) == _BEGIN
     return opening
 
 

@@ -63,6 +63,19 @@ def distinct(values: Array) -> Array:
     return ordered[first]
 
 
+def in_order(values: Array) -> Array:
+    """Return what np.sort does.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+        In any order; NA is a number like others.
+    """
+    if len(values) >= _MANY and values.dtype == np.int64 and (native := kernel()):
+        return native.ordered(np.ascontiguousarray(values))
+    return np.sort(values)
+
+
 def places(ordered: Array, values: Array, side: Side = "left") -> Array:
     """Return what np.searchsorted does; where the values are about in order too, a tenth of its time.
 
@@ -265,6 +278,10 @@ def first_painters(left: Array, right: Array, cells: int) -> Array:
         From 0 to n_painters.
     """
     nobody = len(left)
+    if nobody >= _MANY and (native := kernel()):
+        owner = native.first_painters(np.ascontiguousarray(left), np.ascontiguousarray(right), cells)
+        if owner is not None:
+            return owner
     size = right - left
     level = np.frexp(size)[1] - 1
     owner = np.full(cells, nobody, dtype=np.int64)
@@ -291,6 +308,10 @@ def span_minimum(values: Array, low: Array, high: Array) -> Array:
     -------
     ndarray, dtype of `values`, shape of `low`
     """
+    if len(low) >= _MANY and values.dtype == low.dtype == np.int64 and (native := kernel()):
+        least = native.span_minimum(*map(np.ascontiguousarray, (values, low, high)))
+        if least is not None:
+            return least
     level = np.frexp(high - low)[1] - 1
     result = np.empty(len(low), dtype=values.dtype)
     table = values.copy()

@@ -15,9 +15,9 @@ from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.segments import compiled
 from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, own, summarise
 from multitracer.analysis.segments.examination import examine
-from multitracer.analysis.segments.in_pieces import pieces
+from multitracer.analysis.segments.in_pieces import Walked, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
-from multitracer.analysis.series.rtt import rtt_samples
+from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of
 from multitracer.analysis.trust.trust import trust
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
@@ -38,6 +38,7 @@ class Analysis(Counted):
     """The connections of a capture, and what is known of each of their segments; see `Counted`."""
 
     _last: tuple[int, Connections] | None = field(default=None, init=False, repr=False)
+    _last_walked: tuple[int, Walked | None] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def trust(self) -> Trust:
@@ -76,7 +77,8 @@ class Analysis(Counted):
 
     def tcp_segments(self, connection: int) -> Table:
         """Return TCP_SEGMENTS of connection `connection` (from 1): what is known of each of its segments."""
-        return self._examined(connection).segments()
+        own = self._walked(connection)
+        return self._examined(connection).segments() if own is None else own.segments
 
     def sack_blocks(self, connection: int) -> Table:
         """Return TCP_SACK_BLOCKS of connection `connection` (from 1); `row` is that in `tcp_segments`."""
@@ -87,14 +89,15 @@ class Analysis(Counted):
 
         Without those of a direction near whose receiver the capture was made: they are no round trips.
         """
-        samples = rtt_samples(self._examined(connection))
+        own = self._walked(connection)
+        samples = rtt_samples(self._examined(connection)) if own is None else rtt_samples_of(own)
         ways = self.directions["vantage"][2 * connection - 2 : 2 * connection]
         here = ways == Vantage.NEAR_RECEIVER
         return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
 
     def forget(self) -> None:
         """Give back the memory of what was found of the connection that was last asked for."""
-        self._last = None
+        self._last = self._last_walked = None
 
     def flow_of(self, connection: int) -> tuple[int, int]:
         """Return the flow of connection `connection` (from 1), and how many segments that has in all."""
@@ -122,7 +125,8 @@ class Analysis(Counted):
         first_row = np.zeros(len(self.connections), dtype=np.int64)  # the others have none
         parts = Partition(direction, None, bounds, first_row, forward_flow, self.connections["initiator_by"])
         analysis = copy(self)
-        analysis.capture, analysis.partition, analysis._last = capture, parts, None
+        analysis.capture, analysis.partition = capture, parts
+        analysis.forget()
         return analysis
 
     def examined(self, index: Array) -> Iterator[tuple[Array, Connections]]:
@@ -164,6 +168,14 @@ class Analysis(Counted):
         shift = self._shift.reshape(-1, 2)[index].ravel()
         for place, table in pieces(self.capture, self.partition.chosen(index), shift, rows):
             yield index[place], table
+
+    def _walked(self, connection: int) -> Walked | None:
+        """Return what the kernel finds of a connection, whose segments it walks over alone, and keep it."""
+        index = self._index(connection)
+        if self._last_walked is None or self._last_walked[0] != index:
+            shift = self._shift[2 * index : 2 * index + 2]
+            self._last_walked = index, walked(self.capture, self.partition, index, shift)
+        return self._last_walked[1]
 
     def _examined(self, connection: int) -> Connections:
         index = self._index(connection)

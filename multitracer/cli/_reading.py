@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,7 +18,7 @@ from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from multitracer.cli._progress import Progress
@@ -145,6 +146,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
     cut: bool = True,
     stream: bool | None = False,
     read: Callable[..., Told] | None = None,
+    needs: Callable[[Inputs], Sequence[str]] | None = None,
 ) -> Told | Recording:
     """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
 
@@ -165,6 +167,8 @@ def load(  # noqa: PLR0913  # each is what one command knows
         Keep in memory only what is open; None: if the captures are larger than a share of the memory.
     read : callable, optional
         What reads them for a command that does not need all segments; by default `read_recording`.
+    needs : callable, optional
+        Returns the modules that the command needs afterwards: they are loaded beside, by `read_recording`.
     """
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.open import read_recording
@@ -189,6 +193,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
         from multitracer.cli._stream import read_stream
 
         reads = read_stream
+    beside = {} if needs is None or stream else {"meanwhile": partial(_load, needs(inputs))}
     shown: AbstractContextManager[Progress | None] = nullcontext()
     if sys.stderr is not None and sys.stderr.isatty():
         from multitracer.cli._progress import progress
@@ -196,10 +201,16 @@ def load(  # noqa: PLR0913  # each is what one command knows
         shown = progress(path for point in inputs.points for path in point.paths)
     with shown as line:
         window = reading.window if cut else EVERYTHING
-        answer = reads(inputs, window=window, max_packets=reading.max_packets, progress=line)
+        answer = reads(inputs, window=window, max_packets=reading.max_packets, progress=line, **beside)
     tell_warnings(answer)
     click.get_current_context().call_on_close(partial(tell_warnings, answer))
     return answer
+
+
+def _load(modules: Sequence[str]) -> None:
+    with suppress(ImportError):  # who needs it says what is missing
+        for module in modules:
+            import_module(module)
 
 
 def tell_warnings(answer: Recording | Overview) -> None:

@@ -12,11 +12,18 @@ from multitracer.cli._reading import Reading, reads_captures
 from multitracer.words import ends
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from multitracer.cli._page import Page
     from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.recording.inputs import Inputs
     from multitracer.tables import Document
+
+_NEEDS, _NEEDS_OF_CLOCKS = (
+    ("multitracer.diagnosis.diagnose",),
+    ("multitracer.clock.session_clock", "numpy.random"),
+)
+"""What is loaded while the captures are read; the clocks of two need more."""
 
 
 @click.command(
@@ -43,10 +50,12 @@ def command(
     By default it explains the group of connections that took longest, and the longest of them in detail. With
     the log of the link it also says how well the channel was used.
     """
+    from multitracer.cli._memory import keep_memory
     from multitracer.cli._page import page, text_output
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")
+    keep_memory()
     diagnosis = _diagnosis(reading, direction, output)
     with text_output(output) as stream:
         if as_json:
@@ -59,15 +68,20 @@ def command(
 
 def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
     from multitracer.cli._reading import load, one
+
+    recording = load(reading, output=output, needs=_needs)
     from multitracer.diagnosis.diagnose import diagnose, explain
     from multitracer.diagnosis.transfer import Transfer
 
-    recording = load(reading, output=output)
     if reading.connection is None and direction is None and len(recording) > 1:
         return explain(recording)
     part, number = one(recording, reading.connection)
     reverse = None if direction is None else direction == "reverse"
     return diagnose(Transfer.of(recording, part.offset + number, reverse=reverse))
+
+
+def _needs(inputs: Inputs) -> Sequence[str]:
+    return _NEEDS if len(inputs.points) < 2 else (*_NEEDS, *_NEEDS_OF_CLOCKS)
 
 
 def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:

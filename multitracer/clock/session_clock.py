@@ -30,6 +30,7 @@ from multitracer.clock.sources.snapshots import UTC, relations_of_readings
 from multitracer.clock.sources.transactions import relations_of_transactions
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
+from multitracer.native import kernel
 from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import Table
 
@@ -284,13 +285,17 @@ def _wait_ns(capture: Capture) -> float:
     table = capture.segments
     if not len(table):
         return -1.0
-    flow = int(np.argmax(np.bincount(table["flow"], weights=table["payload_bytes"])))
-    data = np.flatnonzero((table["flow"] == flow) & (table["payload_bytes"] > 0))
+    carries = np.flatnonzero(table["payload_bytes"] > 0)
+    sender = table["flow"][carries]
+    flow = int(np.argmax(np.bincount(sender, weights=table["payload_bytes"][carries], minlength=1)))
+    data = carries[sender == flow]
     acks = np.flatnonzero(table["flow"] == flow ^ 1)
     end = table["seq"][data] + table["payload_bytes"][data].astype(np.uint32)  # wraps around at 2^32
     ends, first = np.unique(end.astype(np.int64), return_index=True)
     numbers, answer = np.unique(table["ack"][acks].astype(np.int64), return_index=True)
-    at = np.searchsorted(ends, numbers)
+    native = kernel()
+    at = None if native is None else native.places(ends, numbers, False)  # not the right side
+    at = np.searchsorted(ends, numbers) if at is None else at
     then = np.flatnonzero(np.append(ends, -1)[at] == numbers)
     at = at[then]
     waited = table["time_ns"][acks[answer[then]]] - table["time_ns"][data[first[at]]]

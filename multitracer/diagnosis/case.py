@@ -12,8 +12,8 @@ from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
-from multitracer.diagnosis.packets.losses import Carried
-from multitracer.diagnosis.packets.packet_delays import Delays, all_delays, data_delays, lost_places
+from multitracer.diagnosis.packets.losses import Carried, carried
+from multitracer.diagnosis.packets.packet_delays import Delays, all_delays
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.units import NS_PER_S
 
@@ -81,10 +81,10 @@ class Case(Once):
         known = None if seen is None else seen.dead_times
         return dead_times(self.transfer) if known is None else known
 
-    @kept
+    @property
     def delays(self) -> Delays | None:
         """How long the data waited; None if no capture shows it."""
-        return data_delays(self.transfer, self.segments)
+        return self.carried.delays
 
     @kept
     def usual_delays(self) -> Delays | None:
@@ -98,6 +98,8 @@ class Case(Once):
     def segments(self) -> WireSegments:
         """The data as the path carried them."""
         seen = self.limited.seen
+        if seen is not None and seen.carried is not None:
+            return seen.carried.segments
         if seen is not None and seen.segments is not None:
             return seen.segments
         return wire_segments(self.transfer, self.full_bytes, offered_bytes(self.transfer))
@@ -107,17 +109,19 @@ class Case(Once):
         """Payload of a full segment; what devices cut or joined is larger."""
         if self.limited.seen is not None:
             return self.limited.seen.mss_bytes
-        return max(int(self.transfer.sender["payload_bytes"][self.transfer.data].max(initial=0)), 1)
+        return max(int(self.transfer.payload_bytes.max(initial=0)), 1)
 
-    @kept
+    @property
     def lost(self) -> Array:
         """Indexes in `segments` of what was lost on its way, but not in a dead time: int64, ascending."""
-        return lost_places(self.transfer, self.segments, self.dead_times)
+        return self.carried.lost
 
     @kept
     def carried(self) -> Carried:
         """The data, with what was lost and how long the others waited."""
-        return Carried(self.transfer, self.segments, self.lost, self.delays)
+        seen = self.limited.seen
+        known = None if seen is None else seen.carried
+        return carried(self.transfer, self.segments, self.dead_times) if known is None else known
 
     def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
         """Return the link time of some uses within an interval of recorded time."""

@@ -77,7 +77,7 @@ def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: flo
     if total < _LEAST_S or total < least * limited.total_s:
         return None
     longest = np.sort(begin[np.argsort(-lengths, kind="stable")[:_MOST_ROWS]])
-    time = np.maximum.accumulate(limited.transfer.sender["time_ns"])
+    time = limited.transfer.time_ns
     rows = np.minimum(np.searchsorted(time, longest), len(time) - 1)
     return Held(int(begin[0]), int(end[-1]), total, total / limited.total_s, lengths, tuple(rows.tolist()))
 

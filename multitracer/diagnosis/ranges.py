@@ -56,6 +56,9 @@ def first_covered(begin: Array, end: Array) -> Array:
     some = np.flatnonzero(end > begin)
     if not len(some):
         return covered
+    if (begin[some[1:]] >= np.maximum.accumulate(end[some])[:-1]).all():  # none overlaps one before it
+        covered[some] = (end - begin)[some]
+        return covered
     edges = distinct(np.concatenate([begin[some], end[some]]))
     left, right = places(edges, begin[some]), places(edges, end[some])
     owner = first_painters(left, right, len(edges) - 1)

@@ -111,6 +111,7 @@ class Transfer(Recorded):
         logs = OtherLogs(
             receiver=receiver,
             came=self._came,
+            came_back=self._came_back,
             arrived=joined.arrived if joined is not None and by_link else None,
             state=self.state if len(self.state) else None,
             events=self.events if len(self.events) else None,
@@ -120,13 +121,20 @@ class Transfer(Recorded):
 
     def _came(self) -> Array | None:
         """Return per row of `sender` its row in `receiver`, NA for none; None if not compared."""
-        if self.data_pairs is None:
-            return None
-        came = np.full(len(self.sender), NA, dtype=np.int64)
-        sent, arrived = self.data_pairs.sent, self.data_pairs.arrived
-        both = np.flatnonzero((sent != NA) & (arrived != NA))
-        came[sent[both]] = arrived[both]
-        return came
+        return (
+            None if self.data_pairs is None else self._paired(self.data_pairs.sent, self.data_pairs.arrived)
+        )
+
+    def _came_back(self) -> Array | None:
+        """Return the same of what the receiver sent."""
+        return None if self.ack_pairs is None else self._paired(self.ack_pairs.arrived, self.ack_pairs.sent)
+
+    def _paired(self, own: Array, theirs: Array) -> Array:
+        """Return per row of `sender` its row in `receiver`, of pairs of which one may be NA; NA for none."""
+        rows = np.full(len(self.sender), NA, dtype=np.int64)
+        both = np.flatnonzero((own != NA) & (theirs != NA))
+        rows[own[both]] = theirs[both]
+        return rows
 
     @property
     def _is_misnumbered(self) -> bool:

@@ -22,10 +22,10 @@ def signalling_of_captures(parts: Iterable[Part], warn: Callable[[str], None]) -
 
     A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
     """
-    from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
-
     for part in parts:
         for file in filter(holds_gsmtap, part.capture.files):
+            from parsers._signalling.signalling import read_signalling  # noqa: PLC0415  # few captures hold any
+
             if file.path == STANDARD_INPUT:
                 warn("-: the signalling in it is not read; name a file, which is read twice")
                 continue

@@ -20,7 +20,7 @@ import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.logs import Log, Point
 from multitracer.words import printable, size
-from parsers._whole import is_plain_pcap
+from parsers._whole import is_capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,7 +160,7 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
         known = None  # a capture; what is no file, such as a pipe, can be read only once: it is taken for one
         if name != STANDARD_INPUT and Path(name).is_file():
             with contextlib.suppress(UnknownFormatError, FormatError):  # reading it says what is wrong
-                known = None if is_plain_pcap(name) else parsers.detect(name)
+                known = None if is_capture(name) else parsers.detect(name)
         if known is None or known.layer == "packet":
             captures.append(name)
         else:

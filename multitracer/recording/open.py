@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import parsers
 from multitracer.errors import InputError
 from multitracer.logs import Point
+from multitracer.recording.beside import analyse_all, begun
 from multitracer.recording.inputs import UNREADABLE, find_inputs
 from multitracer.recording.recording import Recording
 from multitracer.recording.window import EVERYTHING, Window, within_both
@@ -14,7 +15,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from multitracer.capture import Capture, SourceFile
     from multitracer.errors import MultiTracerError
@@ -70,6 +71,7 @@ def read_recording(
     max_packets: int | None = None,
     progress: Progress | None = None,
     analyse: bool = True,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Recording:
     """Return the recording of inputs; `Recording(inputs)` is that of their logs alone.
 
@@ -77,18 +79,24 @@ def read_recording(
     ----------
     analyse : bool
         Analyse the captures now; otherwise when their connections are asked for.
+    meanwhile : callable, optional
+        What else is to be done; it is, if the captures are so large that it is worth while.
 
     Other parameters and errors are those of `open_recording`.
     """
     recording = Recording(inputs)
-    read = _captures(recording, max_packets, progress)
+    read = _captures(recording, max_packets, progress, meanwhile)
     shown = progress or _Unseen()
     for point, capture in read if window == EVERYTHING else _between(read, window, recording):
         part = recording.add(point, capture)
-        if analyse:
+        if analyse and len(inputs.points) == 1:
             shown.phase = "analysing"
             part.analysis  # noqa: B018  # it is kept there
             shown.phase = "reading"
+    if analyse and len(inputs.points) > 1:
+        shown.phase = "analysing"
+        analyse_all(recording.parts)
+        shown.phase = "reading"
     return recording
 
 
@@ -162,17 +170,27 @@ def warn_of_empty(recording: Recording, window: Window) -> None:
 
 
 def _captures(
-    recording: Recording, max_packets: int | None, progress: Progress | None
+    recording: Recording,
+    max_packets: int | None,
+    progress: Progress | None,
+    meanwhile: Callable[[], None] | None,
 ) -> Iterator[tuple[Point, Capture]]:
-    """Read the capture points one after the other; one that cannot be read is skipped in a folder."""
+    """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder."""
+
+    def watched(point: Point, progress: Callable[[int], None] | None) -> tuple[Capture, list[str]]:
+        notes: list[str] = []
+        with recording.watched(point.paths, notes):
+            is_ring = recording.folder is not None and len(point.paths) > 1
+            paths = files_that_open(recording, point.paths) if is_ring else point.paths
+            return parsers.read_capture(paths, max_packets=max_packets, progress=progress), notes
+
     failure: MultiTracerError | None = None
     read = False
-    for point in recording.inputs.points:
+    points = recording.inputs.points
+    for point, reading in zip(points, begun(points, watched, progress, meanwhile), strict=True):
         try:
-            with recording.watched(point.paths):
-                is_ring = recording.folder is not None and len(point.paths) > 1
-                paths = files_that_open(recording, point.paths) if is_ring else point.paths
-                capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress)
+            capture, notes = reading()
+            recording.notes += notes
         except UNREADABLE as error:
             recording.pass_over(error)
             failure = error

@@ -18,7 +18,6 @@ from multitracer.recording.open import read_recording
 from multitracer.recording.streaming.running import counted_by_kernel
 from multitracer.recording.window import EVERYTHING
 from multitracer.tcp import Initiator
-from parsers._whole import is_plain_pcap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +90,8 @@ def read_overview(
     Other parameters, and errors, are those of `read_recording`.
     """
     native = kernel()
-    path, whole = inputs.one_file, window == EVERYTHING and max_packets is None
-    if native is not None and whole and path and (is_plain_pcap(path) or inputs.large_file):
+    whole = window == EVERYTHING and max_packets is None
+    if native is not None and whole and inputs.one_file:
         tell = partial(overview_by_kernel, name=inputs.points[0].name, most=most)
         overview, recording = counted_by_kernel(native, inputs, progress, tell)
         if recording is not None:

@@ -170,13 +170,13 @@ class Recording:
                 yield each
 
     @contextlib.contextmanager
-    def watched(self, paths: Iterable[str]) -> Iterator[None]:
-        """Warn of files that change while they are read."""
+    def watched(self, paths: Iterable[str], notes: list[str] | None = None) -> Iterator[None]:
+        """Warn of files that change while they are read, among the notes, or others if several are read."""
         before = {path: _STATE(os.stat(path)) for path in paths if os.path.isfile(path)}  # noqa: PTH113, PTH116
         yield
         for path, state in before.items():
             if not os.path.isfile(path) or _STATE(os.stat(path)) != state:  # noqa: PTH113, PTH116
-                self.notes.append(
+                (self.notes if notes is None else notes).append(
                     f"{path}: changed while it was read; its records up to that moment are used"
                 )
 

@@ -8,7 +8,8 @@
 //! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
 //! those of one connection alone. A plain pcap file does not come to Python at all: `whole.rs` reads it, and
 //! `whole_file.rs` says what was counted. `times.rs` looks at times and timestamps; `matching.rs` finds the same
-//! packets in two captures, `search.rs` looks up times, bytes and rows, `placed.rs` says where each segment lies.
+//! packets in two captures, `search.rs` looks up times, bytes and rows, `spans.rs` looks at stretches of columns, `placed.rs` says where
+//! each segment lies. `bucket.rs` fills and empties the bucket of a policer.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
 //! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
@@ -16,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod block;
+mod bucket;
 mod bytes;
 mod each;
 mod flows;
@@ -24,14 +26,17 @@ mod link;
 mod mark;
 mod matching;
 mod one_flow;
+mod partners;
 mod pass;
 mod pcapng;
 mod placed;
+mod placing;
 mod rows;
 mod running;
 mod search;
 mod segments;
 mod simulator;
+mod spans;
 mod summarise;
 mod tcp;
 mod threads;
@@ -321,11 +326,18 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
     module.add_function(wrap_pyfunction!(search::places, module)?)?;
+    module.add_function(wrap_pyfunction!(bucket::bucket_levels, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::span_minimum, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::first_painters, module)?)?;
+    module.add_function(wrap_pyfunction!(spans::ordered, module)?)?;
     module.add_function(wrap_pyfunction!(placed::place_segments, module)?)?;
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
     module.add_function(wrap_pyfunction!(matching::shared_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::copy_numbers, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::keys_among, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
+    module.add_function(wrap_pyfunction!(matching::same_packets, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;

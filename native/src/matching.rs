@@ -1,139 +1,13 @@
 //! The same packets at two capture points, by a table where `multitracer/clock/captures/matching.py` sorts.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::partners::{Copies, MIX, Partners, Point, Same, Two, among, named, reserved, shared, wide};
 use crate::{OutOfMemory, outside};
 
-// The constants of `matching.py`.
+/// As in `matching.py`.
 const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-const MIX: u64 = 0xBF58_476D_1CE4_E5B9;
-/// Nobody is in this place of a table.
-const NOBODY: u32 = u32::MAX;
-
-/// Which of some keys is where; of equal keys the first.
-struct Table<'a> {
-    keys: &'a [u64],
-    places: Vec<u32>,
-    multiplier: u64,
-    shift: u32,
-}
-
-impl<'a> Table<'a> {
-    /// Its multiplier is random, so that nobody can prepare collisions.
-    fn new(keys: &'a [u64]) -> Result<Self, OutOfMemory> {
-        let bits = (2 * keys.len()).max(2).next_power_of_two().trailing_zeros();
-        if bits > u32::BITS {
-            return Err(OutOfMemory);
-        }
-        let mut places = Vec::new();
-        places.try_reserve_exact(1 << bits)?;
-        places.resize(1 << bits, NOBODY);
-        let multiplier = RandomState::new().build_hasher().finish() | 1;
-        Ok(Self { keys, places, multiplier, shift: u64::BITS - bits })
-    }
-
-    /// Return the place where a key is, or where it would be.
-    fn place(&self, key: u64) -> usize {
-        let mut place = (key.wrapping_mul(self.multiplier) >> self.shift) as usize;
-        while self.places[place] != NOBODY && self.keys[self.places[place] as usize] != key {
-            place = (place + 1) & (self.places.len() - 1);
-        }
-        place
-    }
-
-    /// Return the first key equal to that of `index`, which becomes it if there is none.
-    fn first(&mut self, index: usize) -> u32 {
-        let place = self.place(self.keys[index]);
-        if self.places[place] == NOBODY {
-            self.places[place] = index as u32;
-        }
-        self.places[place]
-    }
-}
-
-fn reserved<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
-    let mut column = Vec::new();
-    column.try_reserve_exact(count)?;
-    Ok(column)
-}
-
-type Two = (Vec<i64>, Vec<i64>);
-
-/// How many with the same key came before each, and how many there are.
-fn counted(keys: &[u64]) -> Result<Two, OutOfMemory> {
-    let mut table = Table::new(keys)?;
-    let (mut first, mut number, mut total) =
-        (reserved(keys.len())?, reserved(keys.len())?, reserved(keys.len())?);
-    total.resize(keys.len(), 0i64);
-    for index in 0..keys.len() {
-        let same = table.first(index) as usize;
-        first.push(same as u32);
-        number.push(total[same]);
-        total[same] += 1;
-    }
-    for (index, same) in first.into_iter().enumerate() {
-        total[index] = total[same as usize]; // the first one comes before its copies, and stays as it is
-    }
-    Ok((number, total))
-}
-
-/// How many distinct keys others hold, of each of these in turn.
-fn shared(keys: &[u64], others: &[&[u64]]) -> Result<Vec<usize>, OutOfMemory> {
-    let mut table = Table::new(keys)?;
-    for index in 0..keys.len() {
-        table.first(index);
-    }
-    let mut is_there = reserved(keys.len())?;
-    let mut counts = reserved(others.len())?;
-    for other in others {
-        is_there.clear();
-        is_there.resize(keys.len(), false);
-        for &key in *other {
-            if let Some(there) = is_there.get_mut(table.places[table.place(key)] as usize) {
-                *there = true; // nobody has no place among the keys
-            }
-        }
-        counts.push(is_there.iter().filter(|&&there| there).count());
-    }
-    Ok(counts)
-}
-
-/// What tells packets apart: their identities, and how many with the same came before each.
-struct Named<'a> {
-    key: &'a [u64],
-    copy: &'a [i64],
-}
-
-impl Named<'_> {
-    fn names(&self) -> Result<Vec<u64>, OutOfMemory> {
-        let mut names = reserved(self.key.len())?;
-        let both = self.key.iter().zip(self.copy);
-        names.extend(both.map(|(key, &copy)| key.wrapping_add((copy as u64).wrapping_mul(MIX))));
-        Ok(names)
-    }
-}
-
-/// Return the indexes of equal names at both points, in order of the near one.
-fn pairs(near: &Named, far: &Named) -> Result<Two, OutOfMemory> {
-    let (near, far) = (near.names()?, far.names()?);
-    let mut table = Table::new(&far)?;
-    for index in 0..far.len() {
-        table.first(index);
-    }
-    let (mut left, mut right) = (reserved(near.len())?, reserved(near.len())?);
-    for (index, &name) in near.iter().enumerate() {
-        let partner = table.places[table.place(name)];
-        if partner != NOBODY {
-            left.push(index as i64);
-            right.push(i64::from(partner));
-        }
-    }
-    Ok((left, right))
-}
 
 /// A column of SEGMENTS.
 #[derive(FromPyObject)]
@@ -192,6 +66,29 @@ fn mix<T: Copy>(keys: &mut [u64], values: &[T], rows: Option<&[i64]>, number: im
     }
 }
 
+/// Columns of SEGMENTS, of all rows or of some.
+struct Packets<'a> {
+    fields: Vec<Field<'a>>,
+    rows: Option<&'a [i64]>,
+}
+
+impl<'a> Packets<'a> {
+    fn of<'py>(columns: &'a [Column<'py>], rows: Option<&'a PyReadonlyArray1<'py, i64>>) -> PyResult<Self> {
+        let fields = columns.iter().map(Column::field).collect::<PyResult<Vec<_>>>()?;
+        Ok(Self { fields, rows: rows.map(|rows| rows.as_slice()).transpose()? })
+    }
+
+    fn identities(&self) -> Result<Vec<u64>, OutOfMemory> {
+        let whole = self.fields.first().map_or(0, |field| field.len());
+        let count = self.rows.map_or(whole, <[i64]>::len);
+        let mut keys = reserved(count)?;
+        keys.resize(count, 0u64);
+        self.fields.iter().for_each(|field| field.mix(&mut keys, self.rows));
+        keys.iter_mut().for_each(|key| *key ^= *key >> 29);
+        Ok(keys)
+    }
+}
+
 /// Return a hash of some columns of each row, or of some rows; see `identities` in `matching.py`.
 #[pyfunction]
 pub fn identities<'py>(
@@ -199,18 +96,8 @@ pub fn identities<'py>(
     columns: Vec<Column<'py>>,
     rows: Option<PyReadonlyArray1<'py, i64>>,
 ) -> PyResult<Bound<'py, PyArray1<u64>>> {
-    let fields = columns.iter().map(Column::field).collect::<PyResult<Vec<_>>>()?;
-    let rows = rows.as_ref().map(|rows| rows.as_slice()).transpose()?;
-    let whole = fields.first().map_or(0, |field| field.len());
-    let keys = outside(py, || {
-        let count = rows.map_or(whole, <[i64]>::len);
-        let mut keys = reserved(count)?;
-        keys.resize(count, 0u64);
-        fields.iter().for_each(|field| field.mix(&mut keys, rows));
-        keys.iter_mut().for_each(|key| *key ^= *key >> 29);
-        Ok(keys)
-    })?;
-    Ok(PyArray1::from_vec(py, keys))
+    let packets = Packets::of(&columns, rows.as_ref())?;
+    Ok(PyArray1::from_vec(py, outside(py, || packets.identities())?))
 }
 
 type Columns<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
@@ -223,7 +110,37 @@ fn columns<'py>(py: Python<'py>, (one, other): Two) -> Columns<'py> {
 #[pyfunction]
 pub fn copies<'py>(py: Python<'py>, key: PyReadonlyArray1<'py, u64>) -> PyResult<Columns<'py>> {
     let key = key.as_slice()?;
-    Ok(columns(py, outside(py, || counted(key))?))
+    let counted = outside(py, || {
+        let copies = Copies::of(key)?;
+        Ok((wide(copies.number, key.len(), 0)?, wide(copies.total, key.len(), 1)?))
+    })?;
+    Ok(columns(py, counted))
+}
+
+/// Return how many keys equal to each came before it.
+#[pyfunction]
+pub fn copy_numbers<'py>(
+    py: Python<'py>,
+    key: PyReadonlyArray1<'py, u64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let key = key.as_slice()?;
+    let number = outside(py, || Ok(Copies::of(key)?.number))?;
+    if number.is_empty() {
+        return Ok(PyArray1::zeros(py, key.len(), false)); // pages that nobody writes cost nothing
+    }
+    Ok(PyArray1::from_vec(py, outside(py, || wide(number, key.len(), 0))?))
+}
+
+/// Return the indexes of the keys that are among some wanted ones.
+#[pyfunction]
+#[pyo3(name = "among")]
+pub fn keys_among<'py>(
+    py: Python<'py>,
+    key: PyReadonlyArray1<'py, u64>,
+    wanted: PyReadonlyArray1<'py, u64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let (key, wanted) = (key.as_slice()?, wanted.as_slice()?);
+    Ok(PyArray1::from_vec(py, outside(py, || among(key, wanted))?))
 }
 
 /// Return how many distinct keys others hold, of each of these in turn.
@@ -248,7 +165,33 @@ pub fn join<'py>(
     far_key: PyReadonlyArray1<'py, u64>,
     far_copy: PyReadonlyArray1<'py, i64>,
 ) -> PyResult<Columns<'py>> {
-    let near = Named { key: near_key.as_slice()?, copy: near_copy.as_slice()? };
-    let far = Named { key: far_key.as_slice()?, copy: far_copy.as_slice()? };
-    Ok(columns(py, outside(py, || pairs(&near, &far))?))
+    let (near_key, near_copy) = (near_key.as_slice()?, near_copy.as_slice()?);
+    let (far_key, far_copy) = (far_key.as_slice()?, far_copy.as_slice()?);
+    let pairs = outside(py, || {
+        let names = (named(near_key, near_copy)?, named(far_key, far_copy)?);
+        Partners::new(&names.0, &names.1)?.pairs()
+    })?;
+    Ok(columns(py, pairs))
+}
+
+type Flags<'py> = Bound<'py, PyArray1<bool>>;
+type Matched<'py> = (Columns<'py>, (Flags<'py>, Flags<'py>, Flags<'py>));
+
+/// Return the packets that are the same at both points; see `_match_by` in `matching.py`.
+#[pyfunction]
+pub fn same_packets<'py>(
+    py: Python<'py>,
+    near: (Vec<Column<'py>>, Option<PyReadonlyArray1<'py, i64>>),
+    far: (Vec<Column<'py>>, Option<PyReadonlyArray1<'py, i64>>),
+    only: Option<PyReadonlyArray1<'py, i64>>,
+) -> PyResult<Matched<'py>> {
+    let (one, other) = (Packets::of(&near.0, near.1.as_ref())?, Packets::of(&far.0, far.1.as_ref())?);
+    let only = only.as_ref().map(|rows| rows.as_slice()).transpose()?;
+    let same = outside(py, || {
+        let (near, far) = (Point::of(one.identities()?)?, Point::of(other.identities()?)?);
+        Same::of(&near, &far, only)
+    })?;
+    let flags = [same.is_first, same.are_equal, same.is_alone].map(|flag| PyArray1::from_vec(py, flag));
+    let [first, equal, alone] = flags;
+    Ok((columns(py, (same.near, same.far)), (first, equal, alone)))
 }

@@ -73,14 +73,7 @@ impl Layout {
     ///
     /// The header behind the last whole record is looked at, too, if it is there.
     pub fn walk(&self, data: &[u8], begin: usize) -> Result<Option<Walked>, OutOfMemory> {
-        let mut walked = Walked {
-            start: Vec::new(),
-            captured: Vec::new(),
-            original: Vec::new(),
-            time_ns: Vec::new(),
-            last_s: 0,
-            next: begin,
-        };
+        let mut walked = Walked::from(begin);
         while let Some(header) = self.header(data, walked.next) {
             let is_near = walked.start.is_empty() || (header.seconds - walked.last_s).abs() <= self.near_s;
             if !is_near || !self.is_sane(&header) {
@@ -91,11 +84,10 @@ impl Layout {
             if next > data.len() {
                 break;
             }
-            if walked.start.len() == walked.start.capacity() {
-                let mean = (walked.next - begin) / walked.start.len().max(1);
-                walked.make_room((data.len() - walked.next) / mean.max(HEADER_BYTES))?;
-            }
-            walked.add(packet, &header, header.seconds * NS_PER_S + header.fraction * self.tick_ns);
+            let time_ns = header.seconds * NS_PER_S + header.fraction * self.tick_ns;
+            let (captured, original) = (i64::from(header.captured), i64::from(header.original));
+            walked.add(begin, data.len(), [packet as i64, captured, original, time_ns])?;
+            walked.last_s = header.seconds;
             walked.next = next;
         }
         Ok(Some(walked))
@@ -103,8 +95,17 @@ impl Layout {
 }
 
 impl Walked {
+    pub fn from(begin: usize) -> Self {
+        let columns = [const { Vec::new() }; 4];
+        let [start, captured, original, time_ns] = columns;
+        Self { start, captured, original, time_ns, last_s: 0, next: begin }
+    }
+
     /// Make room for about so many records: a few at first, which show how long they are.
-    fn make_room(&mut self, expected: usize) -> Result<(), OutOfMemory> {
+    #[cold]
+    fn make_room(&mut self, begin: usize, end: usize) -> Result<(), OutOfMemory> {
+        let mean = ((self.next - begin) / self.start.len().max(1)).max(HEADER_BYTES);
+        let expected = (end - self.next) / mean;
         let more =
             if self.start.is_empty() { FIRST_RECORDS } else { expected + expected / 16 + FIRST_RECORDS };
         for column in [&mut self.start, &mut self.captured, &mut self.original, &mut self.time_ns] {
@@ -113,12 +114,17 @@ impl Walked {
         Ok(())
     }
 
+    /// Add a record of the stretch from `begin` to `end`: its packet's place, both lengths and time.
     #[inline(always)]
-    fn add(&mut self, packet: usize, header: &Header, time_ns: i64) {
-        self.start.push(packet as i64);
-        self.captured.push(i64::from(header.captured));
-        self.original.push(i64::from(header.original));
+    pub fn add(&mut self, begin: usize, end: usize, record: [i64; 4]) -> Result<(), OutOfMemory> {
+        if self.start.len() == self.start.capacity() {
+            self.make_room(begin, end)?;
+        }
+        let [start, captured, original, time_ns] = record;
+        self.start.push(start);
+        self.captured.push(captured);
+        self.original.push(original);
         self.time_ns.push(time_ns);
-        self.last_s = header.seconds;
+        Ok(())
     }
 }

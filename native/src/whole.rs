@@ -1,8 +1,9 @@
-//! A plain pcap file from its bytes to what is counted of its connections, block by block: one thread reads and
-//! walks, the next decodes, the last counts. Whoever asks gets the records that Python has to look at.
+//! A capture file from its bytes to what is counted of its connections, block by block: one thread reads, the
+//! next walks and decodes, the last counts. Whoever asks gets what Python has to look at: records that are not
+//! known here, and blocks of pcapng that are no packets.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Builder;
@@ -13,6 +14,7 @@ use crate::flows::Flows;
 use crate::link::UNTAGGED;
 use crate::mark;
 use crate::pass::running::Running;
+use crate::pcapng::Alike;
 use crate::running::Kept;
 use crate::segments::Records;
 use crate::times;
@@ -20,12 +22,17 @@ use crate::walk::{Layout, Walked};
 
 /// Blocks that wait for the next thread: more only take memory.
 const WAITING: usize = 2;
+/// Before the bytes of a block, for what is left of the one before: a part of a record, which is no larger than
+/// `LARGEST_PACKET` in `parsers/_capture/bounds.py` and its header.
+const ROOM_BYTES: usize = 256 * 1024 + 4096;
 
 /// Why reading ended before the file did.
 pub enum Stop {
     OutOfMemory,
     /// Something is strange: Python reads the file.
     Odd,
+    /// There are no more bytes to be had.
+    Failed(io::Error),
 }
 
 impl From<OutOfMemory> for Stop {
@@ -65,53 +72,103 @@ impl Clock {
     }
 }
 
-/// The bytes of the file.
+/// What gives the bytes of a file.
+pub trait Bytes: Send + Sync {
+    /// Fill `data` with the next bytes; return how many there were, fewer only at the end.
+    fn fill(&mut self, data: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Bytes for File {
+    fn fill(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < data.len() {
+            match self.read(&mut data[filled..]) {
+                Ok(0) => break,
+                Ok(more) => filled += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+/// How the records of a file lie in it.
+pub enum Form {
+    Pcap(Layout),
+    Pcapng(Alike),
+}
+
+/// The next bytes of the file, behind room for what is left of those before.
+struct Piece {
+    data: Vec<u8>,
+    is_last: bool,
+}
+
 struct Source {
-    file: File,
-    layout: Layout,
-    /// So many are read at a time: as many as Python, which then counts what it finds in the same order.
+    bytes: Box<dyn Bytes>,
+    /// So many are read at a time.
     block_bytes: usize,
-    /// Where the first record of the next block begins in it.
-    begin: usize,
-    /// What was read behind the last whole record.
-    tail: Vec<u8>,
-    bytes: usize,
+    read_bytes: usize,
     is_over: bool,
+}
+
+impl Source {
+    /// Return the next bytes, in memory that was used before, or that is new.
+    fn next(&mut self, mut data: Vec<u8>) -> Result<Piece, Stop> {
+        let size = ROOM_BYTES + self.block_bytes;
+        data.try_reserve_exact(size - data.len()).map_err(OutOfMemory::from)?;
+        data.resize(size, 0);
+        let read = self.bytes.fill(&mut data[ROOM_BYTES..]).map_err(Stop::Failed)?;
+        data.truncate(ROOM_BYTES + read);
+        self.read_bytes += read;
+        self.is_over = read < self.block_bytes;
+        Ok(Piece { data, is_last: self.is_over })
+    }
+}
+
+/// Finds records in pieces of the file.
+struct Walker {
+    form: Form,
+    /// Where the first record begins in the next piece.
+    begin: usize,
+    /// What is left of the pieces before.
+    tail: Vec<u8>,
 }
 
 /// Records of the file.
 struct Found {
     data: Vec<u8>,
     walked: Walked,
+    /// Blocks of pcapng that are no packets.
+    others: Vec<Vec<u8>>,
 }
 
-impl Source {
-    /// Return the next records; None if there are no more.
-    fn next(&mut self, mut data: Vec<u8>) -> Result<Option<Found>, Stop> {
-        data.clear();
-        data.try_reserve_exact(self.block_bytes).map_err(OutOfMemory::from)?;
-        data.append(&mut self.tail);
-        let wanted = self.block_bytes.saturating_sub(data.len());
-        let read = Read::by_ref(&mut self.file).take(wanted as u64).read_to_end(&mut data);
-        let read = read.map_err(|_| Stop::Odd)?;
-        self.bytes += read;
-        self.is_over = read < wanted;
-        if self.is_over && data.len() == self.begin {
-            return Ok(None);
-        }
-        let walked = self.layout.walk(&data, self.begin)?.ok_or(Stop::Odd)?;
-        let is_cut = self.is_over && walked.next != data.len();
-        if walked.start.is_empty() || is_cut {
+impl Walker {
+    /// Return the records of the next piece.
+    fn walk(&mut self, piece: Piece) -> Result<Found, Stop> {
+        let Piece { mut data, is_last } = piece;
+        let room = ROOM_BYTES.checked_sub(self.tail.len()).ok_or(Stop::Odd)?;
+        data[room..ROOM_BYTES].copy_from_slice(&self.tail);
+        let begin = room + std::mem::take(&mut self.begin);
+        let mut others = Vec::new();
+        let walked = match &self.form {
+            Form::Pcap(layout) => layout.walk(&data, begin)?,
+            Form::Pcapng(alike) => alike.walk(&data, begin, &mut others)?,
+        };
+        let walked = walked.ok_or(Stop::Odd)?;
+        let is_whole = if is_last { walked.next == data.len() } else { walked.next > begin };
+        if !is_whole {
             return Err(Stop::Odd);
         }
-        self.begin = 0;
+        self.tail.clear();
         self.tail.try_reserve(data.len() - walked.next).map_err(OutOfMemory::from)?;
         self.tail.extend_from_slice(&data[walked.next..]);
-        Ok(Some(Found { data, walked }))
+        Ok(Found { data, walked, others })
     }
 }
 
-/// Packets of a block that Python has to look at; `data` holds them one behind the other.
+/// What Python has to look at of a block: packets, which `data` holds one behind the other, and other blocks.
 #[derive(Default)]
 pub struct Rest {
     pub data: Vec<u8>,
@@ -120,6 +177,7 @@ pub struct Rest {
     pub time_ns: Vec<i64>,
     /// Segments of the block by IP version, 4 and 6.
     pub segments: [usize; 2],
+    pub others: Vec<Vec<u8>>,
 }
 
 impl Rest {
@@ -144,9 +202,15 @@ impl Rest {
 struct Decoded {
     block: Block,
     rest: Rest,
+    is_last: bool,
 }
 
+/// Looks at what was found: packets and blocks that Python has to look at, how many bytes were read, and how many
+/// connections there are; returns whether to read on.
+pub type Look<'a> = &'a mut (dyn FnMut(Vec<Rest>, usize, usize) -> bool + Send);
+
 struct Decoder {
+    walker: Walker,
     link_type: i64,
     flows: Flows,
     records: usize,
@@ -154,7 +218,10 @@ struct Decoder {
 }
 
 impl Decoder {
-    fn decode(&mut self, found: &Found) -> Result<Decoded, Stop> {
+    /// Find and decode the packets of a piece; return them and its memory.
+    fn decode(&mut self, piece: Piece) -> Result<(Decoded, Vec<u8>), Stop> {
+        let is_last = piece.is_last;
+        let mut found = self.walker.walk(piece)?;
         let walked = &found.walked;
         self.clock.note(&walked.time_ns);
         let records = Records {
@@ -170,14 +237,14 @@ impl Decoder {
         if block.flows.iter().any(|flow| flow.vlan != UNTAGGED) {
             return Err(Stop::Odd); // flows may be joined later
         }
-        let mut rest = Rest::default();
+        let mut rest = Rest { others: std::mem::take(&mut found.others), ..Rest::default() };
         for &record in &block.rest {
-            rest.add(found, record as usize)?;
+            rest.add(&found, record as usize)?;
         }
         rest.segments = [block.in_ipv4, block.rows.len() - block.in_ipv4];
         block.first_frame = self.records as i64 + 1;
-        self.records += walked.start.len();
-        Ok(Decoded { block, rest })
+        self.records += found.walked.start.len();
+        Ok((Decoded { block, rest, is_last }, found.data))
     }
 }
 
@@ -187,7 +254,7 @@ pub struct Counts {
     pub kept: Vec<Kept>,
     kept_rows: usize,
     limits: Limits,
-    /// Of each block since Python asked for them.
+    /// Of each block since the last look.
     pub rests: Vec<Rest>,
 }
 
@@ -203,6 +270,11 @@ impl Counts {
         // the lengths of records may be overwritten: the first packets of a file tell
         let is_cut = self.running.marked[mark::BAD_LENGTH.trailing_zeros() as usize] > 0;
         if self.running.is_odd || is_cut || self.is_in_vain() { Err(Stop::Odd) } else { Ok(()) }
+    }
+
+    /// Let somebody look at what was found since the last look; return whether to read on.
+    fn are_looked_at(&mut self, read_bytes: usize, look: Look) -> bool {
+        look(std::mem::take(&mut self.rests), read_bytes, self.running.beginnings.len())
     }
 
     /// Whether what is kept takes as much memory as the segments would.
@@ -223,7 +295,7 @@ pub struct Start {
     pub block_bytes: usize,
 }
 
-/// A plain pcap file that is being counted.
+/// A capture file that is being counted.
 pub struct Whole {
     source: Source,
     decoder: Decoder,
@@ -231,7 +303,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    pub fn new(file: File, start: Start, layout: Layout, limits: Limits) -> Self {
+    pub fn new(bytes: Box<dyn Bytes>, start: Start, form: Form, limits: Limits) -> Self {
         let Start { first_record, link_type, far_ns, block_bytes } = start;
         let clock = Clock {
             far_ns,
@@ -242,10 +314,10 @@ impl Whole {
             lowest_ns: i64::MAX,
             highest_ns: i64::MIN,
         };
-        let (tail, bytes, is_over) = (Vec::new(), 0, false);
+        let walker = Walker { form, begin: first_record, tail: Vec::new() };
         Self {
-            source: Source { file, layout, block_bytes, begin: first_record, tail, bytes, is_over },
-            decoder: Decoder { link_type, flows: Flows::new(), records: 0, clock },
+            source: Source { bytes, block_bytes, read_bytes: 0, is_over: false },
+            decoder: Decoder { walker, link_type, flows: Flows::new(), records: 0, clock },
             counts: Counts {
                 running: Running::default(),
                 kept: Vec::new(),
@@ -265,39 +337,42 @@ impl Whole {
     }
 
     /// How many bytes were read.
-    pub fn bytes(&self) -> usize {
-        self.source.bytes
+    pub fn read_bytes(&self) -> usize {
+        self.source.read_bytes
     }
 
-    pub fn is_over(&self) -> bool {
-        self.source.is_over
-    }
-
-    /// Read and count up to so many blocks more.
-    pub fn read(&mut self, blocks: usize) -> Result<(), Stop> {
+    /// Read and count the file; look at what was found at each block, by number, for which `is_due` holds, while
+    /// there is more.
+    pub fn read(&mut self, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let first = self.source.next(Vec::new())?;
-        let Some(first) = first else { return Ok(()) };
-        if self.source.is_over || blocks < 2 {
-            return self.counts.count(self.decoder.decode(&first)?);
+        if first.is_last {
+            return self.counts.count(self.decoder.decode(first)?.0);
         }
-        self.read_beside(first, blocks - 1)
+        self.read_beside(first, is_due, look)
     }
 
     /// Read a file of several blocks: each stage in a thread of its own.
-    fn read_beside(&mut self, first: Found, more: usize) -> Result<(), Stop> {
+    fn read_beside(&mut self, first: Piece, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let Self { source, decoder, counts } = self;
-        let (to_decoder, blocks) = sync_channel(WAITING);
-        let (to_counts, pieces) = sync_channel(WAITING);
+        let block_bytes = source.block_bytes;
+        let (to_decoder, pieces) = sync_channel(WAITING);
+        let (to_counts, blocks) = sync_channel(WAITING);
         let (to_source, buffers) = sync_channel(2 * WAITING);
         std::thread::scope(|scope| {
-            let walks = move || walk_on(source, first, more, &to_decoder, &buffers);
-            let decodes = move || decode_all(decoder, &blocks, &to_counts, &to_source);
+            let reads = move || read_on(source, first, &to_decoder, &buffers);
+            let decodes = move || decode_all(decoder, &pieces, &to_counts, &to_source);
             let threads = [
-                Builder::new().spawn_scoped(scope, walks).map_err(|_| Stop::Odd)?, // no more are to be had
+                Builder::new().spawn_scoped(scope, reads).map_err(|_| Stop::Odd)?, // no more are to be had
                 Builder::new().spawn_scoped(scope, decodes).map_err(|_| Stop::Odd)?,
             ];
             // the others end when nobody takes what they give
-            let counted = pieces.into_iter().try_for_each(|piece| counts.count(piece?));
+            let counted = blocks.into_iter().zip(1..).try_for_each(|(block, number)| {
+                let decoded = block?;
+                let looks = is_due(number) && !decoded.is_last;
+                counts.count(decoded)?;
+                let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
+                if go_on { Ok(()) } else { Err(Stop::Odd) }
+            });
             for thread in threads {
                 thread.join().unwrap_or_else(|panic| resume_unwind(panic));
             }
@@ -306,19 +381,15 @@ impl Whole {
     }
 }
 
-fn walk_on(
+fn read_on(
     source: &mut Source,
-    first: Found,
-    more: usize,
-    to_decoder: &SyncSender<Result<Found, Stop>>,
+    first: Piece,
+    to_decoder: &SyncSender<Result<Piece, Stop>>,
     buffers: &Receiver<Vec<u8>>,
 ) {
     let mut is_taken = to_decoder.send(Ok(first)).is_ok();
-    for _ in 0..more {
-        if !is_taken || source.is_over {
-            return;
-        }
-        let Some(next) = source.next(buffers.try_recv().unwrap_or_default()).transpose() else { return };
+    while is_taken && !source.is_over {
+        let next = source.next(buffers.try_recv().unwrap_or_default());
         is_taken = next.is_ok();
         is_taken &= to_decoder.send(next).is_ok();
     }
@@ -326,14 +397,13 @@ fn walk_on(
 
 fn decode_all(
     decoder: &mut Decoder,
-    blocks: &Receiver<Result<Found, Stop>>,
+    pieces: &Receiver<Result<Piece, Stop>>,
     to_counts: &SyncSender<Result<Decoded, Stop>>,
     to_source: &SyncSender<Vec<u8>>,
 ) {
-    for block in blocks {
-        let decoded = block.and_then(|block| {
-            let decoded = decoder.decode(&block);
-            let _ = to_source.try_send(block.data); // if nobody takes the memory, it is freed
+    for piece in pieces {
+        let decoded = piece.and_then(|piece| decoder.decode(piece)).map(|(decoded, memory)| {
+            let _ = to_source.try_send(memory); // if nobody takes it, it is freed
             decoded
         });
         let is_last = decoded.is_err();

@@ -1,9 +1,12 @@
-//! What Python calls to count a plain pcap file: see `parsers/_whole.py`. Nothing here needs NumPy but what hands
+//! What Python calls to count a capture file: see `parsers/_whole.py`. Nothing here needs NumPy but what hands
 //! over segments.
 
 use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -11,78 +14,187 @@ use crate::OutOfMemory;
 use crate::flows::End;
 use crate::pass::connection::Summary;
 use crate::pass::overview::{Columns, Counted, Listed};
+use crate::pcapng::{Alike, Interface};
 use crate::running::{KeptColumns, RunningPass};
 use crate::walk::Layout;
-use crate::whole::{Limits, Start, Stop, Whole};
+use crate::whole::{Bytes, Form, Limits, Rest, Start, Stop, Whole};
 use crate::{flows_dict, outside};
 
 /// Of short pauses their number, time and ticks.
 type Calm = (usize, i64, i64);
 
-/// A plain pcap file that is being counted.
+/// Bytes that Python unpacks, piece by piece.
+struct Unpacked(Py<PyAny>);
+
+impl Bytes for Unpacked {
+    fn fill(&mut self, data: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        // once for all pieces: to enter Python from a thread that it does not know maps and frees memory
+        Python::attach(|py| {
+            while filled < data.len() {
+                match self.next_piece(py, &mut data[filled..])? {
+                    0 => break,
+                    more => filled += more,
+                }
+            }
+            Ok(filled)
+        })
+    }
+}
+
+impl Unpacked {
+    /// Fill the beginning of `data`; return how many bytes there were, 0 only at the end.
+    fn next_piece(&self, py: Python<'_>, data: &mut [u8]) -> PyResult<usize> {
+        let piece = PyBuffer::<u8>::get(&self.0.bind(py).call1((data.len(),))?)?;
+        let count = piece.item_count().min(data.len());
+        piece.copy_to_slice(py, &mut data[..count])?;
+        Ok(count)
+    }
+}
+
+/// Where the bytes of the file come from: its name, or what returns up to so many more of them.
+#[derive(FromPyObject)]
+pub enum Origin {
+    Path(PathBuf),
+    Unpacked(Py<PyAny>),
+}
+
+impl Origin {
+    /// Return the bytes, and of how many it is of use to read at most so many at a time.
+    fn open(self) -> io::Result<(Box<dyn Bytes>, usize)> {
+        Ok(match self {
+            Self::Unpacked(more) => (Box::new(Unpacked(more)), usize::MAX),
+            Self::Path(path) => {
+                let file = File::open(path)?;
+                let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+                (Box::new(file), size.saturating_add(1)) // one more shows that it ends
+            }
+        })
+    }
+}
+
+/// How records lie in the file; see `parsers/_pcap/dialect.py` and `parsers/_pcapng/opening.py`.
+#[derive(FromPyObject)]
+pub enum Described {
+    Pcap(DescribedPcap),
+    Pcapng(DescribedPcapng),
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct DescribedPcap {
+    big_endian: bool,
+    header_bytes: usize,
+    swapped: bool,
+    tick_ns: i64,
+    largest: u32,
+    near_s: i64,
+}
+
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct DescribedPcapng {
+    big_endian: bool,
+    tick_ns: i64,
+    offset_ns: i64,
+    /// Of each interface.
+    most_captured: Vec<i64>,
+}
+
+impl From<Described> for Form {
+    fn from(described: Described) -> Self {
+        match described {
+            Described::Pcap(pcap) => {
+                let DescribedPcap { big_endian, header_bytes, swapped, tick_ns, largest, near_s } = pcap;
+                let (is_big_endian, is_swapped) = (big_endian, swapped);
+                Self::Pcap(Layout { is_big_endian, header_bytes, is_swapped, tick_ns, largest, near_s })
+            }
+            Described::Pcapng(pcapng) => {
+                let DescribedPcapng { big_endian, tick_ns, offset_ns, most_captured } = pcapng;
+                let interfaces = most_captured.into_iter().map(|largest| Interface { since: 0, largest });
+                let interfaces = interfaces.collect();
+                Self::Pcapng(Alike { is_big_endian: big_endian, interfaces, tick_ns, offset_ns })
+            }
+        }
+    }
+}
+
+/// A capture file that is being counted.
 #[pyclass]
 pub struct WholeFile {
     whole: Whole,
-    is_odd: bool,
     summaries: Option<Vec<Summary>>,
+}
+
+/// The columns of packets: bytes, captured and original lengths, times.
+type Packets<'py> = (Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>);
+/// What Python has to look at of a block; see `WholeFile::rests`.
+type PyRest<'py> = ([usize; 2], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>);
+
+fn rests_in(py: Python<'_>, rests: Vec<Rest>) -> Vec<PyRest<'_>> {
+    let each = |rest: Rest| {
+        let bytes = PyBytes::new(py, &rest.data);
+        let packets = (bytes, rest.captured, rest.original, rest.time_ns);
+        let others = rest.others.iter().map(|block| PyBytes::new(py, block)).collect();
+        (rest.segments, (!packets.1.is_empty()).then_some(packets), others)
+    };
+    rests.into_iter().map(each).collect()
 }
 
 #[pymethods]
 impl WholeFile {
     #[new]
-    #[pyo3(signature = (path, first_record, link_type, *, block_bytes, far_ns, limits, big_endian, header_bytes, swapped, tick_ns,
-                        largest, near_s))]
-    #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (origin, first_record, link_type, form, *, block_bytes, far_ns, limits))]
     fn new(
-        path: PathBuf,
+        origin: Origin,
         first_record: usize,
         link_type: i64,
+        form: Described,
         block_bytes: usize,
         far_ns: i64,
         limits: [usize; 4],
-        big_endian: bool,
-        header_bytes: usize,
-        swapped: bool,
-        tick_ns: i64,
-        largest: u32,
-        near_s: i64,
     ) -> PyResult<Self> {
-        let layout =
-            Layout { is_big_endian: big_endian, header_bytes, is_swapped: swapped, tick_ns, largest, near_s };
         let [few_connections, least_each, few_kept, kept_share] = limits;
         let limits = Limits { few_connections, least_each, few_kept, kept_share };
-        let start = Start { first_record, link_type, far_ns, block_bytes };
-        let whole = Whole::new(File::open(path)?, start, layout, limits);
-        Ok(Self { whole, is_odd: false, summaries: None })
+        let (bytes, most) = origin.open()?;
+        let start = Start { first_record, link_type, far_ns, block_bytes: block_bytes.min(most) };
+        let whole = Whole::new(bytes, start, form.into(), limits);
+        Ok(Self { whole, summaries: None })
     }
 
-    /// Read and count up to so many blocks; return whether there is more.
-    fn read(&mut self, py: Python<'_>, blocks: usize) -> PyResult<bool> {
-        let ended = outside(py, || match self.whole.read(blocks) {
+    /// Read and count the file; return whether nothing is strange, so that Python need not read it.
+    ///
+    /// After `first` blocks, and then after each `every` more, `look` is called while there is more: with what
+    /// `rests` returns, how many bytes were read, and how many connections there are. If it returns False,
+    /// something is strange.
+    fn read(&mut self, py: Python<'_>, first: usize, every: usize, look: Py<PyAny>) -> PyResult<bool> {
+        let mut raised = None;
+        let mut ask = |rests: Vec<Rest>, bytes: usize, connections: usize| {
+            let answer = Python::attach(|py| -> PyResult<bool> {
+                look.bind(py).call1((rests_in(py, rests), bytes, connections))?.extract()
+            });
+            answer.unwrap_or_else(|error| {
+                raised = Some(error);
+                false
+            })
+        };
+        let is_due = |number: usize| number >= first && (number - first) % every.max(1) == 0;
+        let stop = outside(py, || match self.whole.read(is_due, &mut ask) {
             Err(Stop::OutOfMemory) => Err(OutOfMemory),
-            Err(Stop::Odd) => Ok(true),
-            Ok(()) => Ok(false),
+            Err(stop) => Ok(Some(stop)),
+            Ok(()) => Ok(None),
         })?;
-        self.is_odd |= ended;
-        Ok(!self.is_odd && !self.whole.is_over())
-    }
-
-    /// Whether something is strange, so that Python has to read the file.
-    #[getter]
-    fn is_odd(&self) -> bool {
-        self.is_odd
-    }
-
-    /// How many connections there are so far.
-    #[getter]
-    fn connections(&self) -> usize {
-        self.whole.counts.running.beginnings.len()
+        match (raised, stop) {
+            (Some(error), _) => Err(error),
+            (None, Some(Stop::Failed(error))) => interruption(py, error).map(|()| false),
+            (None, stop) => Ok(stop.is_none()),
+        }
     }
 
     /// How many bytes were read.
     #[getter]
     fn read_bytes(&self) -> usize {
-        self.whole.bytes()
+        self.whole.read_bytes()
     }
 
     /// Return how many packets there are, steps back of their times, the largest, the lowest and highest time.
@@ -91,20 +203,11 @@ impl WholeFile {
         (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
     }
 
-    /// Return of each block since the last call how many segments it has (IPv4, IPv6), and the packets that Python
-    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None.
-    #[allow(clippy::type_complexity)]
-    fn rests<'py>(
-        &mut self,
-        py: Python<'py>,
-    ) -> Vec<([usize; 2], Option<(Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>)>)> {
-        let rests = std::mem::take(&mut self.whole.counts.rests);
-        let packets = rests.into_iter().map(|rest| {
-            let bytes = || PyBytes::new(py, &rest.data);
-            let some = (!rest.captured.is_empty()).then(bytes);
-            (rest.segments, some.map(|data| (data, rest.captured, rest.original, rest.time_ns)))
-        });
-        packets.collect()
+    /// Return of each block since the last look how many segments it has (IPv4, IPv6); the packets that Python
+    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
+    /// blocks of pcapng that are no packets.
+    fn rests<'py>(&mut self, py: Python<'py>) -> Vec<PyRest<'py>> {
+        rests_in(py, std::mem::take(&mut self.whole.counts.rests))
     }
 
     /// Return what a summary for people says, with up to `most` connections; None if more is needed.
@@ -222,4 +325,10 @@ impl WholeFile {
 fn packed(version: u8, end: &End) -> Vec<u8> {
     let bytes = end.address.to_be_bytes();
     if version == 4 { bytes[12..].to_vec() } else { bytes.to_vec() }
+}
+
+/// Raise what ended a reading, unless it is an error of the file: Python reads it and says what is wrong.
+fn interruption(py: Python<'_>, error: io::Error) -> PyResult<()> {
+    let raised = PyErr::from(error);
+    if raised.is_instance_of::<PyException>(py) { Ok(()) } else { Err(raised) }
 }

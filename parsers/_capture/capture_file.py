@@ -186,7 +186,8 @@ def decode_blocks(
             yield kept
             if left <= len(block) and max_packets is not None:
                 source.stopped = True  # at once: a pipe may have no more for a long time
-                return
+                break
+    source.in_order_of_names()
 
 
 def decode_stream(

@@ -76,6 +76,8 @@ def ip_packets(
     by_family: list[tuple[Packets, int]] = []
     pending = [(packets, np.full(len(packets), kind))]
     for _ in range(_MOST_HEADERS):
+        if not pending:
+            return by_family
         following = []
         for part, kinds in pending:
             for number, same in _alike(part, kinds, steps, ledger):

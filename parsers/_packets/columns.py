@@ -6,6 +6,7 @@ input lets expect, and otherwise doubled.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,11 +22,16 @@ _FIRST_ROOM = 1024
 _MARGIN = 1.05
 
 
+@cache
+def _none(dtype: str) -> Array:
+    return np.empty(0, dtype)
+
+
 class GrowingArray:
     """One array with spare capacity."""
 
     def __init__(self, dtype: str) -> None:
-        self._array: Array = np.empty(0, dtype)
+        self._array = _none(dtype)
         self._count = 0
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from parsers._packets.flows import Flows
 from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.kernel import decoded
-from parsers._packets.layers import UNTAGGED, Ledger, Packets, rows, u16
+from parsers._packets.layers import UNTAGGED, Ledger, Packets, members, rows, u16
 from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.parts import in_order, numbered, of_segments
 from parsers._packets.steps import STEPS
@@ -52,6 +52,7 @@ _GSMTAP_PORT = 4729  # IANA: gsmtap, 4729/udp
 _SYN_OCTETS = np.frombuffer(bytes([0x11, 0]) + bytes(8), "V10")  # docs/wtcp.md: SYN, no flags, no identity
 _SYN_UDP_BYTES = 30  # docs/wtcp.md: 22 octets behind UDP's header of 8
 _UDP = IpProtocol.UDP.value
+_IS_TUNNEL = members(INSIDE)
 
 
 class Decoder:
@@ -276,7 +277,7 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
     """Return the datagrams that are no tunnels, and the IP packets inside those that are tunnels."""
     if (datagrams.protocol == _TCP).all():
         return datagrams, []
-    tunnel = np.isin(datagrams.protocol, tuple(INSIDE))
+    tunnel = _IS_TUNNEL[datagrams.protocol]
     if not tunnel.any():
         return datagrams, []
     inner = []
@@ -291,6 +292,8 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
 
 def _share_cut(records: Records) -> float | None:
     """Return the share of TCP packets that are longer by IP than by both lengths of the record, if known."""
+    if len(records) < _FEWEST_SEGMENTS:
+        return None
     cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], Ledger({}, {})
     for link_type, packets in by_link_type(records):
         for part, version in ip_packets(packets, link(link_type), STEPS, ledger):

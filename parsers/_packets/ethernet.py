@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Ledger, Packets
 
 _ETHERNET = link(1)
+_INSIDE_MPLS = np.array([{0: CONTROL_WORD, 4: IPV4, 6: IPV6}.get(nibble, _ETHERNET) for nibble in range(16)])
 _MOST_VLANS = 5
 """VLAN ids that fit the 64 bits of the column."""
 _BRIDGED_ORGANISATION = 0x0080C2
@@ -55,10 +56,7 @@ def mpls_label(kind: int, packets: Packets, ledger: Ledger) -> tuple[Packets, Nu
 def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     """Guess what MPLS carries by the first four bits, as other tools do: no field names it."""
     packets = packets.keep(ledger.whole(packets, 1, "MPLS payload"))
-    nibble = packets.data[packets.at] >> 4
-    guesses = [nibble == 4, nibble == 6, nibble == 0]
-    kinds = np.select(guesses, [IPV4, IPV6, CONTROL_WORD], _ETHERNET)
-    return packets, kinds
+    return packets, _INSIDE_MPLS[packets.data[packets.at] >> 4]
 
 
 def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.capture import IpProtocol, Mark
-from parsers._packets.layers import Packets, headers, joined, u16, u32
+from parsers._packets.layers import Packets, headers, joined, members, u16, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,10 +48,15 @@ _TCP = IpProtocol.TCP.value
 _MORE_FRAGMENTS = 0x2000
 _OFFSET = 0x1FFF
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
-_EXTENSIONS = (_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, 135, 139, 140)
+_EXTENSIONS = members((_HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION, 135, 139, 140))
+_EXTENSION_OF_IPV4 = members((_AUTHENTICATION,))
 _MOST_EXTENSIONS = 16
 _LONGEST_BYTES = 1 << 24
 """Of a packet: offload hands over 512 KiB (BIG TCP); what says far more is damaged."""
+_NO_MARK, _IS_FRAGMENT, _BAD_LENGTH, _LENGTH_OVERWRITTEN, _LENGTH_FROM_CAPTURE = (
+    np.uint16(mark)
+    for mark in (0, Mark.FRAGMENT, Mark.BAD_LENGTH, Mark.LENGTH_OVERWRITTEN, Mark.LENGTH_FROM_CAPTURE)
+)
 _JUMBO_OPTION = 0xC204
 """Type and length of the jumbo payload option (RFC 2675, section 2)."""
 
@@ -142,7 +147,7 @@ def ipv4(packets: Packets, ledger: Ledger) -> Datagrams:
         (fragment & _OFFSET) << 3,
         fragment & _MORE_FRAGMENTS != 0,
     )
-    return _without_extensions(datagrams, ledger, (_AUTHENTICATION,))
+    return _without_extensions(datagrams, ledger, _EXTENSION_OF_IPV4)
 
 
 def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
@@ -180,22 +185,22 @@ def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
 def _bounded(packets: Packets, length: Numbers) -> Packets:
     """Return the packets ended by their IP length; 0 (segmentation offload) leaves the end as it is."""
     stop = packets.at + length
-    beyond = (stop > packets.stop) & (packets.marks & Mark.FRAGMENT == 0)
+    beyond = (stop > packets.stop) & (packets.marks & _IS_FRAGMENT == 0)
     marks = packets.marks
     unknown = length == 0
     if beyond.any():
-        marks = marks | np.where(beyond, np.uint16(Mark.BAD_LENGTH), np.uint16(0))
-    believed = packets.marks & Mark.LENGTH_OVERWRITTEN != 0
+        marks = marks | np.where(beyond, _BAD_LENGTH, _NO_MARK)
+    believed = packets.marks & _LENGTH_OVERWRITTEN != 0
     if believed.any():
-        marks = np.where(beyond, marks, marks & ~np.uint16(Mark.LENGTH_OVERWRITTEN))
+        marks = np.where(beyond, marks, marks & ~_LENGTH_OVERWRITTEN)
         packets = replace(packets, stop=np.where(believed & beyond, stop, packets.stop))
     if unknown.any():
-        marks = marks | np.where(unknown, np.uint16(Mark.LENGTH_FROM_CAPTURE), np.uint16(0))
+        marks = marks | np.where(unknown, _LENGTH_FROM_CAPTURE, _NO_MARK)
         stop = np.where(unknown, packets.stop, stop)
     stop = np.minimum(stop, packets.stop)
     endless = stop - packets.at > _LONGEST_BYTES
     if endless.any():
-        marks = marks | np.where(endless, np.uint16(Mark.BAD_LENGTH), np.uint16(0))
+        marks = marks | np.where(endless, _BAD_LENGTH, _NO_MARK)
         stop = np.where(endless, packets.end, stop)
     return replace(packets, stop=stop, end=np.minimum(packets.end, stop), marks=marks)
 
@@ -210,12 +215,12 @@ def _jumbo_length(options: Packets) -> Numbers:
     return length
 
 
-def _without_extensions(datagrams: Datagrams, ledger: Ledger, kinds: tuple[int, ...]) -> Datagrams:
+def _without_extensions(datagrams: Datagrams, ledger: Ledger, kinds: Mask) -> Datagrams:
     """Walk the chain of extension headers of `kinds` until each datagram is at its transport header."""
     for _ in range(_MOST_EXTENSIONS):
         if (datagrams.protocol == _TCP).all():
             return datagrams
-        extended = np.isin(datagrams.protocol, kinds) & (datagrams.fragment_offset == 0)
+        extended = kinds[datagrams.protocol] & (datagrams.fragment_offset == 0)
         if not extended.any():
             return datagrams
         captured = datagrams.packets.at + 8 <= datagrams.packets.end
@@ -227,7 +232,7 @@ def _without_extensions(datagrams: Datagrams, ledger: Ledger, kinds: tuple[int, 
         inside = datagrams.packets.at <= datagrams.packets.end
         ledger.drop(~inside, "IP extension header cut short")
         datagrams = datagrams.keep(inside)
-    ledger.drop(extended := np.isin(datagrams.protocol, kinds), "more than 16 IP extension headers")
+    ledger.drop(extended := kinds[datagrams.protocol], "more than 16 IP extension headers")
     return datagrams.keep(~extended)
 
 

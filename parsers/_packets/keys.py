@@ -31,7 +31,9 @@ class KeyIndex:
     """Numbers distinct keys of `width` words, from 0 on, in the order in which they are first seen."""
 
     def __init__(self, width: int) -> None:
-        self._multipliers = [np.uint64(int.from_bytes(os.urandom(8)) | 1) for _ in range(width + 1)]
+        self._multipliers: list[np.uint64] = list(
+            np.frombuffer(os.urandom(8 * width + 8), np.uint64) | np.uint64(1)
+        )
         self._keys = [GrowingArray("u8") for _ in range(width)]
         self._number = np.full(_FIRST_SLOTS, _EMPTY, np.int32)
 

@@ -7,12 +7,15 @@ viewing them as header fields is many times faster than gathering with the struc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from multitracer.tables import Mask, Numbers
@@ -39,9 +42,14 @@ def rows(data: Bytes, at: Numbers, width: int) -> NDArray[np.void]:
     -------
     ndarray of void (V`width`), shape of `at`
     """
-    windows = np.ndarray((len(data) - width + 1,), f"V{width}", data, strides=(1,))
+    windows = np.ndarray((len(data) - width + 1,), _bytes(width), data, strides=(1,))
     gathered: NDArray[np.void] = windows[at]
     return gathered
+
+
+@cache
+def _bytes(width: int) -> np.dtype[np.void]:
+    return np.dtype(f"V{width}")  # to read the name takes as long as to gather a few rows
 
 
 def headers(data: Bytes, at: Numbers, dtype: np.dtype[np.void]) -> NDArray[np.void]:
@@ -137,7 +145,15 @@ class Packets:
 
     def advanced(self, length: Numbers | int) -> Packets:
         """Return the packets with `at` moved on by `length` >= 0 bytes: an int, or int64 of shape (n,)."""
-        return replace(self, at=self.at + length)
+        at = self.at + length
+        return Packets(self.data, self.record, at, self.end, self.stop, self.vlan, self.marks)
+
+
+def members(numbers: Iterable[int]) -> Mask:
+    """Return which of the numbers of a byte are among some: bool, shape (256,)."""
+    mask: Mask = np.zeros(256, np.bool_)
+    mask[list(numbers)] = True
+    return mask
 
 
 def joined(parts: list[Packets], order: Numbers) -> Packets:

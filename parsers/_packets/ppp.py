@@ -49,9 +49,9 @@ def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     first = packets.data[packets.at].astype(np.int64)
     short = first & 1 == 1
     protocol = np.where(short, first, u16(packets.data, packets.at))
-    known = np.isin(protocol, (_IP, _IPV6, _MPLS_IN_PPP))
+    known = (protocol == _IP) | (protocol == _IPV6) | (protocol == _MPLS_IN_PPP)
     ledger.count_each(protocol[~known], _NAMES, "ppp protocol 0x{:04x}")
-    kinds = np.select([protocol == _IP, protocol == _IPV6], [IPV4, IPV6], _MPLS)
+    kinds = np.where(protocol == _IP, IPV4, np.where(protocol == _IPV6, IPV6, _MPLS))
     return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
 
 

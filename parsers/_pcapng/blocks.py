@@ -9,9 +9,10 @@ import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Interface, SourceFile
+from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError
 from multitracer.protocols.pcap_file import BlockType, OptionCode
+from parsers._plug_ins import has_plug_ins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,10 +20,28 @@ if TYPE_CHECKING:
 SECTION_HEADER = b"\n\r\r\n"
 SECTION_BYTES = 28
 """The smallest section header block."""
+SMALLEST_BLOCK = 12
+SMALLEST: dict[int, int] = {
+    BlockType.OBSOLETE_PACKET: 32,
+    BlockType.SIMPLE_PACKET: 16,
+    BlockType.ENHANCED_PACKET: 32,
+    BlockType.SECTION: SECTION_BYTES,
+}
+"""Of the others it is `SMALLEST_BLOCK`."""
+PACKET_AT = 28
+"""Where the packet begins in an enhanced packet block."""
+_END_OF_OPTIONS = bytes(4)
+_RLPDUMP = b"rlpdump"
+"""In the section header of the one log of ours that lies in a pcapng file; a plug-in may have another."""
 _MAGIC = 0x1A2B3C4D
 _MOST_INTERFACES = 65536
 _MOST_COMMENTS = 10_000
 _LONGEST_TEXT = 4096
+
+
+def is_pcapng(head: bytes) -> bool:
+    """Return whether a file whose first bytes are `head` is a capture, and no other format claims it."""
+    return head[:4] == SECTION_HEADER and _RLPDUMP not in head and not has_plug_ins()
 
 
 def byte_order(head: bytes) -> str:
@@ -220,3 +239,13 @@ def first_section(head: bytes, path: str) -> str:
     if len(head) < SECTION_BYTES:
         raise FormatError(path, "the section header is cut short", offset=len(head))
     return order
+
+
+def is_laid_out_as_packet(block: bytes | memoryview, sections: Sections) -> bool:
+    """Return whether a block could be an enhanced packet block except for its type: one bit may be wrong."""
+    if len(block) < SMALLEST[BlockType.ENHANCED_PACKET]:
+        return False
+    number, _, _, captured, original = struct.unpack_from(sections.order + "5I", block, 8)
+    left = len(block) - PACKET_AT - (captured + 3 & ~3) - 4
+    ends = left == 0 or (left >= 4 and block[-8:-4] == _END_OF_OPTIONS)
+    return bool(ends and 0 < captured <= original and number < len(sections.local) - sections.base)

@@ -16,9 +16,10 @@ from multitracer.tables import NOT_A_TIME
 from parsers._capture.bounds import largest_packet
 from parsers._packets.layers import rows
 from parsers._packets.records import Records
+from parsers._pcapng.blocks import PACKET_AT
 from parsers._pcapng.comments import comments
 from parsers._pcapng.times import times_ns
-from parsers._pcapng.walk import PACKET_AT, is_spliced
+from parsers._pcapng.walk import is_spliced
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers

@@ -15,7 +15,14 @@ from multitracer.native import kernel
 from multitracer.protocols.pcap_file import BlockType
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.layers import rows
-from parsers._pcapng.blocks import SECTION_HEADER, byte_order
+from parsers._pcapng.blocks import (
+    PACKET_AT,
+    SECTION_HEADER,
+    SMALLEST,
+    SMALLEST_BLOCK,
+    byte_order,
+    is_laid_out_as_packet,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,27 +34,17 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Sections
 
-PACKET_AT = 28
-"""Where the packet begins in an enhanced packet block."""
-_SMALLEST: dict[int, int] = {
-    BlockType.OBSOLETE_PACKET: 32,
-    BlockType.SIMPLE_PACKET: 16,
-    BlockType.ENHANCED_PACKET: 32,
-    BlockType.SECTION: 28,
-}
 _PACKET_BLOCKS = (BlockType.OBSOLETE_PACKET, BlockType.SIMPLE_PACKET, BlockType.ENHANCED_PACKET)
-_TAKEN_IN = frozenset((*_SMALLEST, BlockType.INTERFACE, BlockType.STATISTICS))
+_TAKEN_IN = frozenset((*SMALLEST, BlockType.INTERFACE, BlockType.STATISTICS))
 _FOUND_AGAIN = (*_PACKET_BLOCKS, BlockType.INTERFACE)
 """Blocks at which reading goes on behind damage, beside sections."""
 _ENHANCED = BlockType.ENHANCED_PACKET.value
 """A plain int: NumPy compares a column with it some ten times faster than with a member."""
-_SMALLEST_BLOCK = 12
 _LARGEST_METADATA = 1 << 20
 """The options of interface and section blocks are read up to here."""
 _LARGEST_SPECULATED = 65_600
 _LARGEST_BLOCK = 128 * 1024 * 1024
 """As large as the largest packet, of USB; larger blocks are damage."""
-_END_OF_OPTIONS = bytes(4)
 _FAR = np.int64(1 << 40)
 _SAMPLE = 64
 
@@ -148,8 +145,8 @@ def next_block(
 
     It begins at `begin` or behind it, and before `stop`.
     """
-    data, end = window.data, window.end if stop is None else min(stop + _SMALLEST_BLOCK - 1, window.end)
-    count = end - _SMALLEST_BLOCK - begin + 1
+    data, end = window.data, window.end if stop is None else min(stop + SMALLEST_BLOCK - 1, window.end)
+    count = end - SMALLEST_BLOCK - begin + 1
     if count <= 0:
         return None
     kinds = np.ndarray((count,), order + "u4", data, offset=begin, strides=(1,))
@@ -158,7 +155,7 @@ def next_block(
         for kind in _FOUND_AGAIN:
             wanted |= kinds == kind.value
     for at in (np.flatnonzero(wanted) + begin).tolist():
-        head = bytes(window.view[at : at + _SMALLEST_BLOCK])
+        head = bytes(window.view[at : at + SMALLEST_BLOCK])
         its_order = byte_order(head) if head[:4] == SECTION_HEADER else order
         if its_order and _is_closed(window, at, its_order):
             return int(at)
@@ -167,7 +164,7 @@ def next_block(
 
 def _is_closed(window: Window, at: int, order: str) -> bool:
     kind, length = struct.unpack_from(order + "II", window.view, at)
-    if length & 3 or length < _SMALLEST.get(kind, _SMALLEST_BLOCK) or at + length > window.end:
+    if length & 3 or length < SMALLEST.get(kind, SMALLEST_BLOCK) or at + length > window.end:
         return False
     return bool(struct.unpack_from(order + "I", window.view, at + length - 4)[0] == length)
 
@@ -180,7 +177,7 @@ def is_spliced(window: Window, start: int, length: int, captured: int, order: st
     """
     packet_end = start + PACKET_AT + captured
     for end in (start + length, start + PACKET_AT + (captured + 3 & ~3) + 4):
-        if end == window.end or (end + _SMALLEST_BLOCK <= window.end and _is_closed(window, end, order)):
+        if end == window.end or (end + SMALLEST_BLOCK <= window.end and _is_closed(window, end, order)):
             return False
     return next_block(window, start + 4, order, stop=packet_end) is not None
 
@@ -229,41 +226,31 @@ def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: i
     view, end, at = window.view, window.end, window.begin
     starts: list[int] = []
     append = starts.append
-    while at + _SMALLEST_BLOCK <= end and len(starts) < most:
+    while at + SMALLEST_BLOCK <= end and len(starts) < most:
         kind, length = unpack(view, at)
         following = at + length
-        if following > end or length & 3 or length < _SMALLEST_BLOCK:
+        if following > end or length & 3 or length < SMALLEST_BLOCK:
             break
         if kind == _ENHANCED and length >= 32:
             append(at)
         elif kind in _TAKEN_IN or closing(view, following - 4)[0] != length:
             break
-        elif _is_laid_out_as_packet(view[at:following], sections):
+        elif is_laid_out_as_packet(view[at:following], sections):
             walked.odd.append((at, following, kind))
         at = following
     window.begin = at
     return starts
 
 
-def _is_laid_out_as_packet(block: memoryview, sections: Sections) -> bool:
-    """Return whether a block could be an enhanced packet block except for its type: one bit may be wrong."""
-    if len(block) < _SMALLEST[_ENHANCED]:
-        return False
-    number, _, _, captured, original = struct.unpack_from(sections.order + "5I", block, 8)
-    left = len(block) - PACKET_AT - (captured + 3 & ~3) - 4
-    ends = left == 0 or (left >= 4 and block[-8:-4] == _END_OF_OPTIONS)
-    return bool(ends and 0 < captured <= original and number < len(sections.local) - sections.base)
-
-
 def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
     """Read the block at the window's begin; return whether the walk can continue after it."""
-    if len(window) < _SMALLEST_BLOCK:
+    if len(window) < SMALLEST_BLOCK:
         return False
     at = walked.damaged_at = window.begin
     kind, length, order = _block_head(window, sections.order)
     if not order:
         walked.damage = f"the section header at byte {window.offset} has no byte-order magic"
-    elif not _SMALLEST.get(kind, _SMALLEST_BLOCK) <= length <= _LARGEST_BLOCK:
+    elif not SMALLEST.get(kind, SMALLEST_BLOCK) <= length <= _LARGEST_BLOCK:
         walked.damage = f"the block at byte {window.offset} of type {kind} says it is {length} bytes long"
     padded = length + 3 & ~3
     if walked.damage or at + padded > window.end:
@@ -282,7 +269,7 @@ def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
 
 def _block_head(window: Window, order: str) -> tuple[int, int, str]:
     """Return type, length and byte order of the block at the window's begin; order "" if it has none."""
-    head = bytes(window.view[window.begin : window.begin + _SMALLEST_BLOCK])
+    head = bytes(window.view[window.begin : window.begin + SMALLEST_BLOCK])
     if head[:4] == SECTION_HEADER:
         order = byte_order(head)
     kind, length = struct.unpack_from((order or "<") + "II", head)
@@ -307,7 +294,7 @@ def skip_giant(window: Window, sections: Sections) -> str | None:
     """Skip a block that is larger than the window; return what is wrong with it."""
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)
-    if not order or kind in _SMALLEST:
+    if not order or kind in SMALLEST:
         return f"the block at byte {offset} of type {kind} says it is {length} bytes long"
     head = bytes(window.view[window.begin : window.begin + _LARGEST_METADATA])
     if window.skip(length) < length:

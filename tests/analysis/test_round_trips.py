@@ -108,6 +108,11 @@ def test_a_sack_measures_the_segment_that_triggered_it() -> None:
     assert samples(*behind_a_hole, *sacks, provenance=Provenance.SACK) == [(2, 4), (3, 5)]
 
 
+def test_a_sack_of_data_that_were_not_captured_measures_nothing() -> None:
+    table = analyse(capture([ack(0, sack=((C + 100, C + 200),))])).rtt_samples(1)
+    assert len(table) == 0
+
+
 def test_a_sack_of_a_segment_sent_twice_gives_none() -> None:
     sent = [data(0), data(100), data(200), data(200), ack(100, sack=((C + 200, C + 300),))]
     assert samples(*sent, provenance=Provenance.SACK) == []

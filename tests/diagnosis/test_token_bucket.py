@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -97,7 +99,7 @@ def test_what_was_overtaken_does_not_show_how_long_a_queue_is() -> None:
     delays = Delays(place, place, place * 2_000_000, queue_ns, 0, none, none, is_one_way=True)
     assert not _in_order(delays)[late].any()
     assert delays.queue_ns[_in_order(delays)].max() == 9_000_000
-    assert _in_order(delays._replace(is_one_way=False)).all()
+    assert _in_order(replace(delays, is_one_way=False)).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

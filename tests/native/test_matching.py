@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
-from multitracer.clock.captures.matching import EXACT, REWRITTEN, copies, identities, join, shared
+from multitracer.clock.captures.matching import EXACT, REWRITTEN, copies, identities, join, match, shared
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import Segment, capture
 from tests.native.both import python_only
 
 if TYPE_CHECKING:
+    from random import Random
+
     from multitracer.tables import Array, Table
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
@@ -60,6 +62,33 @@ def test_as_many_packets_are_shared(key: Array, others: list[Array]) -> None:
     with python_only():
         slow = shared(key, others)
     assert shared(key, others) == slow == [len({*key.tolist()} & {*each.tolist()}) for each in others]
+
+
+@given(exchanges(), exchanges(), st.randoms(use_true_random=False), st.booleans())
+def test_captures_hold_the_same_packets(
+    seen: list[Segment], others: list[Segment], luck: Random, shuffled: bool
+) -> None:
+    """Some are lost between the two, some doubled, and some overtake others."""
+    there = [each for each in seen for _ in range(luck.choice((0, 1, 1, 1, 2)))] + others
+    if shuffled:
+        luck.shuffle(there)
+    near, far = capture(seen), capture(there or others)
+    fast = match(near, far)
+    with python_only():
+        slow = match(near, far)
+    assert [each.tolist() for each in fast] == [each.tolist() for each in slow]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 5])
+def test_long_runs_of_packets_find_their_partners_where_some_overtake(lost: int) -> None:
+    luck = np.random.default_rng(lost)
+    near = luck.integers(0, 2**64, 5_000, dtype=np.uint64)
+    order = np.argsort(np.arange(5_000) + luck.uniform(0, 20, 5_000))
+    far = near[order[luck.integers(0, lost, 5_000) < 1]]
+    none = np.zeros(5_000, dtype=np.int64)
+    left, right = join(near, none, far, none[: len(far)])
+    assert (near[left] == far[right]).all()
+    assert len(left) == len(far)
 
 
 def test_many_keys_that_share_their_upper_bits_are_counted_at_once() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from multitracer import native
+from multitracer.capture import Capture
 from parsers._capture.window import WINDOW_BYTES, Window
+from tests.conftest import ROOT, SAMPLES
 from tests.native import both, mutated
 
 if TYPE_CHECKING:
@@ -58,3 +62,40 @@ def test_what_is_counted_while_it_is_read_is_compared(
         with monkeypatch.context() as patched:
             patched.setattr(mutated, name, different)
             assert mutated.run(first, captures, mutated.mutated)[1]
+
+
+def test_processes_share_the_seeds_and_each_tells_of_its_own() -> None:
+    command = [sys.executable, "-m", "tests.native.mutated", "--inputs", "31", "--seed", "100", "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    lines = sorted(line.partition(": ")[2] for line in done.stdout.splitlines())
+    assert lines == [
+        "15 captures from seed 100 on, 0 differ; next seed 115",
+        "16 captures from seed 115 on, 0 differ; next seed 131",
+    ]
+    assert mutated.ranges(7, 2, 3) == [(7, 1), (8, 1)]
+
+
+@pytest.mark.parametrize(("code", "said"), [("sys.exit(1)", ""), ("os.abort()", "died, status -6")])
+def test_a_process_that_fails_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], code: str, said: str
+) -> None:
+    def command(first: int, *_: object) -> list[str]:
+        return [sys.executable, "-c", f"import os, sys\nif {first} == 20: {code}"]
+
+    monkeypatch.setattr(mutated, "_command", command)
+    assert mutated.by_processes([(10, 10), (20, 10)], 1, []) == 1
+    assert said in capsys.readouterr().out
+    assert mutated.by_processes([(10, 10)], 1, []) == 0
+
+
+def test_what_other_segments_would_tell_is_not_taken_from_those_met() -> None:
+    data = (SAMPLES / "damaged" / "fixed" / "tcp-0.pcap").read_bytes()
+    first = both.read_by_both(lambda: mutated._read(data))
+    assert isinstance(first, Capture)
+    met = both.what_is_analysed(first)
+    for name in ("seq", "time_ns"):
+        first.segments.columns[name] = first.segments[name] + 1
+        assert both.what_is_analysed(first) != met
+        first.segments.columns[name] = first.segments[name] - 1
+    first.files[0].without_time += 1
+    assert both.what_is_analysed(first) != met

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError
-from parsers import _registry
+from parsers import _plug_ins, _registry
 from tests.conftest import SAMPLES
 from tests.parsers.frames import interface, option, section
 
@@ -70,10 +70,10 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """Return a list: what is put into it is found as an installed plug-in."""
     points: list[object] = []
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: points)
-    for cached in (_registry.installed, _registry.has_plug_ins):
+    for cached in (_registry.installed, _plug_ins.has_plug_ins):
         cached.cache_clear()
     yield points
-    for cached in (_registry.installed, _registry.has_plug_ins):
+    for cached in (_registry.installed, _plug_ins.has_plug_ins):
         cached.cache_clear()
 
 
@@ -106,7 +106,7 @@ def test_an_installed_format_in_a_pcapng_file_is_recognised(installed: list[obje
     path = tmp_path / "acme.pcapng"
     path.write_bytes(section(options=option(1, b"acme 1.0")) + interface())
     assert parsers.detect(path).name == "pcapng"
-    for cached in (_registry.installed, _registry.has_plug_ins):
+    for cached in (_registry.installed, _plug_ins.has_plug_ins):
         cached.cache_clear()
     installed.append(Plugin("acme", replace(ACME, sniff=lambda head: "yes" if b"acme" in head else "no")))
     assert parsers.detect(path).name == "acme-log"

@@ -13,6 +13,7 @@ import pytest
 
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
+from multitracer.recording import beside
 from multitracer.recording.inputs import find_inputs, separate_inputs
 from multitracer.recording.open import open_recording
 from multitracer.recording.recording import Recording
@@ -212,6 +213,46 @@ def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
 def test_max_packets_bounds_each_point(sample_session: Path) -> None:
     captures = open_recording(sample_session, max_packets=100).captures
     assert [sum(file.packets for file in capture.files) for _, capture in captures] == [100, 100]
+
+
+@pytest.fixture
+def two_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two captures that are read beside each other, though they are small."""
+    monkeypatch.setattr(beside, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(beside, "_LEAST_ROWS", 0)
+    for host, sport in (("client", 40_000), ("server", 40_001)):
+        (tmp_path / host).mkdir()
+        write_conversations(tmp_path / host / "tcp-0.pcap", Conversation(sport=sport))
+    return tmp_path
+
+
+def test_captures_that_are_read_beside_each_other_come_in_order(two_points: Path) -> None:
+    read: list[int] = []
+    recording = open_recording(two_points, progress=_Noting(read))
+    assert packets_by_point(recording) == {"client": 16, "server": 16}
+    assert [part.analysis.ends(1).source for part in recording.parts] == ["10.0.0.1:40000", "10.0.0.1:40001"]
+    assert read == sorted(read)
+    assert read[-1] == sum(path.stat().st_size for path in two_points.rglob("*.pcap"))
+
+
+def test_a_capture_that_is_none_is_passed_over_beside_one_that_is(two_points: Path) -> None:
+    (two_points / "client" / "tcp-0.pcap").write_bytes(b"\xd4\xc3\xb2\xa1")
+    recording = open_recording(two_points)
+    assert packets_by_point(recording) == {"server": 16}
+    (warning,) = recording.warnings
+    assert warning.startswith(str(two_points / "client" / "tcp-0.pcap"))
+
+
+class _Noting:
+    """Progress that is written down."""
+
+    phase = "reading"
+
+    def __init__(self, read: list[int]) -> None:
+        self._read = read
+
+    def __call__(self, stored_bytes: int) -> None:
+        self._read.append(stored_bytes)
 
 
 def test_bundled_session(sample_session: Path) -> None:

@@ -148,6 +148,8 @@ def _held(group: Group, axis: Axis, coverage: Coverage) -> Array:
 def _over_holes(direction: Array, value: Array, coverage: Coverage, group: Group, axis: Axis) -> Array:
     """Return which advancing ACKs cover for the first time a unit of a hole that was never filled."""
     holes = coverage.holes
+    if not len(holes.start):
+        return np.zeros(len(value), dtype=bool)
     owner = group.direction_of(axis.pieces.position[holes.after])
     ends = np.searchsorted(direction, owner, side="right")
     first = np.searchsorted(value, holes.start, side="right")

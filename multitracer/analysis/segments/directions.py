@@ -7,6 +7,7 @@ value is one number, repeated, until `own` makes room for the first.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,19 +49,23 @@ def blank(directions: int) -> dict[str, Array]:
     dict of str to ndarray, each of shape (directions,), dtype of its column
         NA where the column can be NA, else 0. Those of NA are read-only.
     """
-    columns: dict[str, Array] = {}
+    shape = (directions,)
+    return {
+        name: np.ndarray(shape, dtype, missing, strides=(0,)) if missing else np.zeros(shape, dtype)
+        for name, dtype, missing in _missing()
+    }
+
+
+@cache
+def _missing() -> list[tuple[str, np.dtype[np.generic], bytes]]:
+    """Return each column with the bytes of its NA; without any if it cannot be NA."""
+    columns = []
     for column in DIRECTIONS:
-        missing: float
-        if column.unit.startswith("ns") and column.dtype == "int64":
-            missing = NOT_A_TIME
-        elif column.na:
-            missing = NA
-        elif column.dtype.startswith("float"):
-            missing = np.nan
-        else:
-            columns[column.name] = np.zeros(directions, dtype=column.dtype)
-            continue
-        columns[column.name] = np.broadcast_to(np.array(missing, dtype=column.dtype), directions)
+        is_time = column.unit.startswith("ns") and column.dtype == "int64"
+        value = NOT_A_TIME if is_time else NA if column.na else np.nan
+        can_be = is_time or column.na or column.dtype.startswith("float")
+        missing = np.array([value] if can_be else [], column.dtype)
+        columns.append((column.name, missing.dtype, missing.tobytes()))
     return columns
 
 
@@ -73,7 +78,7 @@ def own(columns: dict[str, Array], *names: str) -> None:
 
 def put(column: Array, values: Array) -> None:
     """Write into a column of zeros what is not 0."""
-    there = np.flatnonzero(values)
+    (there,) = values.nonzero()
     column[there] = values[there]
 
 
@@ -275,8 +280,8 @@ def put_vantage(rows: dict[str, Array]) -> None:
     at_responder = (ahead <= _AT_ONCE_NS) & (ahead <= VANTAGE_SHARE * (back_typical + ahead))
     near_initiator |= ~near_responder & at_initiator & ~at_responder
     near_responder |= ~near_initiator & at_responder & ~at_initiator
-    places = [np.uint8(Vantage.NEAR_SENDER), np.uint8(Vantage.NEAR_RECEIVER)]
-    place = np.select([near_initiator, near_responder], places, np.uint8(Vantage.BETWEEN))
+    place = np.where(near_responder, np.uint8(Vantage.NEAR_RECEIVER), np.uint8(Vantage.BETWEEN))
+    place[near_initiator] = Vantage.NEAR_SENDER
     rows["vantage"][0::2][known] = place
     rows["vantage"][1::2][known] = _FROM_THE_OTHER_SIDE[place]
 

@@ -7,7 +7,7 @@ it. What it leaves to Python is what `compiled` leaves.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from multitracer.analysis.segments.segment_rows import (
     Connections,
     answered_after,
     first_dsacks,
+    rows_of,
     sack_blocks_of,
     scaled_windows,
 )
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 LONG = 1 << 12
 """Segments from which on the kernel gets a connection alone: to ask it takes as long as to look at some
 hundred segments with others. Not measured."""
-_NEVER = np.uint32(0xFFFFFFFF)
+NEVER = np.uint32(0xFFFFFFFF)
 """The kernel's row of an answer that did not come."""
 
 
@@ -82,12 +83,8 @@ def _alone(
     """Yield the segments of a long connection; of one that the kernel leaves to Python as of any other."""
     native = kernel()
     assert native is not None
-    own = parts.rows_between(2 * connection, 2 * connection + 2).astype(np.uint32)
-    own.sort()
-    columns = {"direction": parts.direction}
-    columns |= {name: capture.segments[name] for name in (*READS, "tsval", "tsecr")}
-    columns |= {name: capture.sack_blocks[name] for name in ("row", "left", "right")}
-    columns = {name: np.ascontiguousarray(column) for name, column in columns.items()}
+    own = rows_in_order(parts, connection)
+    columns = _columns(capture, parts)
     with reading(capture.files[0].path):
         each = native.EachSegment(own, columns)
     if not each.is_known:
@@ -96,18 +93,73 @@ def _alone(
         return
     for begin in range(0, len(own), rows):
         here = own[begin : begin + rows]
-        yield np.full(len(here), connection), _piece(each, here, columns, shift, capture)
+        yield np.full(len(here), connection), _piece(each, here, columns, shift, capture)[0]
 
 
-def _piece(each: EachSegment, own: Array, columns: dict[str, Array], shift: Array, capture: Capture) -> Table:
+def rows_in_order(parts: Partition, connection: int) -> Array:
+    """Return the rows of a connection (from 0) in capture order: uint32, shape (n_segments,)."""
+    own = parts.rows_between(2 * connection, 2 * connection + 2)
+    if len(own) == len(parts.direction):
+        return np.arange(len(own), dtype=np.uint32)
+    return np.sort(own, kind="stable").astype(np.uint32)  # two directions, each in order
+
+
+class Walked(NamedTuple):
+    """All segments of a connection, by the kernel alone."""
+
+    segments: Table
+    """TCP_SEGMENTS; columns of SEGMENTS may be those of the capture, and cannot be written then."""
+    rows: Array
+    """Their rows in the capture: uint32, shape (n_segments,)."""
+    answers: tuple[Array, Array]
+    """Rows in the capture of the exact ACK of each and of the first echo: `NEVER` without one, as `rows`."""
+
+
+def walked(capture: Capture, parts: Partition, connection: int, shift: Array) -> Walked | None:
+    """Return the segments of a long connection that nobody SACKs; None of another, or without the kernel.
+
+    Parameters
+    ----------
+    capture : Capture
+    parts : Partition
+    connection : int
+        From 0.
+    shift : ndarray of int64, shape (2,)
+        Window shift of its directions.
+    """
+    begin, end = parts.bounds[[2 * connection, 2 * connection + 2]].tolist()
+    sacked = parts.direction[capture.sack_blocks["row"]] >> 1 == connection
+    if (native := kernel()) is None or end - begin < LONG or sacked.any():
+        return None
+    own, columns = rows_in_order(parts, connection), _columns(capture, parts)
+    with reading(capture.files[0].path):
+        each = native.EachSegment(own, columns)
+    if not each.is_known:
+        return None
+    segments, answers = _piece(each, own, columns, shift, capture)
+    return Walked(segments, own, answers)
+
+
+def _columns(capture: Capture, parts: Partition) -> dict[str, Array]:
+    columns = {"direction": parts.direction}
+    columns |= {name: capture.segments[name] for name in (*READS, "tsval", "tsecr")}
+    columns |= {name: capture.sack_blocks[name] for name in ("row", "left", "right")}
+    return {name: np.ascontiguousarray(column) for name, column in columns.items()}
+
+
+def _piece(
+    each: EachSegment, own: Array, columns: dict[str, Array], shift: Array, capture: Capture
+) -> tuple[Table, tuple[Array, Array]]:
     with reading(capture.files[0].path):
         known = each.next(own, columns)
     rows = own.astype(np.intp)
-    segments = {name: capture.segments[name].take(rows) for name in SEGMENTS.names}
-    side = columns["direction"].take(rows) & 1
-    delays = {"rtt_ns": known.pop("exact"), "rtt_timestamp_ns": known.pop("echo")}
-    for name, answer in delays.items():
-        sent = np.flatnonzero(answer != _NEVER)
+    taken = rows_of(rows, len(capture.segments), is_one=True)
+    segments = {name: taken(capture.segments[name]) for name in SEGMENTS.names}
+    side = taken(columns["direction"]) & 1
+    answers = known.pop("exact"), known.pop("echo")
+    delays = {}
+    for name, answer in zip(("rtt_ns", "rtt_timestamp_ns"), answers, strict=True):
+        sent = np.flatnonzero(answer != NEVER)
         delays[name] = answered_after(capture, len(rows), sent, rows[sent], answer[sent])
     sacks = np.flatnonzero(known["kind"] & np.uint32(Kind.SACK))
     index, place = sack_blocks_of(capture, rows[sacks])
@@ -117,4 +169,4 @@ def _piece(each: EachSegment, own: Array, columns: dict[str, Array], shift: Arra
         "reverse": side == 1,
         "window_bytes": scaled_windows(segments["window"], segments["flags"], shift[side]),
     }
-    return Table(TCP_SEGMENTS, segments | known | delays | further)
+    return Table(TCP_SEGMENTS, segments | known | delays | further), answers

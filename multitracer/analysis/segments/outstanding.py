@@ -88,10 +88,17 @@ def less_sacked(
     acknowledged : sequence of two ndarrays of int64, shape (n_segments,)
         The highest ACK of both sides at each moment, on the axis; not used without blocks.
 
-    Other parameters and what is returned are those of `outstanding`.
+    Other parameters are those of `outstanding`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_segments,)
+        Without blocks it is `flight`, and cannot be written.
     """
     if not len(blocks.left):
-        return flight.copy()
+        same = flight.view()
+        same.flags.writeable = False
+        return same
     sacked = [_sacked(blocks.chosen(blocks.direction & 1 == side), acknowledged[side]) for side in (0, 1)]
     less = flight - _chosen(sacked, _is_of_reverse(examination, order))
     return np.asarray(np.maximum(less, 0, out=less))

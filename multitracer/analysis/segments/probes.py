@@ -71,6 +71,8 @@ def window_is_closed(group: Group, position: Array) -> Array:
     ndarray of bool, shape of `position`
         False where there is no such segment.
     """
+    if not len(position):
+        return np.zeros(0, dtype=bool)
     timeline = Timeline.of(group.rows, group.bounds)
     answer = timeline.last_before(group.direction_of(position) ^ 1, group.rows[position])
     plain = (group.flags[answer] & BEGIN_OR_END) == 0

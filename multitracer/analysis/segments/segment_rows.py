@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import groups, has
-from multitracer.analysis.intervals import add_to_groups, carried_on
+from multitracer.analysis.intervals import add_to_groups, carried_on, places
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.segments.axis import partners
 from multitracer.analysis.segments.directions import is_dsack
@@ -51,13 +51,22 @@ class Connections:
         self.capture = capture
         self.group = group
         self.shift = shift
-        self.examination = examine(group, capture)
         self.order = _in_capture_order(group)
         """Position of each row of `segments()`."""
         self.rows = group.rows[self.order]
         """Row in the capture of each row of `segments()`."""
         self.bounds = group.bounds[::2]
         """Connection c of the group has rows bounds[c]:bounds[c + 1] of `segments()`."""
+
+    @cached_property
+    def examination(self) -> Examination:
+        """What is known of the segments: some 70 bytes of each, of which hardly any are asked for twice."""
+        return examine(self.group, self.capture)
+
+    @cached_property
+    def exact_pairs(self) -> tuple[Array, Array]:
+        """Positions of segments, and of the ACKs that end at their ends."""
+        return self.examination.exact_pairs()
 
     @cached_property
     def ack(self) -> Array:
@@ -71,10 +80,12 @@ class Connections:
     @cached_property
     def _columns(self) -> dict[str, Array]:
         by_position, by_row = self._derived_columns()
-        taken = _rows_of(self.rows, len(self.capture.segments))
+        taken = rows_of(self.rows, len(self.capture.segments), is_one=len(self.bounds) == 2)
         columns = {name: taken(self.capture.segments[name]) for name in SEGMENTS.names}
         for name in tuple(by_position):
             columns[name] = by_position.pop(name).take(self.order)
+        if not len(self.blocks.left):  # what else is asked for is known by now
+            self.__dict__.pop("examination", None)
         return columns | by_row
 
     def pieces(self, rows: int) -> Iterator[Table]:
@@ -96,7 +107,7 @@ class Connections:
                 self.order[self.blocks.moment],
                 self.order[self.blocks.moment[self.blocks.dsack]],
             ),
-            "rtt_ns": self._delays(*self.examination.exact_pairs()),
+            "rtt_ns": self._delays(*self.exact_pairs),
             "rtt_timestamp_ns": self._delays(*self.echoes),
         }
         shift, is_sacked = np.minimum(self.shift, LARGEST_SHIFT), len(self.blocks.left) > 0
@@ -126,6 +137,8 @@ class Connections:
     def sack_blocks(self) -> Table:
         """Return TCP_SACK_BLOCKS, in the order of `segments()`."""
         own, _ = self._own_blocks
+        if not len(own):
+            return Table.empty(TCP_SACK_BLOCKS)
         blocks = self.blocks
         origin = self.examination.axis.origin[blocks.direction]
         columns = {
@@ -154,9 +167,11 @@ class Connections:
     @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
         """These connections' SACK blocks, and the index of their segment in `rows`, ascending."""
-        place = np.argsort(self.rows, kind="stable")
-        index, which = sack_blocks_of(self.capture, self.rows[place])
-        moment = place[which]
+        place = np.argsort(self.rows, kind="stable") if len(self.bounds) > 2 else None
+        rows = self.rows if place is None else self.rows[place]  # those of one connection ascend
+        index, moment = sack_blocks_of(self.capture, rows)
+        if place is not None:
+            moment = place[moment]
         in_order = np.argsort(moment, kind="stable")
         return self.capture.sack_blocks.take(index[in_order]), moment[in_order]
 
@@ -248,13 +263,14 @@ def _starts_on_axis(examination: Examination) -> Array:
     return near
 
 
-def _rows_of(rows: Array, among: int) -> Callable[[Array], Array]:
+def rows_of(rows: Array, among: int, *, is_one: bool) -> Callable[[Array], Array]:
     """Return what copies some rows of columns that have so many; rows in a row cost a tenth of others.
 
-    All rows are not copied: what comes then is the column itself, and cannot be written.
+    Those that are of one connection ascend. All rows are not copied: what comes then is the column itself,
+    and cannot be written.
     """
     first, count = int(rows[0]) if len(rows) else 0, len(rows)
-    if count < _MANY or int(rows[-1]) - first != count - 1 or (np.diff(rows) != 1).any():
+    if count < _MANY or int(rows[-1]) - first != count - 1 or not (is_one or (np.diff(rows) == 1).all()):
         return lambda column: column[rows]
     return _unwritable if count == among else lambda column: column[first : first + count].copy()
 
@@ -323,10 +339,9 @@ def sack_blocks_of(capture: Capture, rows: Array) -> tuple[Array, Array]:
         Rows of SACK_BLOCKS, and places in `rows`.
     """
     row = capture.sack_blocks["row"]
-    begin = np.searchsorted(row, rows)
-    counts = np.searchsorted(row, rows, side="right") - begin
-    place = np.repeat(np.arange(len(rows)), counts)
-    return np.arange(len(place)) + (begin - (np.cumsum(counts) - counts))[place], place
+    place = places(rows, row)
+    index = np.flatnonzero(np.append(rows, -1)[place] == row)
+    return index, place[index]
 
 
 def first_dsacks(blocks: Table, capture: Capture) -> Array:

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import first_painters
+from multitracer.analysis.intervals import first_painters, places
+from multitracer.analysis.segments.in_pieces import NEVER
 from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.tcp import RTT_SAMPLES
 
 if TYPE_CHECKING:
+    from multitracer.analysis.segments.in_pieces import Walked
     from multitracer.analysis.segments.outstanding import Blocks
     from multitracer.analysis.segments.segment_rows import Connections
     from multitracer.tables import Array
@@ -40,16 +42,15 @@ class Provenance(IntEnum):
 
 def rtt_samples(connection: Connections) -> Table:
     """Return RTT_SAMPLES of a connection."""
-    examination = connection.examination
-    pairs = [examination.exact_pairs(), connection.echoes, _sacked_once(connection)]
+    pairs = [connection.exact_pairs, connection.echoes, _sacked_once(connection)]
     sent, answer = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
     provenance = np.repeat(np.arange(3, dtype=np.uint8), [len(pair[0]) for pair in pairs])
     place = np.empty_like(connection.order)
     place[connection.order] = np.arange(len(place))
-    time_ns = connection.capture.segments["time_ns"][examination.group.rows]
+    time_ns = connection.capture.segments["time_ns"][connection.group.rows]
     columns = {
         "time_ns": time_ns[answer],
-        "reverse": sent >= examination.group.bounds[1],
+        "reverse": sent >= connection.group.bounds[1],
         "row": place[sent],
         "answer_row": place[answer],
         "rtt_ns": between_ns(time_ns[sent], time_ns[answer]),
@@ -59,9 +60,30 @@ def rtt_samples(connection: Connections) -> Table:
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
 
 
+def rtt_samples_of(walked: Walked) -> Table:
+    """Return RTT_SAMPLES of a connection that the kernel walked over: nobody SACKs its segments."""
+    sent = [np.flatnonzero(answer != NEVER) for answer in walked.answers]
+    came = [answer[each] for answer, each in zip(walked.answers, sent, strict=True)]
+    row, answer = np.concatenate(sent), np.concatenate(came).astype(np.int64)
+    answer_row, time_ns = places(walked.rows.astype(np.int64), answer), walked.segments["time_ns"]
+    columns = {
+        "time_ns": time_ns[answer_row],
+        "reverse": walked.segments["reverse"][row],
+        "row": row,
+        "answer_row": answer_row,
+        "rtt_ns": between_ns(time_ns[row], time_ns[answer_row]),
+        "provenance": np.repeat(np.arange(2, dtype=np.uint8), [len(each) for each in sent]),
+    }
+    in_order = np.lexsort((columns["provenance"], answer_row))
+    return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
+
+
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:
     """Return positions of segments and of the SACKs that name them."""
     blocks = connection.blocks
+    if not len(blocks.left) or not len(connection.examination.axis.pieces.position):
+        none = np.empty(0, dtype=np.int64)  # a capture may begin behind all that is SACKed
+        return none, none
     sane = (blocks.left < blocks.right) & ~blocks.dsack
     first = np.flatnonzero(sane & (np.diff(blocks.moment, prepend=-1) != 0))
     pairs = [_named(connection, blocks, first, direction) for direction in (0, 1)]

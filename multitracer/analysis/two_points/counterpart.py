@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join, shared
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, copy_numbers, identities, join, shared
 
 if TYPE_CHECKING:
     from multitracer.analysis.tcp import Analysis
@@ -104,7 +104,7 @@ class Counterparts:
             _keys(self.near, connection, self.fields, first),
             _keys(self.far, other, self.fields, first),
         )
-        return len(join(mine, copies(mine)[0], theirs, copies(theirs)[0])[0])
+        return len(join(mine, copy_numbers(mine), theirs, copy_numbers(theirs))[0])
 
     @cached_property
     def _far_keys(self) -> tuple[Array, Array]:
@@ -130,9 +130,13 @@ class Counterparts:
 
     def _is_turned(self, connection: int, other: int) -> bool:
         """Return whether what one capture calls forward is reverse in the other."""
-        sent = _keys_one_way(self.near, connection, self.fields, reverse=False)
-        there = [_keys_one_way(self.far, other, self.fields, reverse=way) for way in (False, True)]
-        forward, back = shared(sent, there)
+        for first in (_FIRST_ROWS, None):  # of one way alone the first packets settle it
+            sent = _keys_one_way(self.near, connection, self.fields, reverse=False, first=first)
+            ways = (False, True)
+            there = [_keys_one_way(self.far, other, self.fields, reverse=way, first=first) for way in ways]
+            forward, back = shared(sent, there)
+            if (forward == 0) != (back == 0):
+                break
         if forward or back:
             return back > forward
         answers = _keys_one_way(self.near, connection, self.fields, reverse=True)

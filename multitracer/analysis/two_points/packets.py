@@ -23,7 +23,7 @@ import numpy as np
 
 from multitracer.analysis.two_points.alike import Copies, arrivals
 from multitracer.analysis.two_points.recut import recut
-from multitracer.clock.captures.matching import EXACT, RENUMBERED, copies, identities, join
+from multitracer.clock.captures.matching import EXACT, RENUMBERED, among, copy_numbers, identities, join
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import PACKET_PAIRS
 
@@ -124,29 +124,45 @@ _Side = tuple["Analysis", "Array", "Array"]
 
 def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Table:
     near_time, far_time = (side[0].capture.segments["time_ns"][side[1]] for side in (near, far))
-    alone, added = _others(len(near[1]), near_index), _others(len(far[1]), far_index)
-    left = np.concatenate([near_index, alone, np.full(len(added), NA)])
-    right = np.concatenate([far_index, np.full(len(alone), NA), added])
-    outcome = np.repeat(
-        np.array([Outcome.MATCHED, Outcome.LOST, Outcome.ONLY_FAR], dtype=np.uint8),
-        [len(near_index), len(alone), len(added)],
-    )
+    left, right, outcome = _in_order(len(near[1]), len(far[1]), near_index, far_index)
     outcome[(outcome == Outcome.LOST) & _outside(left, near_index)] = Outcome.NOT_COVERED
     outcome[(outcome == Outcome.ONLY_FAR) & _outside(right, far_index)] = Outcome.NOT_COVERED
     _mark_recut(near, far, left, right, outcome)
-    near_ns, far_ns = _picked(near_time, left, NOT_A_TIME), _picked(far_time, right, NOT_A_TIME)
-    both = (left != NA) & (right != NA)
+    only_far, only_near = np.flatnonzero(left == NA), np.flatnonzero(right == NA)
+    near_ns = _picked(near_time, left, only_far, NOT_A_TIME)
+    far_ns = _picked(far_time, right, only_near, NOT_A_TIME)
+    delay_ns = far_ns - near_ns
+    delay_ns[only_far] = delay_ns[only_near] = NOT_A_TIME
+    copy = _picked(near[2], left, only_far, NA)
+    copy[only_far] = far[2][right[only_far]]
     columns = {
-        "near_row": _picked(near[1], left, NA),
-        "far_row": _picked(far[1], right, NA),
+        "near_row": _picked(near[1], left, only_far, NA),
+        "far_row": _picked(far[1], right, only_near, NA),
         "near_ns": near_ns,
         "far_ns": far_ns,
-        "delay_ns": np.where(both, far_ns - near_ns, NOT_A_TIME),
-        "copy": np.where(left != NA, _picked(near[2], left, NA), _picked(far[2], right, NA)),
+        "delay_ns": delay_ns,
+        "copy": copy,
         "outcome": outcome,
     }
-    order = np.lexsort((right, np.where(left == NA, len(near[1]), left)))
-    return Table(PACKET_PAIRS, columns).take(order)
+    return Table(PACKET_PAIRS, columns)
+
+
+def _in_order(
+    near_count: int, far_count: int, near_index: Array, far_index: Array
+) -> tuple[Array, Array, Array]:
+    """Return index at the near point, at the far one, and outcome of each packet, in order of the near one.
+
+    Packets of the far point alone come last.
+    """
+    alone, added = _others(near_count, near_index), _others(far_count, far_index)
+    left = np.concatenate([near_index, alone])
+    order = np.argsort(left, kind="stable")
+    left = np.concatenate([left[order], np.full(len(added), NA)])
+    right = np.concatenate([far_index, np.full(len(alone), NA)])
+    right = np.concatenate([right[order], added])
+    outcome = np.full(len(left), Outcome.ONLY_FAR, dtype=np.uint8)
+    outcome[: len(order)] = np.where(right[: len(order)] == NA, Outcome.LOST, Outcome.MATCHED)
+    return left, right, outcome
 
 
 def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
@@ -166,11 +182,12 @@ def _others(count: int, index: Array) -> Array:
     return np.flatnonzero(left_out)
 
 
-def _picked(values: Array, index: Array, missing: int) -> Array:
-    """Return values[index], `missing` where the index is NA."""
-    result = np.full(len(index), missing, dtype=np.int64)
-    known = index != NA
-    result[known] = values[index[known]]
+def _picked(values: Array, index: Array, without: Array, missing: int) -> Array:
+    """Return values[index], `missing` at the places that are without, where the index is NA."""
+    if not len(values):
+        return np.full(len(index), missing, dtype=np.int64)
+    result: Array = values[index]  # NA picks the last one
+    result[without] = missing
     return result
 
 
@@ -229,22 +246,21 @@ def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Ar
     is_alike = near_table["ip_id"][near_rows] <= 0
     if not is_alike.any():
         return pairs
-    alike, is_sure = np.flatnonzero(is_alike), ~is_alike[pairs[0]]
+    alike, doubted = np.flatnonzero(is_alike), is_alike[pairs[0]]
     sent, came = near[0][alike], _with_key(far[0], near[0][alike])
     times = near_table["time_ns"][near_rows[alike]], far_table["time_ns"][far_rows[came]]
     left, arrived = arrivals(Copies(sent, times[0]), Copies(far[0][came], times[1]))
-    both = np.concatenate([pairs[0][is_sure], alike[left]])
+    left, arrived = alike[left], came[arrived]
+    if np.array_equal(pairs[0][doubted], left) and np.array_equal(pairs[1][doubted], arrived):
+        return pairs
+    both = np.concatenate([pairs[0][~doubted], left])
     order = np.argsort(both, kind="stable")
-    return both[order], np.concatenate([pairs[1][is_sure], came[arrived]])[order]
+    return both[order], np.concatenate([pairs[1][~doubted], arrived])[order]
 
 
 def _with_key(keys: Array, wanted: Array) -> Array:
     """Return the indexes of the keys that can be among some wanted ones; all if these are many."""
-    if 2 * len(wanted) > len(keys):
-        return np.arange(len(keys))
-    wanted = np.sort(wanted)
-    at = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
-    return np.flatnonzero(wanted[at] == keys)
+    return np.arange(len(keys)) if 2 * len(wanted) > len(keys) else among(keys, wanted)
 
 
 def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
@@ -257,4 +273,4 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
 def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
     """Return what identifies each packet, and how many with the same identity came before it."""
     key = identities(segments, rows, fields)
-    return key, copies(key)[0]
+    return key, copy_numbers(key)

@@ -81,6 +81,8 @@ class OtherLogs:
     """TCP_SEGMENTS of the same connection as captured at the receiver."""
     came: Callable[[], Array | None] = lambda: None
     """Returns per row of the sender's segments its row there, as of `came_at`; None: it is looked for."""
+    came_back: Callable[[], Array | None] = lambda: None
+    """The same of what the receiver sent."""
     arrived: Array | None = None
     """Per row of the sender's segments, int8, by the link's log: 1 it reached the receiving TCP intact, 0 it
     did not, NA unknown. The receiver's trace goes before it."""
@@ -145,7 +147,7 @@ def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
     if logs.arrived is not None and at_sender:
         _by_arrivals(copies, logs.arrived, necessity, proof)
     if logs.receiver is not None:
-        _by_receiver(copies, logs.receiver, logs.came, necessity, proof)
+        _by_receiver(copies, logs, logs.receiver, necessity, proof)
     _settle_local_drops(cause, necessity)
     if not at_sender:
         open_still = (cause == Cause.UNKNOWN) | (necessity == Necessity.UNDECIDED)
@@ -256,17 +258,17 @@ def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Arr
     evidence[known] |= np.uint32(Evidence.LINK_LOG)
 
 
-def _by_receiver(
-    copies: Copies, receiver: Table, came: Callable[[], Array | None], necessity: Array, evidence: Array
-) -> None:
+def _by_receiver(copies: Copies, logs: OtherLogs, receiver: Table, necessity: Array, evidence: Array) -> None:
     """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
     segments = copies.segments
     reverse = bool(segments["reverse"][copies.talks.own].any())
-    row = came()
+    row = logs.came()
     row = came_at(segments, receiver, reverse=reverse) if row is None else row
     arrived = arrived_at(segments, row, reverse=reverse)
     had, known = had_before(copies, arrived)
-    in_time = acknowledged_in_time(copies, receiver, row, reverse=reverse)
+    back = logs.came_back()
+    back = came_at(segments, receiver, reverse=not reverse) if back is None else back
+    in_time = acknowledged_in_time(copies, row, back, len(receiver))
     necessity[known] = np.where(
         had[known], np.where(in_time[known], Necessity.SPURIOUS, Necessity.ACK_LOST), Necessity.NECESSARY
     )

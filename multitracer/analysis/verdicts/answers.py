@@ -102,7 +102,7 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
     """
     answer, row = copies.answer, copies.row
     covered = copies.reached[np.minimum(answer, copies.nowhere - 1)]
-    firsts, agains = copies.first_sent(copies.sent), copies.first_sent(row)
+    firsts, agains = copies.first_copy, copies.first_again
     above = np.zeros(len(copies), dtype=bool)
     for unit in (copies.end, covered - 1):
         cell = copies.grid.cell(unit)
@@ -139,7 +139,7 @@ def f_rto(
     there = (report < copies.nowhere) & (report > copies.row)
     lacking = copies.reached[np.minimum(report, copies.nowhere - 1)]
     cell = copies.grid.cell(lacking)
-    sent, again = copies.first_sent(copies.sent)[cell], copies.first_sent(copies.row)[cell]
+    sent, again = copies.first_copy[cell], copies.first_again[cell]
     came = np.searchsorted(copies.reached, lacking, side="right")
     soon_ns = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again)
     first = (again > came) | (soon_ns < within_ns)
@@ -190,10 +190,9 @@ def held(copies: Copies) -> Array:
     there = (answer < copies.nowhere) & (answer > row)
     last = copies.before(answer)
     edge, covered = copies.reached[last], copies.reached[np.minimum(answer, copies.nowhere - 1)]
-    resent_up_to = np.zeros(len(copies.segments), dtype=np.int64)
-    resent_up_to[row] = copies.end
-    beyond = covered > np.maximum.accumulate(resent_up_to)[last]
-    filler = copies.first_sent(row)[copies.grid.cell(edge)]
+    resent_up_to = np.append(np.maximum.accumulate(np.maximum(copies.end, 0)), 0)
+    beyond = covered > resent_up_to[np.searchsorted(row, last, side="right") - 1]
+    filler = copies.first_again[copies.grid.cell(edge)]
     newer = (copies.of_rows("tsecr", answer) - copies.of_rows("tsval", filler)).view(np.int32) > 0
     by_filler = ~(newer & has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS))
     behind: Array = there & beyond & (copies.begin > edge) & (filler < row) & by_filler
@@ -227,12 +226,13 @@ def before_any_answer(copies: Copies) -> Array:
 def _repetitions(copies: Copies, answer: Array) -> Array:
     """Return how many ACKs without payload repeat the number of each answer before it grows."""
     segments = copies.segments
-    repeats = copies.back & (segments["ack_bytes"] == copies.reached)
-    repeats &= (segments["payload_bytes"] == 0) & ~has(segments["flags"], Flag.FIN)
-    count = np.append(0, np.cumsum(repeats))
     grows = np.searchsorted(copies.reached, copies.reached[answer], side="right")
-    repetitions: Array = count[grows] - count[answer + 1]
-    return repetitions
+    many = grows - answer - 1
+    of = np.repeat(np.arange(len(answer)), many)
+    row = np.arange(len(of)) + np.repeat(answer + 1 - (np.cumsum(many) - many), many)
+    repeats = copies.back[row] & (segments["ack_bytes"][row] == copies.reached[row])
+    repeats &= (segments["payload_bytes"][row] == 0) & ~has(segments["flags"][row], Flag.FIN)
+    return np.bincount(of[repeats], minlength=len(answer))
 
 
 def hole(copies: Copies) -> Array:
@@ -265,7 +265,7 @@ def lost_behind(copies: Copies) -> Array:
     at_edge = (copies.begin <= edge) & (edge < copies.end)
     answers, which = np.unique(copies.answer, return_inverse=True)
     once = np.bincount(which[at_edge], minlength=len(answers))[which] == 1
-    again = copies.first_sent(copies.row)[copies.grid.cell(lacking)]
+    again = copies.first_again[copies.grid.cell(lacking)]
     came = np.searchsorted(copies.reached, lacking, side="right")
     least_ns = SURELY_EARLY * copies.min_rtt_ns
     late = copies.of_rows("time_ns", came) - copies.of_rows("time_ns", again) >= least_ns
@@ -300,10 +300,13 @@ def behind_proved(copies: Copies, proved: Array) -> Array:
 def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
     """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
     segments = copies.segments
+    is_stamped = has(copies.of_rows("marks", copies.earlier), Mark.HAS_TIMESTAMPS)
+    if not is_stamped.any():
+        return is_stamped
     back = copies.back & has(segments["marks"], Mark.HAS_TIMESTAMPS)
-    back &= segments["ack_bytes"] != NA
-    newest = np.maximum.accumulate(np.where(back, np.arange(len(segments)), -1))[last]
-    stamped = (newest > copies.earlier) & has(copies.of_rows("marks", copies.earlier), Mark.HAS_TIMESTAMPS)
+    acks = np.append(-1, np.flatnonzero(back & (segments["ack_bytes"] != NA)))
+    newest = acks[np.searchsorted(acks, last, side="right") - 1]
+    stamped = (newest > copies.earlier) & is_stamped
     since = (segments["tsecr"][newest] - copies.of_rows("tsval", copies.earlier)).view(np.int32)
     lacks = (copies.begin <= copies.reached[last]) & (copies.reached[last] < copies.end)
     overtaken: Array = stamped & (since > 0) & lacks

@@ -26,9 +26,9 @@ def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
     -------
     had, known : ndarray of bool, shape (n_copies,)
     """
-    sent = copies.sent
-    had = copies.covered_before(sent[arrived[sent] == 1])
-    might_have = copies.covered_before(sent[arrived[sent] != 0])
+    of_sent = arrived[copies.sent]
+    had = copies.covered_before(of_sent == 1)
+    might_have = copies.covered_before(of_sent != 0)
     return had, had | ~might_have
 
 
@@ -67,16 +67,16 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     ndarray of int8, shape (n_segments,)
         1 it does, 0 it does not, NA beyond the ends of that trace and in the other direction.
     """
-    own = np.flatnonzero(segments["reverse"] == reverse)
-    near = np.flatnonzero(came[own] != NA)
+    there = came != NA
     arrived = np.full(len(segments), NA, dtype=np.int8)
-    if len(near):
-        arrived[own[near[0] : near[-1] + 1]] = 0
-        arrived[own[near]] = 1
+    if there.any():
+        known = slice(int(there.argmax()), len(there) - int(there[::-1].argmax()))
+        arrived[known][segments["reverse"][known] == reverse] = 0
+        arrived[there] = 1
     return arrived
 
 
-def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, reverse: bool) -> Array:
+def acknowledged_in_time(copies: Copies, came: Array, back: Array, there: int) -> Array:
     """Return for which an ACK that reached the sender had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
@@ -84,21 +84,18 @@ def acknowledged_in_time(copies: Copies, receiver: Table, came: Array, *, revers
     Parameters
     ----------
     copies : Copies
-    receiver : Table
-        TCP_SEGMENTS at the receiver.
-    came : ndarray of int64, shape (n_segments,)
-        As of `came_at`: row of each segment in `receiver`, or NA.
-    reverse : bool
-        The direction of the copies.
+    came, back : ndarray of int64, shape (n_segments,)
+        As of `came_at`: row of each segment in the receiver's trace, or NA; of this direction, of the other.
+    there : int
+        Rows of that trace.
 
     Returns
     -------
     ndarray of bool, shape (n_copies,)
     """
-    came = np.where(came == NA, len(receiver), came)
-    back = came_at(copies.segments, receiver, reverse=not reverse)
+    came = np.where(came == NA, there, came)
     near = np.flatnonzero(back != NA)
-    reached = np.zeros(len(receiver), dtype=np.int64)
+    reached = np.zeros(there, dtype=np.int64)
     reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])
     highest = np.maximum.accumulate(reached)
     before = np.maximum(_with_later_copies(copies, came) - 1, 0)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, span_minimum
+from multitracer.analysis.intervals import distinct, places, span_minimum
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.verdicts.grid import Grid
+from multitracer.analysis.verdicts.grid import Cells, Grid
 from multitracer.analysis.verdicts.reports import CROSSING_NS, Reports, reported
 from multitracer.tables import NA
 
@@ -58,6 +58,12 @@ class Copies:
     sacked_up_to: Array
     """Per row of `segments`: the highest unit reported by a SACK so far."""
     grid: Grid
+    first_copy: Array
+    """Per cell of the grid, and for the cell -1: the first of `sent` that covers it."""
+    first_again: Array
+    """The same of `row`."""
+    near: tuple[Array, Cells]
+    """Indexes in `sent` of all that share a cell with a retransmission, and their cells."""
     min_rtt_ns: Array
     """The shortest round trip measured in its talk, by whatever means; NA if none was."""
 
@@ -79,10 +85,16 @@ class Copies:
         sent = np.flatnonzero(occupies)
         row = sent[(kind[sent] & np.uint32(Kind.RETRANSMISSION | Kind.OUT_OF_ORDER)) != 0]
         begin, end = segments["seq_bytes"], segments["end_bytes"]
-        grid = Grid(distinct(np.concatenate([begin[sent], end[sent]])))
+        edges = begin[sent], end[sent]
+        grid = Grid(distinct(np.concatenate(edges)))
+        over, again = grid.cells(*edges), grid.cells(begin[row], end[row])
+        firsts = grid.first_over(sent, over, nobody=len(segments))
+        agains = grid.first_over(row, again, nobody=len(segments))
         back = ~own & (segments["ack_bytes"] != NA)
         zero = talks.per_row(talks.zero)
-        reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], zero))
+        reached = np.where(back, segments["ack_bytes"], zero)
+        np.maximum.accumulate(reached, out=reached)
+        highest = np.where(occupies, end, zero)
         talk = talks.of(row)
         reports = Reports.of(talks)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
@@ -91,15 +103,18 @@ class Copies:
         unread = reports.chosen(damaged).covering(begin[row], end[row], nowhere=len(segments))
         return cls(
             talks, sent, row, talk, talks.bounds[:-1][talk], nowhere, talks.zero[talk],
-            _earlier(sent, row, begin, end, grid, nowhere=len(segments)),
+            _earlier(sent, row, edges[0], firsts[grid.cell(begin[row])], nowhere=len(segments)),
             np.searchsorted(reached, end[row]),
             sack.row,
             sack.reneged,
             unread,
             reached,
-            np.maximum.accumulate(np.where(occupies, end, zero)),
+            np.maximum.accumulate(highest, out=highest),
             reports.highest(zero),
             grid,
+            firsts,
+            agains,
+            _near(over, again, len(grid.edges)),
             talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), own)[talk],
         )  # fmt: skip
 
@@ -167,22 +182,6 @@ class Copies:
         since: Array = self.of_rows("time_ns", row) - self.segments["time_ns"][self.row]
         return since
 
-    def first_sent(self, rows: Array) -> Array:
-        """Return for each cell of the grid, and for the cell -1, the first of `rows` that covers it.
-
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (n,), ascending
-            Rows of the judged directions.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_cells + 1,)
-            Rows; the number of segments for a cell that none covers.
-        """
-        begin, end = (self.segments[f"{edge}_bytes"][rows] for edge in ("seq", "end"))
-        return self.grid.first(rows, begin, end, nobody=len(self.segments))
-
     def before(self, row: Array) -> Array:
         """Return the row before each row, but never one before the talk.
 
@@ -225,36 +224,51 @@ class Copies:
         marked: Array = np.bincount(self.talk[mask], minlength=len(self.talks))[self.talk] > 0
         return marked
 
-    def covered_before(self, rows: Array) -> Array:
-        """Return which retransmissions carry only data that `rows` before them carried.
+    def covered_before(self, chosen: Array) -> Array:
+        """Return which retransmissions carry only data that some of `sent` before them carried.
 
         Parameters
         ----------
-        rows : ndarray of int64, shape (n,), ascending
-            Rows of the judged directions.
+        chosen : ndarray of bool, shape (n_sent,)
+            Which of `sent`.
 
         Returns
         -------
         ndarray of bool, shape (n_copies,)
         """
-        first = self.first_sent(rows)[:-1]
-        if not len(first) or not len(self.row):
+        index, cells = self.near
+        if not len(index):
             return np.zeros(len(self.row), dtype=bool)
+        kept = chosen[index]
+        low, high = cells[0][kept], cells[1][kept]
+        first = self.grid.first_over(self.sent[index[kept]], (low, high), nobody=len(self.segments))[:-1]
         low, high = (np.searchsorted(self.grid.edges, unit) for unit in (self.begin, self.end))
         latest: Array = -span_minimum(-first, low, high)
         return latest < self.row
 
 
-def _earlier(sent: Array, row: Array, begin: Array, end: Array, grid: Grid, *, nowhere: int) -> Array:
-    """Return the row of the copy before each retransmission."""
-    order = sent[np.lexsort((sent, begin[sent]))]
-    place = np.empty(nowhere, dtype=np.int64)
+def _earlier(sent: Array, row: Array, begin: Array, first: Array, *, nowhere: int) -> Array:
+    """Return the row of the copy before each retransmission; `first` is that of the first with its unit.
+
+    `begin` is that of each of `sent`.
+    """
+    order, own = np.argsort(begin, kind="stable"), np.searchsorted(sent, row)
+    place = np.empty(len(sent), dtype=np.int64)
     place[order] = np.arange(len(order))
-    before = order[np.maximum(place[row] - 1, 0)]
-    same = (place[row] > 0) & (begin[before] == begin[row])
-    first = grid.first(sent, begin[sent], end[sent], nobody=nowhere)[grid.cell(begin[row])]
-    earlier = np.where(same, before, first)
+    before = order[np.maximum(place[own] - 1, 0)]
+    same = (place[own] > 0) & (begin[before] == begin[own])
+    earlier = np.where(same, sent[before], first)
     return np.where(earlier < row, earlier, nowhere)
+
+
+def _near(sent: Cells, row: Cells, edges: int) -> tuple[Array, Cells]:
+    """Return which of what was sent shares a cell with a retransmission, and its cells."""
+    change = np.zeros(edges + 1, dtype=np.int64)
+    np.add.at(change, row[0], 1)
+    np.add.at(change, row[1], -1)
+    resent = np.append(0, np.cumsum(np.cumsum(change) > 0))
+    index = np.flatnonzero(resent[sent[1]] > resent[sent[0]])
+    return index, (sent[0][index], sent[1][index])
 
 
 def _damaged(segments: Table, back: Array, row: Array) -> Array:
@@ -266,7 +280,7 @@ def _damaged(segments: Table, back: Array, row: Array) -> Array:
     time_ns = segments["time_ns"]
     lowest = np.append(np.minimum.accumulate(begin[::-1])[::-1], np.iinfo(np.int64).max)
     latest_ns = np.maximum.accumulate(time_ns[row])
-    after = np.searchsorted(latest_ns, time_ns[acks] + CROSSING_NS, side="right")
-    after = np.maximum(after, np.searchsorted(row, acks))
+    after = places(latest_ns, time_ns[acks] + CROSSING_NS, "right")
+    after = np.maximum(after, places(row, acks))
     damaged[acks] = lowest[after] < segments["ack_bytes"][acks]
     return damaged

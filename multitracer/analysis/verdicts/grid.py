@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
+Cells = tuple["Array", "Array"]
+"""The first cell of some rows, and the one behind their last: int64, shape (n,)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grid:
     """Sequence space cut where anything sent begins or ends; a cell is the stretch between two edges."""
@@ -48,6 +52,15 @@ class Grid:
         -------
         ndarray of int64, shape (n_cells + 1,)
         """
-        left, right = places(self.edges, begin), places(self.edges, end)
-        painter = first_painters(left, right, max(len(self.edges) - 1, 0))
-        return np.append(np.append(rows, nobody)[painter], nobody)
+        return self.first_over(rows, self.cells(begin, end), nobody=nobody)
+
+    def cells(self, begin: Array, end: Array) -> Cells:
+        """Return the first cell of each range of units, and the one behind its last; they are edges."""
+        return places(self.edges, begin), places(self.edges, end)
+
+    def first_over(self, rows: Array, cells: Cells, *, nobody: int) -> Array:
+        """Return what `first` does of rows of which the cells are known."""
+        painter = first_painters(*cells, max(len(self.edges) - 1, 0))
+        first = np.full(len(painter) + 1, nobody, dtype=np.int64)
+        np.take(np.append(rows, nobody), painter, out=first[:-1], mode="clip")
+        return first

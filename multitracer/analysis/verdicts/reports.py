@@ -80,6 +80,8 @@ class Reports:
         -------
         ndarray of int64, units, shape (n_segments,)
         """
+        if not len(self.row):
+            return zero
         highest = zero.copy()
         np.maximum.at(highest, self.row, self.right)
         return np.maximum.accumulate(highest)

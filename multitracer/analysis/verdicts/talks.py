@@ -125,6 +125,8 @@ class Talks:
         -------
         ndarray of the same dtype, shape (n_segments,)
         """
+        if len(values) == 1:
+            return np.broadcast_to(values, len(self.segments))
         return np.repeat(values, np.diff(self.bounds))
 
     def have(self, rows: Array) -> Array:

@@ -150,12 +150,10 @@ def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
         0 and more.
     """
     segments = copies.segments
-    back = np.flatnonzero(copies.back & (segments["ack_bytes"] != NA))
-    duplicate = np.zeros(len(copies.segments) + 1, dtype=np.int64)
-    duplicate[1 + back] = (copies.segments["kind"][back] & np.uint32(Kind.DUPLICATE_ACK)) != 0
-    count = np.cumsum(duplicate)
+    duplicate = copies.back & ((segments["kind"] & np.uint32(Kind.DUPLICATE_ACK)) != 0)
+    rows = np.flatnonzero(duplicate & (segments["ack_bytes"] != NA))
     grew = np.minimum(np.searchsorted(copies.reached, una), before)
-    since: Array = count[before + 1] - count[grew]
+    since: Array = np.searchsorted(rows, before, side="right") - np.searchsorted(rows, grew)
     return since
 
 
@@ -174,7 +172,9 @@ def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
     """
     talks, segments = copies.talks, copies.segments
     stamped = talks.have(np.flatnonzero(talks.own & (segments["rtt_timestamp_ns"] > 0)))
-    rtt_ns = np.where(talks.per_row(stamped), segments["rtt_timestamp_ns"], segments["rtt_ns"])
+    rtt_ns = segments["rtt_ns"]
+    if stamped.any():
+        rtt_ns = np.where(talks.per_row(stamped), segments["rtt_timestamp_ns"], rtt_ns)
     rows = np.flatnonzero(talks.own & (rtt_ns > 0))
     rtt_ns = rtt_ns[rows] + np.broadcast_to(beyond_ns, len(talks))[talks.of(rows)]
     answered_ns = segments["time_ns"][rows] + rtt_ns

@@ -10,9 +10,11 @@ import numpy as np
 from multitracer.clock.captures.directions import Way, Ways
 from multitracer.clock.captures.steps import CLOCKS, ClockLabel, Step, after, certainly, least, stretches
 from multitracer.clock.model.causal_bounds import certain
+from multitracer.clock.model.envelope import lower_hull
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
+    from multitracer.clock.model.causal_bounds import Cloud
     from multitracer.tables import Array
 
 
@@ -77,6 +79,8 @@ class Interval:
         Half-width of the 95 % interval of these shifts, as far as they are not certain.
     ways : Ways
         The packets that were certainly stamped in it, without the jumps.
+    clouds : (Cloud, Cloud)
+        Times and delays of both directions, as far as they bound an offset.
     """
 
     first_ns: float
@@ -87,15 +91,22 @@ class Interval:
     b_shift_ns: float
     error_ns: float
     ways: Ways
+    clouds: tuple[Cloud, Cloud]
 
     def bounds_ns(self, at: float) -> tuple[float, float]:
         """Return the least and the largest offset, without the jumps, with which effects follow causes."""
-        return _bounds(self.ways, at)
+        return certain(*self.clouds, at)
 
 
-def _bounds(ways: Ways, at: float) -> tuple[float, float]:
-    out, back = ((way.time_ns, way.delay_ns) for way in (ways.out, ways.back))
-    return certain(out, back, at)
+def _cloud(way: Way, steps: list[Step]) -> Cloud:
+    """Return times and delays of a direction, of those in whole ns only what bounds an offset at any of them.
+
+    Where jumps were taken off, times are not whole, and differences of them rounded.
+    """
+    if steps or (way.time_ns != np.rint(way.time_ns)).any():
+        return way.time_ns, way.delay_ns
+    hull = lower_hull(way.time_ns, way.delay_ns)
+    return way.time_ns[hull], way.delay_ns[hull]
 
 
 def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[Interval]:
@@ -111,7 +122,8 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
         B - A at time 0, and how much faster B runs, without the jumps.
     """
     parts = [_part(ways, steps, n) for n in range(len(steps) + 1)]
-    line = (offset_ns, skew, *_margins(parts, offset_ns, skew))
+    clouds = [(_cloud(part.out, steps), _cloud(part.back, steps)) for part in parts]
+    line = (offset_ns, skew, *_margins(parts, clouds, offset_ns, skew))
     moments = sorted(((_moments(ways, step, *line), step) for step in steps), key=lambda m: m[0])
     ordered = [step for _, step in moments]
     ends = [_extent(ways, [moment[k] for moment, _ in moments], CLOCKS[k]) for k in (0, 1)]
@@ -121,7 +133,7 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
         shift = {c: sum(s.shift_ns for s in ordered[:n] if s.clock == c) for c in ("a", "b")}
         (first, last), (b_first, b_last) = here, there
         estimated.append(
-            Interval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n]),
+            Interval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n], clouds[n]),
         )
     return estimated
 
@@ -153,13 +165,15 @@ def _part(ways: Ways, steps: list[Step], number: int) -> Ways:
     return Ways(out, back, ways.first_ns, ways.base_ns)
 
 
-def _margins(parts: list[Ways], offset_ns: float, skew: float) -> tuple[float, float]:
+def _margins(
+    parts: list[Ways], clouds: list[tuple[Cloud, Cloud]], offset_ns: float, skew: float
+) -> tuple[float, float]:
     """Return how far below and above a line the true one may be, by causality alone."""
     below, above = 0.0, 0.0
-    for part in parts:
+    for part, both in zip(parts, clouds, strict=True):
         times = np.concatenate([part.out.time_ns, part.back.time_ns])
         for at in (float(times.min()), float(times.max())):
-            least, most = _bounds(part, at)
+            least, most = certain(*both, at)
             here = offset_ns + skew * at
             below, above = max(below, here - least), max(above, most - here)
     return below, above

@@ -99,28 +99,44 @@ class Level:
         return upper + (lower - upper) * within, self.ns_per_byte[rate]
 
 
-def classes(delay_ns: Array, size_bytes: Array, *, ns_per_byte: float, slot_ns: float) -> list[SizeClass]:
+def alike_in_size(size_bytes: Array) -> list[Array]:
+    """Return the indexes of the packets of each class of sizes.
+
+    Parameters
+    ----------
+    size_bytes : ndarray, shape (n_packets,)
+        IP lengths.
+    """
+    sizes = np.unique(size_bytes)
+    if len(sizes) == 1:
+        return [np.arange(len(size_bytes))]
+    if len(sizes) > _CLASSES:
+        edges = np.quantile(size_bytes, np.linspace(0, 1, _CLASSES + 1)[1:-1])
+    else:
+        edges = sizes[1:]
+    number = np.searchsorted(edges, size_bytes, side="right")
+    return [np.flatnonzero(number == n) for n in np.unique(number)]
+
+
+def classes(
+    delay_ns: Array, size_bytes: Array, alike: list[Array], *, ns_per_byte: float, slot_ns: float
+) -> list[SizeClass]:
     """Return the classes of sizes of one direction.
 
     Parameters
     ----------
     delay_ns, size_bytes : ndarray, shape (n_packets,)
         Delays without the clocks' skew, and IP lengths.
+    alike : list of ndarray of int64
+        The packets of each class, as of `alike_in_size`.
     ns_per_byte : float
         Roughly; only within a class are delays brought to one size by it.
     slot_ns : float
         Time between two slots of the link, 0 for none.
     """
-    sizes = np.unique(size_bytes)
-    if len(sizes) > _CLASSES:
-        edges = np.quantile(size_bytes, np.linspace(0, 1, _CLASSES + 1)[1:-1])
-    else:
-        edges = sizes[1:]
-    number = np.searchsorted(edges, size_bytes, side="right")
-    size_classes = [
-        _size_class(delay_ns[mine], size_bytes[mine], ns_per_byte, slot_ns)
-        for mine in (np.flatnonzero(number == n) for n in np.unique(number))
-    ]
+    size_classes = [_size_class(delay_ns[mine], size_bytes[mine], ns_per_byte, slot_ns) for mine in alike]
+    if all(np.isfinite(c.scale_ns) for c in size_classes):
+        return size_classes
     flat = delay_ns - ns_per_byte * size_bytes
     usual = float(np.median(flat) - flat.min()) + slot_ns + _LEAST_GAP_NS
     return [

@@ -103,6 +103,45 @@ def copies(key: Array) -> tuple[Array, Array]:
     return number, total
 
 
+def copy_numbers(key: Array) -> Array:
+    """Return how many packets with the same identity came before each one.
+
+    Parameters
+    ----------
+    key : ndarray of uint64, shape (n,)
+        As of `identities`.
+
+    Returns
+    -------
+    ndarray of int64, shape of `key`
+        From 0.
+    """
+    if (native := kernel()) is not None:
+        return native.copy_numbers(np.ascontiguousarray(key))
+    return copies(key)[0]
+
+
+def among(key: Array, wanted: Array) -> Array:
+    """Return the indexes of the packets that are among some wanted ones.
+
+    Parameters
+    ----------
+    key, wanted : ndarray of uint64, shapes (n,), (n_wanted,)
+        As of `identities`.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_found,), ascending
+    """
+    if (native := kernel()) is not None:
+        return native.among(np.ascontiguousarray(key), np.ascontiguousarray(wanted))
+    if not len(wanted):
+        return np.empty(0, dtype=np.int64)
+    ordered = np.sort(wanted)
+    at = np.minimum(np.searchsorted(ordered, key), len(ordered) - 1)
+    return np.flatnonzero(ordered[at] == key)
+
+
 def shared(key: Array, others: Sequence[Array]) -> list[int]:
     """Return how many different packets others hold, of each of these in turn.
 
@@ -237,20 +276,34 @@ def _match_by(
 
     Partners are looked for of all near ones, or of `only` some.
     """
-    near_key = identities(near, near_rows, fields)
-    far_key = identities(far, far_rows, fields)
+    if (native := kernel()) is not None:
+        sides = [
+            ([np.ascontiguousarray(table[name]) for name in fields], rows)
+            for table, rows in ((near, near_rows), (far, far_rows))
+        ]
+        (a, b), (first, equal, alone) = native.same_packets(sides[0], sides[1], only)
+    else:
+        (a, b), (first, equal, alone) = _same_packets((near, near_rows), (far, far_rows), fields, only)
+    rows = (a, b) if near_rows is None or far_rows is None else (near_rows[a], far_rows[b])
+    is_exact = fields == EXACT
+    sure = equal | (first & (near["ip_id"][rows[0]] != 0)) if is_exact else equal & first & alone
+    if "ip_id" not in fields:
+        sure &= near["payload_bytes"][rows[0]] > 0
+    return rows[0][sure], rows[1][sure]
+
+
+def _same_packets(
+    near: tuple[Table, Array | None],
+    far: tuple[Table, Array | None],
+    fields: tuple[str, ...],
+    only: Array | None,
+) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+    """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
+    near_key, far_key = identities(*near, fields), identities(*far, fields)
     (near_copy, near_total), (far_copy, far_total) = copies(near_key), copies(far_key)
     if only is None:
         a, b = join(near_key, near_copy, far_key, far_copy)
     else:
         a, b = join(near_key[only], near_copy[only], far_key, far_copy)
         a = only[a]
-    first, equal = near_copy[a] == 0, near_total[a] == far_total[b]
-    rows = (a, b) if near_rows is None or far_rows is None else (near_rows[a], far_rows[b])
-    if fields == EXACT:
-        sure = equal | (first & (near["ip_id"][rows[0]] != 0))
-    else:
-        sure = equal & first & (near_total[a] == 1)
-    if "ip_id" not in fields:
-        sure &= near["payload_bytes"][rows[0]] > 0
-    return rows[0][sure], rows[1][sure]
+    return (a, b), (near_copy[a] == 0, near_total[a] == far_total[b], near_total[a] == 1)

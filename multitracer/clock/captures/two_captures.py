@@ -26,7 +26,13 @@ from multitracer.clock.captures.bottleneck import Side, sides_of, unqueued
 from multitracer.clock.captures.directions import Ways, both_ways
 from multitracer.clock.captures.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.captures.intervals import Interval, intervals, refined
-from multitracer.clock.captures.least_delay import Level, classes, level_at_known_rate, level_posterior
+from multitracer.clock.captures.least_delay import (
+    Level,
+    alike_in_size,
+    classes,
+    level_at_known_rate,
+    level_posterior,
+)
 from multitracer.clock.captures.matching import is_long
 from multitracer.clock.captures.skew import skew_of
 from multitracer.clock.captures.steps import SMALLEST_STEP_NS, Step, find_steps, without
@@ -179,7 +185,8 @@ def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways
         steps, ways = _refined(base, sides, skew, steps)
         sides = sides_of(near, far, ways, steps)
         skew, error = skew_of(sides, steps)
-    offsets = {s: _offset(sides, s) for s in (skew, skew - error, skew + error)}
+    by_size = [alike_in_size(side.way.size_bytes) if side.spaced is None else [] for side in sides]
+    offsets = {s: _offset(sides, by_size, s) for s in (skew, skew - error, skew + error)}
     at = offsets[skew]
     turn = (offsets[skew + error].centre_ns - offsets[skew - error].centre_ns) / (2 * error)
     line = _Line(at.centre_ns, at.half_ns, skew, error, -turn)
@@ -275,12 +282,12 @@ def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Es
     )
 
 
-def _offset(sides: list[Side], skew: float) -> _Offset:
-    """Return the offset at time 0 for a skew."""
+def _offset(sides: list[Side], by_size: list[list[Array]], skew: float) -> _Offset:
+    """Return the offset at time 0 for a skew; `by_size`: packets alike in size, of sides without a rate."""
     luck = np.random.default_rng(20_261_120)
     (out, out_rate), (back, back_rate) = (
-        _level(side, skew).draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
-        for side in sides
+        _level(*each, skew).draw(luck.permutation((np.arange(_DRAWS) + 0.5) / _DRAWS), luck.random(_DRAWS))
+        for each in zip(sides, by_size, strict=True)
     )
     overhead = luck.uniform(0, _LARGEST_OVERHEAD_BYTES, _DRAWS)
     stamping = luck.normal(0, _STAMPING_NS, _DRAWS)
@@ -328,7 +335,7 @@ def _interval(values: Array, weight: Array, margin: float) -> _Offset:
     return _Offset((low + high) / 2, margin * (high - low) / 2)
 
 
-def _level(side: Side, skew: float) -> Level:
+def _level(side: Side, alike: list[Array], skew: float) -> Level:
     way = side.way
     delay = way.delay_ns - way.sign * skew * way.time_ns
     broad = float(np.median(delay) - delay.min()) + _BROAD_NS
@@ -338,7 +345,7 @@ def _level(side: Side, skew: float) -> Level:
         return level_at_known_rate(
             delay, way.size_bytes, rates, -0.5 * steps**2, slot_ns=side.slot_ns, broad_ns=broad
         )
-    sizes = classes(delay, way.size_bytes, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
+    sizes = classes(delay, way.size_bytes, alike, ns_per_byte=side.guess_ns_per_byte, slot_ns=side.slot_ns)
     low, high = _FASTEST_NS_PER_BYTE, min(SLOWEST_NS_PER_BYTE, side.slowest_ns_per_byte)
     for _ in range(_ZOOMS):
         rates = np.geomspace(low, high, _RATES)

@@ -123,13 +123,21 @@ class ClockGraph:
             Whether the errors are needed, which take most of the time; otherwise they are NaN.
         """
         stamps = np.asarray(stamps, dtype=np.int64)
-        known = stamps[stamps != NOT_A_TIME]
-        ends = (int(known.min()), int(np.median(known)), int(known.max())) if len(known) else ()
+        is_known = stamps != NOT_A_TIME
+        known = stamps if is_known.all() else stamps[is_known]
+        ends = (int(known.min()), int(np.median(_middle(known))), int(known.max())) if len(known) else ()
         try:
             path = self.path(source, target, at_ns=ends)
         except ClockError as error:
             return Placement.nowhere(len(stamps), str(error))
         return along(path, stamps, with_bounds=with_bounds)
+
+
+def _middle(stamps: Array) -> Array:
+    """Return the one or two stamps that have the median of all; all of them if they are not in order."""
+    if not (stamps[1:] >= stamps[:-1]).all():
+        return stamps
+    return stamps[(len(stamps) - 1) // 2 : len(stamps) // 2 + 1]
 
 
 def along(path: Path, stamps: Array, *, with_bounds: bool = True) -> Placement:
@@ -145,14 +153,15 @@ def along(path: Path, stamps: Array, *, with_bounds: bool = True) -> Placement:
     """
     time_ns = np.asarray(stamps, dtype=np.int64)
     squares = np.where(time_ns == NOT_A_TIME, np.nan, 0.0) if with_bounds else None
-    status = np.where(time_ns == NOT_A_TIME, Status.UNPLACED, Status.PLACED).astype(np.uint8)
+    status = np.full(len(time_ns), Status.PLACED, dtype=np.uint8)
+    status[time_ns == NOT_A_TIME] = Status.UNPLACED
     reasons = []
     for relation in path:
         placed = relation.place(time_ns, with_bounds=with_bounds)
         time_ns = placed.time_ns
         if squares is not None:
             squares += placed.bound_ns**2
-        status = np.maximum(status, placed.status)
+        np.maximum(status, placed.status, out=status)
         reasons.append(placed.reason)
     bound_ns = np.broadcast_to(np.nan, len(time_ns)) if squares is None else np.sqrt(squares)
     return Placement(time_ns, bound_ns, status, "; ".join(filter(None, dict.fromkeys(reasons))))

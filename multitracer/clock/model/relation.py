@@ -160,12 +160,13 @@ class Relation:
         status = np.zeros(len(stamps), dtype=np.uint8)
         for i, estimate in enumerate(self.estimates):
             here = index == i if len(self.estimates) > 1 else slice(None)
-            time_ns[here] = estimate.at(stamps[here])
-            outside = np.maximum(estimate.first_ns - stamps[here], stamps[here] - estimate.last_ns)
-            outside = np.maximum(outside, 0)
-            status[here] = np.where(outside > 0, Status.EXTRAPOLATED, Status.PLACED)
+            own = stamps[here]
+            time_ns[here] = estimate.at(own)
+            is_outside = (own < estimate.first_ns) | (own > estimate.last_ns)
+            status[here] = np.where(is_outside, np.uint8(Status.EXTRAPOLATED), np.uint8(Status.PLACED))
             if with_bounds:
-                bound_ns[here] = estimate.bound_ns(stamps[here]) + _wander(estimate) * outside
+                outside = np.maximum(np.maximum(estimate.first_ns - own, own - estimate.last_ns), 0)
+                bound_ns[here] = estimate.bound_ns(own) + _wander(estimate) * outside
         for i, other in enumerate(doubtful):
             if with_bounds:
                 one, following = self.estimates[i : i + 2]

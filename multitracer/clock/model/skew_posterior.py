@@ -37,6 +37,9 @@ _STEEP = 12
 """Below the level the density falls so many times as fast as above: no packet is faster. Not measured."""
 _AREA = 1.1  # about 1 + 1 / `_STEEP`: the density's integral over both sides, in widths
 _BROAD_WIDTHS = 10  # beyond the range of the data: a window that says nothing may lie there. Not measured
+_NEGLIGIBLE = 60.0
+"""In units of log-likelihood: e^-60 is lost in the rounding of any sum with 1."""
+_NEAR = 3.0  # widths from a level to a window's low. Less makes the bound looser near it, more far off
 _RESOLVED = 4  # steps of the grid within a standard deviation: the maximum is then not missed
 
 
@@ -101,14 +104,16 @@ def skew_posterior(lows: list[Lows], starts: list[float]) -> tuple[Array, Array]
         Skews without unit, within the largest one that is possible; probabilities sum to 1.
     """
     span = max(float(np.ptp(low.time_ns)) for low in lows)
-    half, centre = LARGEST_SKEW, 0.0
+    half, centre, negligible = LARGEST_SKEW, 0.0, _NEGLIGIBLE
     for _ in range(_ROUNDS):
         grid = np.unique(np.concatenate([centre + half * np.linspace(-1, 1, _SLOPES), starts]))
         step = 2 * half / (_SLOPES - 1)
-        likely = _likelihood(lows, grid, blur_ns=step * span / 2)
+        likely = _likelihood(lows, grid, blur_ns=step * span / 2, negligible=negligible)
         centre = float(grid[np.argmax(likely)])
         if half < LARGEST_SKEW and _spread(grid, likely) > _RESOLVED * step:
             break
+        if np.count_nonzero(likely) > len(grid) / 2:  # the closer the skews, the less a bound tells
+            negligible = np.inf
         half /= _ZOOM
     grid = np.clip(centre + half * np.linspace(-1, 1, 4 * _SLOPES), -LARGEST_SKEW, LARGEST_SKEW)
     likely = _likelihood(lows, grid, blur_ns=0.0)
@@ -120,34 +125,81 @@ def _spread(grid: Array, likely: Array) -> float:
     return float(np.sqrt((likely * (grid - mean) ** 2).sum() / likely.sum()))
 
 
-def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float) -> Array:
-    """Return the likelihood of each skew, the levels integrated out; the largest is about 1."""
-    total = np.zeros(len(slopes))
-    for low in lows:
-        total += _log_likelihood(low, slopes, blur_ns)
-    likely: Array = np.exp(total - total.max())
+def _likelihood(lows: list[Lows], slopes: Array, *, blur_ns: float, negligible: float = np.inf) -> Array:
+    """Return the likelihood of each skew, the levels integrated out; the largest is about 1.
+
+    It is 0 where a bound shows that its logarithm is by more than `negligible` below the largest.
+    """
+    sides = [_Side.of(low, slopes, blur_ns) for low in lows]
+    chosen = np.arange(len(slopes))
+    if negligible < np.inf:
+        most = sum(side.bound() for side in sides)
+        reached = sum(side.log_likelihood(np.array([np.argmax(most)]))[0] for side in sides)
+        chosen = np.flatnonzero(most > reached - negligible)
+    total = np.zeros(len(chosen))
+    for side in sides:
+        total += side.log_likelihood(chosen)
+    likely = np.zeros(len(slopes))
+    likely[chosen] = np.exp(total - total.max())
     return likely
 
 
-def _log_likelihood(low: Lows, slopes: Array, blur_ns: float) -> Array:
-    """Return the log-likelihood of each skew for one direction.
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One direction under each skew.
 
-    Candidates for the level are the windows' own lows, each with a half, one and three widths below it.
+    Parameters
+    ----------
+    flat_ns : ndarray of float64, shape (n_slopes, n_windows)
+        The least delays without the skew.
+    width_ns : ndarray of float64, shape (n_windows,)
+    floor : float
+        The density of a window that says nothing.
     """
-    flat = low.delay_ns[None, :] - low.sign * slopes[:, None] * low.time_ns[None, :]
-    width = low.width_ns + blur_ns
-    below = np.concatenate([flat - f * width[None, :] for f in _LEVELS], axis=1)
-    broad = float(np.ptp(flat)) + _BROAD_WIDTHS * float(width.max()) + 1.0
-    result, area = np.empty(len(slopes)), _AREA * width
-    each, other = np.empty((2, below.shape[1], flat.shape[1]))  # not anew for each slope
-    for i in range(len(slopes)):
-        np.subtract(flat[i][None, :], below[i][:, None], out=each)
-        each /= width
-        np.maximum(each, np.multiply(each, -_STEEP, out=other), out=each)
-        np.divide(np.exp(np.negative(each, out=each), out=each), area, out=each)
-        each *= 1 - _OUTLIER
-        each += _OUTLIER / broad
-        logs = np.log(each, out=each).sum(axis=1)
-        most = logs.max()
-        result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))
-    return result
+
+    flat_ns: Array
+    width_ns: Array
+    floor: float
+
+    @classmethod
+    def of(cls, low: Lows, slopes: Array, blur_ns: float) -> _Side:
+        flat = low.delay_ns[None, :] - low.sign * slopes[:, None] * low.time_ns[None, :]
+        width = low.width_ns + blur_ns
+        broad = float(np.ptp(flat)) + _BROAD_WIDTHS * float(width.max()) + 1.0
+        return cls(flat, width, _OUTLIER / broad)
+
+    def bound(self) -> Array:
+        """Return what the log-likelihood of each skew does not exceed.
+
+        At the best level, as many windows as can be within some widths of one level count as if they were on
+        it, all others as if they were just so far off.
+        """
+        width, area = self.width_ns, _AREA * self.width_ns
+        near, off = (np.log((1 - _OUTLIER) * np.exp(-far) / area + self.floor) for far in (0, _NEAR))
+        left, right = self.flat_ns - _NEAR * width, self.flat_ns + _NEAR / _STEEP * width
+        order = np.argsort(np.concatenate([left, right], axis=1), axis=1)
+        gain = np.concatenate([near - off, off - near])[order]
+        most: Array = off.sum() + np.cumsum(gain, axis=1).max(axis=1)
+        return most
+
+    def log_likelihood(self, chosen: Array) -> Array:
+        """Return the log-likelihood of the skews with these indexes.
+
+        Candidates for the level are the windows' own lows, each with a half, one and three widths below it.
+        """
+        windows, result = len(self.width_ns), np.empty(len(chosen))
+        width, area, each, other = np.empty((4, len(_LEVELS) * windows, windows))  # not anew for each slope
+        width[:] = self.width_ns
+        np.multiply(width, _AREA, out=area)
+        for i, flat in enumerate(self.flat_ns[chosen]):
+            below = np.concatenate([flat - f * self.width_ns for f in _LEVELS])
+            np.subtract(below[:, None], flat[None, :], out=each)
+            each /= width
+            np.minimum(each, np.multiply(each, -_STEEP, out=other), out=each)
+            np.divide(np.exp(each, out=each), area, out=each)
+            each *= 1 - _OUTLIER
+            each += self.floor
+            logs = np.log(each, out=each).sum(axis=1)
+            most = logs.max()
+            result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))
+        return result

@@ -45,7 +45,7 @@ _RATE_QUANTILE = 0.75  # of these rates is the link's: above lie bunches of ACKs
 
 def inferred(transfer: Transfer) -> Table:
     """Return LINK_USE of a transfer, concluded from its packets."""
-    view = SenderView(transfer)
+    view = transfer.once(SenderView)
     rows = _carried_rows(transfer)
     begin_ns, end_ns = transfer.begin_ns, transfer.end_ns
     if not len(rows) or untold(transfer):
@@ -112,9 +112,7 @@ def _seen(transfer: Transfer, rows: Array) -> Array:
     if pairs is not None and (pairs.table["outcome"] == Outcome.MATCHED).any():
         arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
         both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))
-        assert transfer.receiver is not None
-        stamps = transfer.receiver["time_ns"][pairs.arrived[both]]
-        arrived[pairs.sent[both]] = transfer.receiver_time(stamps)
+        arrived[pairs.sent[both]] = transfer.came_ns[pairs.arrived[both]]
         return arrived[rows]
     return _acknowledged(transfer, rows)
 
@@ -152,7 +150,8 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_v
     rest = (since - sent - own)[prompt].min() if prompt.any() else 0.0
     by_sight = np.where(known, np.maximum(since - rest, sent), sent + own)
     unseen = np.where(known, 0.0, own)
-    unseen[in_vain] *= _part_that_fits(unseen, (by_sight - own, by_sight), known, in_vain)[in_vain]
+    if in_vain.any():
+        unseen[in_vain] *= _part_that_fits(unseen, (by_sight - own, by_sight), known, in_vain)
     passed = np.cumsum(unseen)
     left = np.maximum.accumulate(np.where(known, by_sight, sent + unseen) - passed) + passed
     latest = np.minimum.accumulate(np.where(known, by_sight - own, np.inf)[::-1])[::-1]
@@ -161,7 +160,7 @@ def _departures(view: SenderView, rows: Array, sent: Array, seen: Array, *, in_v
 
 
 def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, in_vain: Array) -> Array:
-    """Return which part of the unneeded copies fits between the known departures around each segment.
+    """Return which part of each unneeded copy fits between the known departures around it.
 
     Parameters
     ----------
@@ -173,11 +172,13 @@ def _part_that_fits(unseen: Array, service: tuple[Array, Array], known: Array, i
     """
     stretch = np.cumsum(known)
     room = np.append(service[0][known], np.inf) - np.append(0.0, service[1][known])
+    taken = unseen > 0
     sums = [
-        np.bincount(stretch, np.where(each, unseen, 0.0), minlength=len(room)) for each in (~in_vain, in_vain)
+        np.bincount(stretch[each], unseen[each], minlength=len(room))
+        for each in (taken & ~in_vain, taken & in_vain)
     ]
-    part = np.clip((room - sums[0]) / np.maximum(sums[1], 1.0), 0.0, 1.0)
-    return np.asarray(part[stretch])
+    of = stretch[in_vain]
+    return np.asarray(np.clip((room[of] - sums[0][of]) / np.maximum(sums[1][of], 1.0), 0.0, 1.0))
 
 
 def _rate(view: SenderView) -> float:
@@ -187,16 +188,17 @@ def _rate(view: SenderView) -> float:
     """
     transfer, acks = view.transfer, view.transfer.acks
     table, data = transfer.sender, transfer.data
-    size = max(int(np.median(table["payload_bytes"][data])) if len(data) else 1, 1)
-    covered = np.maximum.accumulate(table["ack_bytes"][acks])
+    size = max(int(np.median(transfer.payload_bytes)) if len(data) else 1, 1)
+    covered = view.highest_acked
     new = np.flatnonzero(np.diff(covered, prepend=covered[:1]) > 0)
     step = min(_RATE_SEGMENTS, len(new) - 1)
     if step < 1:
         return math.inf
     busy = view.flight_bytes(acks[new]) >= size
-    kept_busy = np.convolve(busy, np.ones(step), mode="valid")[: len(new) - step] == step
-    time = table["time_ns"][acks[new]]
-    gone, octets = time[step:] - time[:-step], covered[new][step:] - covered[new][:-step]
+    count = np.append(0, np.cumsum(busy))
+    kept_busy = (count[step:] - count[:-step])[: len(new) - step] == step
+    time, covered = table["time_ns"][acks[new]], covered[new]
+    gone, octets = time[step:] - time[:-step], covered[step:] - covered[:-step]
     rates = (octets * (1 + _HEADERS_BYTES / size) / np.maximum(gone, 1))[kept_busy]
     return float(np.quantile(rates, _RATE_QUANTILE)) if len(rates) else math.inf
 
@@ -273,7 +275,5 @@ def next_occupying(transfer: Transfer, rows: Array) -> Array:
     -------
     ndarray of int64, shape of `rows`
     """
-    table = transfer.sender
-    occupying = transfer.sent[table["end_bytes"][transfer.sent] > table["seq_bytes"][transfer.sent]]
-    at = places(occupying, np.where(rows == NA, len(table), rows))
-    return np.append(occupying, NA)[at]
+    at = places(transfer.occupying, np.where(rows == NA, len(transfer.sender), rows))
+    return np.append(transfer.occupying, NA)[at]

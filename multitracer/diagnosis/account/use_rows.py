@@ -61,6 +61,8 @@ class Uses(NamedTuple):
     def where(self, chosen: Array) -> Uses:
         """Return the rows that a mask or positions choose."""
         count = int(np.count_nonzero(chosen)) if chosen.dtype == bool else len(chosen)
+        if chosen.dtype == bool and count == len(chosen):
+            return self
         return Uses(*(np.broadcast_to(c[:1], count) if _is_constant(c) else c[chosen] for c in self))
 
     @classmethod

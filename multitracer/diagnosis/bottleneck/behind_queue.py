@@ -75,7 +75,7 @@ def lost_behind_queue(case: Case) -> Losses | None:
     delays, gaps = (None, None) if case.is_link_logged else (case.delays, case.once(arrival_gaps))
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    own_ns = own_time_ns(gaps)
+    own_ns = case.once(own_time_ns)
     waits, lost = waits_beyond_ours(delays, own_ns), repaired_losses(case)
     if not _is_ours_alone(waits) or not len(lost):
         return None

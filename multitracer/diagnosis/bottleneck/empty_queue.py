@@ -106,7 +106,7 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
 
 def place_among(delays: Delays, waited: Array) -> Array:
     """Return the place of waits (ns) among all of `delays`: float64, 0 to 1, shape (n,)."""
-    return np.searchsorted(np.sort(delays.queue_ns), waited) / len(delays.queue_ns)
+    return np.searchsorted(delays.ordered_ns, waited) / len(delays.queue_ns)
 
 
 def _far(delays: Delays, waited: Array, longest_ns: float) -> Array:
@@ -188,15 +188,14 @@ def _most_ns(case: Case, delays: Delays, first: Array, last: Array) -> Array:
 
 def _service_ns(case: Case) -> float:
     """Return how long the link takes for a full segment, by its fastest trains."""
-    rate = train_rate(case.transfer)
+    rate = case.transfer.once(train_rate)
     full = case.full_bytes + HEADERS_BYTES
     return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
 
 
 def _longer_ns(case: Case, delays: Delays, place: Array) -> Array:
     """Return the longest wait of what came through soon before or after each place."""
-    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    width_ns = _SOON * int(rtt.max(initial=0))
+    width_ns = _SOON * int(case.transfer.rtt_ns.max(initial=0))
     sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
     first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
     first = np.minimum(first, len(delays.time_ns) - 1)

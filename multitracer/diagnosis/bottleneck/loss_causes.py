@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 def losses_of(case: Case) -> Losses | None:
     """Return what is known of a transfer's losses; None without delays, or if the link was logged."""
-    return None if case.is_link_logged else case.once(_losses)
-
-
-def _losses(case: Case) -> Losses | None:
-    return losses(case.carried)
+    return None if case.is_link_logged else case.carried.once(losses)
 
 
 def loss_finding(case: Case, kind: str, lost: Losses, sentence: str) -> Finding:

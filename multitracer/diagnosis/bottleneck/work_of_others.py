@@ -8,6 +8,7 @@ radio, and a rate that changes, make waits of any length.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +17,6 @@ from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_piec
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.bottleneck.service_times import Gaps
     from multitracer.diagnosis.case import Case
     from multitracer.diagnosis.packets.packet_delays import Delays
     from multitracer.tables import Array
@@ -83,7 +83,7 @@ def work_of_others(case: Case) -> WorkOfOthers | None:
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
     joined, served = _joined(case, delays), np.cumsum(~case.segments.lost)[delays.place]
-    for own_ns in (gaps.mean_ns, own_time_ns(gaps)):
+    for own_ns in (gaps.mean_ns, case.once(own_time_ns)):
         work = beside_ours(not_kept_back(delays, own_ns, served), own_ns, joined) if own_ns else None
         if work is not None:
             return work
@@ -115,7 +115,7 @@ def not_kept_back(delays: Delays, own_ns: float, served: Array) -> Delays:
     left_ns = served * (_SURELY * own_ns)
     latest_ns = np.minimum.accumulate((delays.time_ns + delays.queue_ns - left_ns)[::-1])[::-1] + left_ns
     queue_ns = np.maximum(latest_ns - delays.time_ns, 0).astype(np.int64)
-    return delays._replace(queue_ns=queue_ns)
+    return replace(delays, queue_ns=queue_ns)
 
 
 def beside_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:
@@ -145,8 +145,11 @@ def beside_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> 
     return WorkOfOthers(time[:, _PIECE // 2], row[:, _PIECE // 2], took_ns, others_ns[shared])
 
 
-def own_time_ns(gaps: Gaps) -> float:
-    """Return the link's own time for a segment: of those known to have waited, if they are enough."""
+def own_time_ns(case: Case) -> float:
+    """Return the link's own time for a segment: of those known to have waited, if they are enough; else 0."""
+    gaps = case.once(arrival_gaps)
+    if gaps is None:
+        return 0.0
     queued = gaps.gap_ns[gaps.queued]
     return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
 

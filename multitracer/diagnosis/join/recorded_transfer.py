@@ -134,6 +134,23 @@ class Recorded(Once):
         return self.sent[self.sender["payload_bytes"][self.sent] > 0]
 
     @kept
+    def payload_bytes(self) -> Array:
+        """Payload of each of `data`."""
+        payload: Array = self.sender["payload_bytes"][self.data]
+        return payload
+
+    @kept
+    def rtt_ns(self) -> Array:
+        """Round trips of `data`, where one above 0 was measured."""
+        rtt = self.sender["rtt_ns"][self.data]
+        return rtt[rtt > 0]
+
+    @kept
+    def occupying(self) -> Array:
+        """Rows of `sender` in the data direction that occupy sequence space (data, SYN, FIN), in order."""
+        return self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
+
+    @kept
     def acks(self) -> Array:
         """Rows of `sender` in the direction of the acknowledgments, in capture order."""
         return np.flatnonzero(self.sender["reverse"] != self.reverse)
@@ -198,6 +215,12 @@ class Recorded(Once):
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
     @kept
+    def time_ns(self) -> Array:
+        """When each row of `sender` was captured, made to never fall: int64, ns."""
+        time: Array = self.sender["time_ns"]
+        return np.maximum.accumulate(time) if (time[1:] < time[:-1]).any() else time
+
+    @kept
     def begin_ns(self) -> int:
         """When the sender's first SYN left; its first segment if no SYN was captured."""
         syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
@@ -207,10 +230,9 @@ class Recorded(Once):
     @kept
     def _completed_ns(self) -> int | None:
         """When the ACK of the last unit arrived; None if it never did."""
-        occupying = self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
-        if not len(occupying):
+        if not len(self.occupying):
             return None
-        end = int(self.sender["end_bytes"][occupying].max())
+        end = int(self.sender["end_bytes"][self.occupying].max())
         covering = self.acks[self.sender["ack_bytes"][self.acks] >= end]
         return int(self.sender["time_ns"][covering[0]]) if len(covering) else None
 
@@ -273,23 +295,19 @@ class Recorded(Once):
         own_reverse = reverse != places[0].is_turned
         is_turned = self.receiver_place.is_turned
         matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
-        sent, arrived = (_connection_rows(*each) for each in (near, far))
-        return Pairs(
-            matched, _renumbered(matched["near_row"], sent), _renumbered(matched["far_row"], arrived)
-        )
+        return Pairs(matched, _renumbered(matched["near_row"], *near), _renumbered(matched["far_row"], *far))
 
 
-def _connection_rows(analysis: Analysis, number: int) -> Array:
-    """Return the rows of the capture that are a connection's, in the order of its TCP_SEGMENTS."""
+def _renumbered(rows: Array, analysis: Analysis, number: int) -> Array:
+    """Return rows of the capture as rows of a connection's table; NA stays NA."""
     bounds = analysis.partition.bounds
     first = 2 * (number - 1)
+    own = analysis.partition.order[bounds[first] : bounds[first + 2]]
+    begin = int(own.min(initial=len(analysis.partition.direction)))
+    if int(own.max(initial=-1)) - begin + 1 == len(own):  # they follow each other, as rows of the table do
+        return rows if begin == 0 else np.where(rows == NA, NA, rows - begin)
     # two directions, each in order, which a stable sort makes use of
-    return np.sort(analysis.partition.order[bounds[first] : bounds[first + 2]], kind="stable")
-
-
-def _renumbered(rows: Array, of_connection: Array) -> Array:
-    """Return capture rows as rows of the connection's table; NA stays NA."""
-    return np.where(rows == NA, NA, places(of_connection, rows))
+    return np.where(rows == NA, NA, places(np.sort(own, kind="stable"), rows))
 
 
 def _positive(value: object) -> float | None:

@@ -38,8 +38,7 @@ _TIMER_NS = 200 * NS_PER_MS
 
 def at_receiver(transfer: Transfer) -> Observed:
     """Return a transfer seen from its receiver."""
-    table = transfer.sender
-    time = np.maximum.accumulate(table["time_ns"])
+    time = transfer.time_ns
     arrived, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = _opening(transfer, time)
     floor, trip = _round_trips(transfer, floor)

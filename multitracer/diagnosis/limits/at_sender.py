@@ -48,9 +48,9 @@ _RARE_PART = 50
 def at_sender(transfer: Transfer, view: View) -> Observed:
     """Return a transfer seen from its sender; `view` says what else is to be used."""
     table = transfer.sender
-    time = np.maximum.accumulate(table["time_ns"])
+    time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
-    begin, opened, floor = opening(transfer, time)
+    begin, opened, floor = transfer.once(opening)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
     end = _end(sends, answers, int(time[-1]))
     full = full_segment(transfer, sends)
@@ -58,6 +58,8 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     segments = on_path if view is View.BOTH_ENDS else None
     with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
+        known = None if dead is None else carried(transfer, on_path, dead)
+        found = None if known is None else policer(known)
     delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
@@ -73,8 +75,9 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         segments=segments,
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
-        policer=None if dead is None else policer(carried(transfer, on_path, dead)),
+        policer=found,
         dead_times=dead,
+        carried=known,
         lost_answers_ns=_lost_answers(transfer),
         one_way=view is View.BOTH_ENDS,
         weak=weak_limits(transfer, view),
@@ -92,19 +95,27 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
     timed = verdicts["row"][np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))]
     again = _is(table, rows, Kind.RETRANSMISSION)
-    end = table["end_bytes"][rows] - has(table["flags"][rows], Flag.FIN)
+    flags = table["flags"][rows]
+    end = table["end_bytes"][rows] - has(flags, Flag.FIN)
     return Sends(
         time_ns=time[rows],
         begin=end - table["payload_bytes"][rows],
         end=end,
         again=again,
-        needed=again & ~np.isin(rows, spurious),
-        by_timer=np.isin(rows, timed),
+        needed=again & ~_among(len(table), spurious)[rows],
+        by_timer=_among(len(table), timed)[rows],
         lost=_lost(transfer, rows),
         row=rows,
-        pushed=has(table["flags"][rows], Flag.PSH | Flag.FIN),
+        pushed=has(flags, Flag.PSH | Flag.FIN),
         missing=np.full(len(rows), NA, dtype=np.int64),
     )
+
+
+def _among(count: int, rows: Array) -> Array:
+    """Return of each row of a table of so many whether it is among `rows`."""
+    mask = np.zeros(count, dtype=bool)
+    mask[rows] = True
+    return mask
 
 
 def _is(table: Table, rows: Array, kind: int) -> Array:
@@ -139,32 +150,33 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     """
     table, rows = transfer.sender, transfer.acks
     rows = rows[table["ack_bytes"][rows] != NA]
-    ack = np.maximum.accumulate(table["ack_bytes"][rows]) if len(rows) else rows
-    pure = table["payload_bytes"][rows] == 0
-    sacked = np.where(pure, table["flight_bytes"][rows] - table["flight_sack_bytes"][rows], 0)
+    acked, payload, flags = (table[name][rows] for name in ("ack_bytes", "payload_bytes", "flags"))
+    ack = np.maximum.accumulate(acked) if len(rows) else rows
+    sacked = table["flight_bytes"][rows] - table["flight_sack_bytes"][rows]
+    sacked[payload != 0] = 0
     delivered = np.maximum.accumulate(ack + sacked) if len(rows) else rows
     is_scaled = window_scale_by(transfer) is not WindowScaleBy.UNKNOWN
     return Answers(
         time_ns=time[rows],
         ack=ack,
         delivered=delivered,
-        edge=np.where(is_scaled, table["ack_bytes"][rows] + table["window_bytes"][rows], NA),
-        payload=table["payload_bytes"][rows].astype(np.int64),
-        marked=has(table["flags"][rows], Flag.ECE) & ~has(table["flags"][rows], Flag.SYN),
+        edge=acked + table["window_bytes"][rows] if is_scaled else np.full(len(rows), NA),
+        payload=payload.astype(np.int64),
+        marked=has(flags, Flag.ECE) & ~has(flags, Flag.SYN),
         row=rows,
-        lag_ns=stamp_lag_ns(table, transfer.acks)[rows],
+        lag_ns=stamp_lag_ns(table, transfer.acks, rows),
     )
 
 
-def opening(transfer: Transfer, time: Array) -> tuple[int, int, int | None]:
+def opening(transfer: Transfer) -> tuple[int, int, int | None]:
     """Return when the connection began, from when on data may be sent, and the handshake's round trip.
 
     The first SYN of either side; at the initiator of data its peer's SYN, else the peer's ACK of its own. A
     capture without the handshake begins with its first packet, and knows no round trip.
 
-    All are ns; `time` is as in `sends_of`. Without a round trip the last is None.
+    All are ns. Without a round trip the last is None.
     """
-    table = transfer.sender
+    table, time = transfer.sender, transfer.time_ns
     syn = has(table["flags"], Flag.SYN)
     mine, peers = transfer.sent, transfer.acks
     if not syn.any():
@@ -259,10 +271,10 @@ def _delays(
     short = held_ns <= _SHORTLY_NS
     if np.count_nonzero(short) >= max(_ENOUGH, _ENOUGH_PART * len(short)):
         row, answer, rtt, held_ns = row[short], answer[short], rtt[short], held_ns[short]
-    return_ns = stamp_lag_ns(transfer.sender, transfer.acks)[answer] if len(answer) else rtt
+    return_ns = stamp_lag_ns(transfer.sender, transfer.acks, answer) if len(answer) else rtt
     forward = rtt - return_ns
     way = np.maximum(forward - held_ns, forward.min() if len(forward) else 0)
-    sent = np.maximum.accumulate(transfer.sender["time_ns"])[row]
+    sent = transfer.time_ns[row]
     in_order = np.argsort(sent, kind="stable")
     place = np.searchsorted(sends.row, row[in_order])
     return Delays(sent[in_order], way[in_order], place, handshake_ns), shortest
@@ -295,9 +307,9 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
     pairs, receiver = transfer.data_pairs, transfer.receiver
     if pairs is None or receiver is None or segments is None:
         return None
-    time = np.maximum.accumulate(transfer.sender["time_ns"])
+    time = transfer.time_ns
     came = transfer.came_ns
-    known = np.flatnonzero(segments.closes & np.isin(segments.row, sends.row))
+    known = np.flatnonzero(segments.closes & _among(len(time), sends.row)[segments.row])
     if not len(known):
         return None
     row = segments.row[known]

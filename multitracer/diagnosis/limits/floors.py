@@ -67,6 +67,11 @@ class Paths(NamedTuple):
             floors[0] = min(floors[0], int(delays.unloaded_ns + service_ns))
         return cls(delays.time_ns[bounds[:-1]], np.array(floors, dtype=np.int64))
 
+    @property
+    def is_one(self) -> bool:
+        """Whether the path never changed."""
+        return len(self.begin_ns) == 1
+
     def above_first(self, times_ns: Array) -> Array:
         """Return by how much the path's shortest way exceeds that of all: int64, ns, shape (n,)."""
         at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)

@@ -63,17 +63,15 @@ class Member(NamedTuple):
     @property
     def stages(self) -> list[Stage]:
         """What the transfer did, neighbours that are alike as one."""
-        stages: list[Stage] = []
         cells = self.limited.cells
-        for left, right, limit, part in zip(
-            self.begin.tolist(), self.end.tolist(), cells.limit, cells.part, strict=True
-        ):
-            name = _STAGES.get((Limit(limit), Part(part)), "transfer")
-            if stages and stages[-1].stage == name:
-                stages[-1] = stages[-1]._replace(end_ns=right)
-            else:
-                stages.append(Stage(self.number, name, left, right))
-        return stages
+        stage = np.zeros(len(cells.begin), dtype=np.int64)
+        for number, (limit, part) in enumerate(_STAGES, 1):
+            stage[(cells.limit == limit.value) & (cells.part == part.value)] = number
+        first = np.flatnonzero(np.diff(stage, prepend=-1))
+        last = np.append(first[1:], len(stage))[: len(first)] - 1
+        names = ("transfer", *_STAGES.values())
+        columns = (stage[first].tolist(), self.begin[first].tolist(), self.end[last].tolist())
+        return [Stage(self.number, names[of], begin, end) for of, begin, end in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -114,18 +112,23 @@ class Group:
     @cached_property
     def seconds(self) -> dict[tuple[Limit, Part], tuple[float, Confidence]]:
         """Wall time of each limit and part with the confidence of most of it, the largest first."""
-        sums: dict[tuple[Limit, Part], Array] = {}
-        for member in self.members:
-            each = member.limited
-            passed = np.diff(self.counted(np.stack([member.begin, member.end])), axis=0)[0]
-            speed = each.transfer.speed / NS_PER_S
-            for limit, part, sure, own in zip(
-                each.cells.limit, each.cells.part, each.confidence, passed, strict=True
-            ):
-                bins = sums.setdefault((Limit(limit), Part(part)), np.zeros(len(Confidence)))
-                bins[sure] += own * speed
-        ordered = sorted(sums.items(), key=lambda item: -float(item[1].sum()))
-        return {name: (float(bins.sum()), Confidence(int(bins.argmax()))) for name, bins in ordered}
+        pieces, sure = [each.limited.cells for each in self.members], len(Confidence)
+        name = np.concatenate([each.limit * len(Part) + each.part for each in pieces])
+        key = name * sure + np.concatenate([each.limited.confidence for each in self.members])
+        passed = np.concatenate([self._passed_s(each) for each in self.members])
+        bins = np.bincount(key, passed, minlength=len(Limit) * len(Part) * sure).reshape(-1, sure)
+        of, first = np.unique(name, return_index=True)
+        named = [
+            (Limit(each // len(Part)), Part(each % len(Part))) for each in of[np.argsort(first)].tolist()
+        ]
+        ordered = sorted(named, key=lambda each: -float(bins[each[0] * len(Part) + each[1]].sum()))
+        sums = {(limit, part): bins[limit * len(Part) + part] for limit, part in ordered}
+        return {each: (float(own.sum()), Confidence(int(own.argmax()))) for each, own in sums.items()}
+
+    def _passed_s(self, member: Member) -> Array:
+        """Return the link time for which each piece of a member is counted: float64, s, shape (n_cells,)."""
+        passed = np.diff(self.counted(np.stack([member.begin, member.end])), axis=0)[0]
+        return np.asarray(passed * (member.limited.transfer.speed / NS_PER_S))
 
     @property
     def total_s(self) -> float:

@@ -140,8 +140,8 @@ class Limited:
 
     def _evidence(self) -> Array:
         """Return the rows of `sender` between which each interval lies: what a reader looks at."""
-        time = np.maximum.accumulate(self.transfer.sender["time_ns"]) if len(self.transfer.sender) else None
-        if time is None:
+        time = self.transfer.time_ns
+        if not len(time):
             return np.full(len(self.cells.begin), "", dtype="U48")
         first = np.minimum(np.searchsorted(time, self.cells.begin), len(time) - 1)
         last = np.maximum(np.searchsorted(time, self.cells.end, side="right") - 1, first)
@@ -217,11 +217,11 @@ def _untold(transfer: Transfer) -> str:
 
 
 def _whole(transfer: Transfer) -> tuple[int, int]:
-    time = transfer.sender["time_ns"]
+    time = transfer.time_ns
     if not len(time):
         return 0, 0
-    begin, _, _ = opening(transfer, np.maximum.accumulate(time))
-    return begin, max(int(time.max()), begin)
+    begin, _, _ = transfer.once(opening)
+    return begin, max(int(time[-1]), begin)
 
 
 def _all(begin: int, end: int, limit: Limit) -> Cells:

@@ -108,13 +108,14 @@ def _empty_bucket(seen: Observed) -> Spans:
     service_ns = (seen.mss_bytes + HEADERS_BYTES) * NS_PER_S / seen.policer.rate_bytes_per_s
     empty = Spans.of(*seen.policer.empty_ns).bridged(max(seen.floor_ns, _BRIDGE_SERVICES * service_ns))
     times = seen.moments_ns
-    is_idle = seen.outstanding(times[:-1]) <= 0
+    is_idle = seen.moments_sent[:-1] <= np.maximum(seen.moments_acknowledged[:-1], 1)
     idle = Spans.of(times[:-1][is_idle], times[1:][is_idle])
     return _clipped(empty.where(empty.length_ns >= seen.floor_ns), seen).without(idle)
 
 
 def _busy(seen: Observed) -> Busy:
-    times, _, rate = _delivery(seen, seen.floor_ns)
+    delivery = _delivery(seen, seen.floor_ns)
+    times, _, rate = delivery
     if not len(seen.delays.time_ns):
         even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
         return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
@@ -126,7 +127,9 @@ def _busy(seen: Observed) -> Busy:
     steady = steady_delays(seen, service_ns)
     paths = Paths.of(seen.delays, service_ns, steady.spans)
     queued = _queued(seen, paths, service_ns)
-    delivery = _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
+    delivery = (
+        delivery if paths.is_one else _delivery(seen, seen.floor_ns + paths.above_first(seen.answers.time_ns))
+    )
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
     proven = _proven(queued, delivery, floor_ns)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.limits.names import Limit, View
     from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.packets.losses import Carried
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.tables import Array, Table
@@ -180,6 +181,8 @@ class Observed:
     """The policer that lost segments, if one did."""
     dead_times: list[DeadTime] | None = None
     """When nothing came back, by the packets; None where nothing asked for them yet."""
+    carried: Carried | None = None
+    """The data as the path carried them, with delays and losses; None where nothing asked for them yet."""
     lost_answers_ns: Array | None = None
     """When answers were sent that did not arrive, by the receiver's capture; None without one."""
 
@@ -192,6 +195,21 @@ class Observed:
     def moments_ns(self) -> Array:
         """When something was sent or answered: int64, ns, ascending, each time once."""
         return distinct(np.concatenate([self.sends.time_ns, self.answers.time_ns]))
+
+    @cached_property
+    def moments_sent(self) -> Array:
+        """What `sent_by` returns of `moments_ns`."""
+        return self.sent_by(self.moments_ns)
+
+    @cached_property
+    def moments_answer(self) -> Array:
+        """What `last_answer` returns of `moments_ns`."""
+        return self.last_answer(self.moments_ns)
+
+    @cached_property
+    def moments_acknowledged(self) -> Array:
+        """What `acknowledged` returns of `moments_ns`."""
+        return _picked(self.answers.ack, self.moments_answer, 1)
 
     @cached_property
     def highest(self) -> Array:
@@ -222,16 +240,23 @@ class Observed:
 
         NA where the scale of the window is not known.
         """
-        return self._of_answer(self.answers.edge, times_ns, side, empty=-1)
+        return self.edge_of(self.last_answer(times_ns, side=side))
+
+    def edge_of(self, answer: Array) -> Array:
+        """Return the right edge of the window that answers offered; -1 for -1, NA as in `window_edge`.
+
+        They are indexes in `answers`, or -1: int64, shape (n,).
+        """
+        return _picked(self.answers.edge, answer, -1)
 
     def _of_answer(self, column: Array, times_ns: Array, side: Side, *, empty: int) -> Array:
         at = self.last_answer(times_ns, side=side)
-        return np.append(column, empty)[np.where(at < 0, len(column), at)]
+        return _picked(column, at, empty)
 
     def sent_by(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the highest byte sent by each time; 1 before any."""
         at = places(self.sends.time_ns, times_ns, side) - 1
-        return np.append(self.highest, 1)[np.where(at < 0, len(self.sends), at)]
+        return _picked(self.highest, at, 1)
 
     def outstanding(self, times_ns: Array, *, side: Side = "right") -> Array:
         """Return the bytes sent and not acknowledged at each time."""
@@ -242,3 +267,12 @@ class Observed:
         """Return the bytes sent that were neither acknowledged nor SACKed by each time."""
         done = self._of_answer(self.answers.delivered, times_ns, "right", empty=1)
         return np.asarray(np.maximum(self.sent_by(times_ns) - np.maximum(done, 1), 0))
+
+
+def _picked(column: Array, at: Array, empty: int) -> Array:
+    """Return the values of a column at indexes; `empty` where they are -1."""
+    if not len(column):
+        return np.full(len(at), empty, dtype=np.int64)
+    values: Array = column[at]
+    values[at < 0] = empty
+    return values

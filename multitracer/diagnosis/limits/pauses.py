@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.analysis.intervals import in_order
 from multitracer.diagnosis.limits.names import Part, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -111,7 +112,7 @@ def _long_gap_ns(seen: Observed) -> float:
 
 def _median(values: Array) -> float:
     """Return what np.median does; where many values are equal its search for the middle is slow."""
-    ordered = np.sort(values)
+    ordered = in_order(values)
     return float(np.mean(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]))
 
 

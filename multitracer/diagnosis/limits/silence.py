@@ -49,36 +49,37 @@ def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
         return []
     time = seen.sends.time_ns[tries]
     before = seen.last_answer(time)
+    first = np.flatnonzero(np.diff(before, prepend=-2))
+    last = np.append(first[1:], len(tries))
+    begin, end, is_ended = _silences(seen, before[first])
+    of = np.repeat(np.arange(len(first)), last - first)
+    in_time = np.add.reduceat(time <= end[of] - int(_ANSWERED * seen.floor_ns), first, dtype=np.int64)
+    failed = np.where(is_ended, in_time - 1, last - first)
+    over = np.where(is_ended & (in_time > 0), time[first + np.maximum(in_time - 1, 0)], end)
     holes = []
-    for group in np.split(np.arange(len(tries)), np.flatnonzero(np.diff(before)) + 1):
-        silence = _silence(seen, int(before[group[0]]))
-        answered = time[group] <= silence[1] - int(_ANSWERED * seen.floor_ns)
-        in_time = time[group][answered]
-        ends = silence[2]
-        failed = in_time[:-1] if ends else time[group]
-        if not len(failed):
-            continue
-        end = int(in_time[-1]) if ends and len(in_time) else silence[1]
-        holes.append(
-            (silence[0], end, int(failed[-1]), int(_part(seen, tries[group[: len(failed)]], silence)))
-        )
+    for at in np.flatnonzero(failed > 0).tolist():
+        group = tries[first[at] : first[at] + failed[at]]
+        part = _part(seen, group, (int(begin[at]), int(end[at])))
+        holes.append((int(begin[at]), int(over[at]), int(seen.sends.time_ns[group[-1]]), int(part)))
     return holes
 
 
-def _silence(seen: Observed, answer: int) -> tuple[int, int, bool]:
-    """Return from when the answer was due that did not come, when the next came, and whether one did.
+def _silences(seen: Observed, answer: Array) -> tuple[Array, Array, Array]:
+    """Return from when each answer was due that did not come, when the next came, and whether one did.
 
-    An outage begins with the last thing heard, or with what was sent first after a pause.
+    An outage begins with the last thing heard, or with what was sent first after a pause. `answer` is the
+    last before each silence, -1 for none.
     """
     time, sends = seen.answers.time_ns, seen.sends
-    last_ack_ns = int(time[answer]) if answer >= 0 else seen.begin_ns
-    acknowledged = int(seen.answers.ack[answer]) if answer >= 0 else 0
-    first = int(np.searchsorted(seen.highest, acknowledged, side="right"))  # the first that goes beyond
-    begin = max(last_ack_ns, int(sends.time_ns[first])) if first < len(sends) else last_ack_ns
-    return (begin, int(time[answer + 1]), True) if answer + 1 < len(time) else (begin, seen.end_ns, False)
+    there = answer >= 0
+    last_ack_ns, acked = np.full(len(answer), seen.begin_ns), np.zeros(len(answer), dtype=np.int64)
+    last_ack_ns[there], acked[there] = time[answer[there]], seen.answers.ack[answer[there]]
+    first = np.searchsorted(seen.highest, acked, side="right")  # the first that goes beyond
+    begin = np.maximum(last_ack_ns, np.append(sends.time_ns, np.iinfo(np.int64).min)[first])
+    return begin, np.append(time, seen.end_ns)[answer + 1], answer + 1 < len(time)
 
 
-def _part(seen: Observed, tries: Array, silence: tuple[int, int, bool]) -> Part:
+def _part(seen: Observed, tries: Array, silence: tuple[int, int]) -> Part:
     """Return what failed, as far as the other capture shows."""
     lost = seen.sends.lost[tries]
     if (lost == 0).any():

@@ -69,16 +69,16 @@ def _drift(sent: Array, way: Array) -> Array:
     return np.asarray(np.rint((sent - sent[0]) * slope).astype(np.int64))
 
 
-def stamp_lag_ns(table: Table, rows: Array) -> Array:
-    """Return of each row of a table what its way took above the shortest of its direction's `rows`.
+def stamp_lag_ns(table: Table, rows: Array, chosen: Array) -> Array:
+    """Return of chosen rows of a table what their way took above the shortest of their direction's `rows`.
 
-    0 for other rows and where timestamps do not tell; never more than is certain: a tick is taken off.
+    0 for rows of others and where timestamps do not tell; never more than is certain: a tick is taken off.
     """
-    lag = np.zeros(len(table), dtype=np.int64)
     by_stamps = sent_by_stamps(table, rows)
     if by_stamps is None:
-        return lag
+        return np.zeros(len(chosen), dtype=np.int64)
+    lag = np.zeros(len(table), dtype=np.int64)
     sent, tick = by_stamps
     way = table["time_ns"][rows] - sent
     lag[rows] = np.maximum(way - way.min() - tick, 0)
-    return lag
+    return lag[chosen]

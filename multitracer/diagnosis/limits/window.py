@@ -27,14 +27,16 @@ def full_window(seen: Observed) -> FullWindow:
     After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
     window counts there too, if what ended it was data.
     """
-    times = seen.moments_ns
-    times = times[(times >= seen.opened_ns) & (times < seen.end_ns)]
+    first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
+    chosen = slice(first, behind)
+    times = seen.moments_ns[chosen]
     fresh = seen.fresh
     if not len(times) or not len(fresh):
         return FullWindow(Spans.none(), Spans.none())
     until = np.append(times[1:], seen.end_ns)
     last = seen.sends.time_ns[fresh[-1]]
-    edge, sent, acked = seen.window_edge(times), seen.sent_by(times), seen.acknowledged(times)
+    edge, sent = seen.edge_of(seen.moments_answer[chosen]), seen.moments_sent[chosen]
+    acked = seen.moments_acknowledged[chosen]
     is_known = (edge >= 0) & (times < last)
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)

@@ -16,7 +16,6 @@ Rules of the file
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,13 +26,12 @@ from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Mark
 from multitracer.diagnosis.packets.sender_view import SenderView
+from multitracer.diagnosis.ranges import spread
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
@@ -95,182 +93,204 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
     timer = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
     chosen = timer & (table["payload_bytes"][verdicts["row"]] > 0)
     rows, needless = verdicts["row"][chosen], verdicts["necessity"][chosen] == Necessity.SPURIOUS
-    following = np.searchsorted(transfer.acks, rows)
-    runs = [
-        run
-        for run in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(following)) + 1)
-        if len(run) and following[run[0]] > 0 and not needless[run].any()
-    ]
-    if not runs:
+    if not len(rows):
         return []
-    watch = _Watch(transfer)
-    moments = watch.moments([rows[run] for run in runs], following[[run[0] for run in runs]])
-    return [each for each in map(watch.dead_time, moments) if each is not None]
+    following = np.searchsorted(transfer.acks, rows)
+    first = np.flatnonzero(np.diff(following, prepend=-1))
+    last = np.append(first[1:], len(rows))
+    chosen = (following[first] > 0) & ~np.logical_or.reduceat(needless, first)
+    if not chosen.any():
+        return []
+    return _Watch(transfer, _Tries.of_runs(rows, first[chosen], last[chosen], following)).dead_times()
 
 
-class _Moment(NamedTuple):
-    """Some tries between the same two arrivals, and what was known as the first of them left."""
+class _Tries(NamedTuple):
+    """Runs of tries between the same two arrivals, one behind the other."""
 
-    tries: Array
-    """Rows of `sender`, int64, ascending, at least one."""
-    following: int
-    """Index in `transfer.acks` of the arrival after them, not 0."""
-    begin: int
-    """Row of the last arrival, or of the first data after it if nothing was waiting."""
-    una: int
-    """The highest ACK before them."""
-    is_uncertain: bool
-    """Whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
+    row: Array
+    """Rows of `sender`, int64, ascending; of each run at least one."""
+    of: Array
+    """The run of each."""
+    begin: Array
+    """Index in `row` of the first of each run ..."""
+    end: Array
+    """... and behind its last."""
+    following: Array
+    """Index in `transfer.acks` of the arrival after each run, not 0."""
+
+    @classmethod
+    def of_runs(cls, rows: Array, first: Array, last: Array, following: Array) -> _Tries:
+        of, at = spread(first, last)
+        end = np.cumsum(last - first)
+        return cls(rows[at], of, end - (last - first), end, following[first])
+
+    def counted(self, mask: Array) -> Array:
+        """Return how many of each run a mask of `row` has: int64, shape (n_runs,)."""
+        return np.asarray(np.add.reduceat(mask, self.begin, dtype=np.int64))
 
 
 class _Watch:
-    """The sender's packets and, if they are there, the receiver's."""
+    """The sender's packets and, if they are there, the receiver's: what they tell of runs of tries.
 
-    def __init__(self, transfer: Transfer) -> None:
-        self._transfer = transfer
-        self._view = SenderView(transfer)
-        self._time = np.maximum.accumulate(transfer.sender["time_ns"])
-        rtt = transfer.sender["rtt_ns"][transfer.data]
+    Arrays without a comment have shape (n_runs,). `answer` are rows of `sender`; NA for none.
+    """
+
+    def __init__(self, transfer: Transfer, tries: _Tries) -> None:
+        self._transfer, self._tries = transfer, tries
+        self._table, self._acks, self._time = transfer.sender, transfer.acks, transfer.time_ns
+        self._view = transfer.once(SenderView)
         number, analysis = transfer.layers.connection, transfer.layers.part.analysis
         agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
         self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
-        self._soonest_ns = _SOONEST * int(rtt[rtt > 0].min()) if (rtt > 0).any() else 0.0
+        self._soonest_ns = _SOONEST * int(transfer.rtt_ns.min()) if len(transfer.rtt_ns) else 0.0
+        self._full_bytes = int(transfer.payload_bytes.max())
+        self._before = self._acks[tries.following - 1]
+        duplicate = (self._table["kind"][self._before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
+        self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
+        """Whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
 
-    def moments(self, tries: list[Array], following: Array) -> Iterator[_Moment]:
-        """Return what was known at some tries before arrivals number `following`: int64, shape (n,)."""
-        acks, data, view = self._transfer.acks, self._transfer.data, self._view
-        last = acks[following - 1]
-        begin, idle = last.copy(), np.flatnonzero(view.flight_bytes(last) <= 0)
-        begin[idle] = data[np.searchsorted(data, last[idle])]
-        duplicate = (self._transfer.sender["kind"][last] & np.uint32(Kind.DUPLICATE_ACK)) != 0
-        uncertain = (duplicate | view.in_recovery(last)) & (not self._has_sacks)
-        columns = (following, begin, view.acknowledged_by(last), uncertain)
-        return map(_Moment, tries, *(column.tolist() for column in columns))
-
-    def dead_time(self, moment: _Moment) -> DeadTime | None:
-        """Return the time around some tries; None if all were answered."""
-        acks, tries = self._transfer.acks, moment.tries
-        first = self._heard_of(int(tries[-1]), moment.following)
-        answer = int(acks[first]) if first < len(acks) else NA
-        is_answer = answer != NA and self._answers(first)
-        failed = self._failed(tries, answer) if is_answer else len(tries)
-        if failed < 0:
-            return None
-        begin_ns, end_ns = (
-            int(self._time[moment.begin]),
-            int(self._time[tries[failed] if is_answer else answer]),
+    def dead_times(self) -> list[DeadTime]:
+        """Return the times around the runs, but for those of which all tries were answered."""
+        tries, time = self._tries, self._time
+        heard = self._heard_of()
+        answer = np.append(self._acks, NA)[heard]
+        is_answer = (answer != NA) & self._answers(np.minimum(heard, len(self._acks) - 1))
+        failed = np.where(is_answer, self._failed(answer), tries.end - tries.begin)
+        begin_ns = time[self._begin()]
+        ended = np.where(is_answer, tries.row[np.minimum(tries.begin + failed, len(tries.row) - 1)], answer)
+        certain_ns = time[tries.row[tries.begin + np.maximum(failed, 1) - 1]]
+        certain_ns = np.where(failed > 0, certain_ns, begin_ns)
+        end_ns = time[ended]
+        columns = (
+            begin_ns,
+            certain_ns,
+            end_ns,
+            tries.begin,
+            tries.end,
+            failed,
+            np.where(is_answer, answer, NA),
+            self._outstanding() + failed,
+            is_answer & self._proves_acks(answer),
+            *self._lost(np.where(failed > 0, certain_ns, end_ns)),
+            self._came(failed),
         )
-        certain_ns = int(self._time[tries[failed - 1]]) if failed else begin_ns
-        unanswered = self._outstanding(moment) + failed
-        lost = self._lost(moment.una, certain_ns if failed else end_ns)
-        proved = is_answer and self._proves_acks(moment, answer)
-        answered = answer if is_answer else NA
-        came = failed > 0 and bool(self._arrived[tries[:failed]].all())
-        return DeadTime(
-            begin_ns, certain_ns, end_ns, tries, failed, answered, unanswered, proved, *lost, came
-        )
+        kept = failed >= 0
+        found = zip(*(column[kept].tolist() for column in columns), strict=True)
+        return [
+            DeadTime(begin, certain, end, tries.row[first:last], *rest)
+            for begin, certain, end, first, last, *rest in found
+        ]
 
-    def _heard_of(self, last_try: int, following: int) -> int:
-        """Return the first arrival, from number `following` on, that the last try may have brought.
+    def _begin(self) -> Array:
+        """Return the row of the last arrival, or of the first data after it if nothing was waiting."""
+        data, begin = self._transfer.data, np.array(self._before)
+        idle = np.flatnonzero(self._view.flight_bytes(begin) <= 0)
+        begin[idle] = data[np.searchsorted(data, begin[idle])]
+        return begin
+
+    def _heard_of(self) -> Array:
+        """Return the first arrival, from the following on, that the last try of each run may have brought.
 
         Not what the peer had to say of its own, sooner than any answer could come: its timer went off, too.
+        They are indexes in `transfer.acks`, or their number.
         """
-        acks, soonest_ns = self._transfer.acks, self._time[last_try] + self._soonest_ns
-        while following < len(acks) and self._time[acks[following]] < soonest_ns:
-            if self._answers(following):
-                break
-            following += 1
-        return following
+        acks, heard = self._acks, np.asarray(self._tries.following)
+        soonest_ns = self._time[self._tries.row[self._tries.end - 1]] + self._soonest_ns
+        at = np.minimum(heard, len(acks) - 1)
+        early = (heard < len(acks)) & (self._time[acks[at]] < soonest_ns) & ~self._answers(at)
+        if not early.any():
+            return heard
+        answering = np.flatnonzero(self._answers(np.arange(len(acks))))
+        answered = np.append(answering, len(acks))[np.searchsorted(answering, heard)]
+        due = np.maximum(np.searchsorted(self._time[acks].astype(np.float64), soonest_ns), heard)
+        return np.asarray(np.minimum(answered, due))
 
-    def _answers(self, number: int) -> bool:
-        """Return whether an arrival is an ACK, and not only what the peer had to say of its own."""
-        table, row = self._transfer.sender, self._transfer.acks[number]
-        own = table["payload_bytes"][row] > 0 or table["flags"][row] & BEGIN_OR_END
-        grew = table["ack_bytes"][row] > (self._view.highest_acked[number - 1] if number else 0)
-        return bool(grew or not own)
+    def _answers(self, number: Array) -> Array:
+        """Return whether arrivals are ACKs, and not only what the peer had to say of its own."""
+        table, row = self._table, self._acks[number]
+        own = (table["payload_bytes"][row] > 0) | ((table["flags"][row] & BEGIN_OR_END) != 0)
+        acked = np.where(number > 0, self._view.highest_acked[np.maximum(number - 1, 0)], 0)
+        return np.asarray((table["ack_bytes"][row] > acked) | ~own)
 
-    def _failed(self, tries: Array, answer: int) -> int:
+    def _failed(self, answer: Array) -> Array:
         """Return how many tries got no answer; -1 if what was answered is older than the first of them."""
-        table = self._transfer.sender
-        stamped = has(table["marks"][[answer, *tries]], Mark.HAS_TIMESTAMPS)
-        if stamped.all():
-            since = (table["tsecr"][answer] - table["tsval"][tries]).view(np.int32)
-            if (since >= 0).any():
-                return int(np.count_nonzero(since >= 0)) - 1
-        return int(np.count_nonzero(self._time[tries] <= self._time[answer] - self._soonest_ns)) - 1
+        table, tries = self._table, self._tries
+        of_answer = answer[tries.of]
+        unstamped = ~has(table["marks"][tries.row], Mark.HAS_TIMESTAMPS)
+        stamped = (tries.counted(unstamped) == 0) & has(table["marks"][answer], Mark.HAS_TIMESTAMPS)
+        since = (table["tsecr"][of_answer] - table["tsval"][tries.row]).view(np.int32)
+        echoed = tries.counted(since >= 0)
+        older = tries.counted(self._time[tries.row] <= self._time[of_answer] - self._soonest_ns)
+        return np.where(stamped & (echoed > 0), echoed, older) - 1
 
-    def _outstanding(self, moment: _Moment) -> int:
+    def _outstanding(self) -> Array:
         """Return how many packets before the first try were neither covered nor reported.
 
         One, the oldest, if what lay behind it may have arrived.
         """
-        if moment.is_uncertain:
-            return 1
-        table = self._transfer.sender
-        return -(-int(table["flight_sack_bytes"][moment.tries[0]]) // max(self._full_bytes, 1))
+        flight = self._table["flight_sack_bytes"][self._tries.row[self._tries.begin]]
+        return np.where(self._uncertain, 1, -(-flight // max(self._full_bytes, 1)))
 
-    def _proves_acks(self, moment: _Moment, answer: int) -> bool:
-        """Return whether the answer covers all that was outstanding, and more than was sent again.
+    def _proves_acks(self, answer: Array) -> Array:
+        """Return whether each answer covers all that was outstanding, and more than was sent again.
 
         What duplicate ACKs may have told of proves nothing. Nor does an ACK that may have been delayed: that
         of next to nothing, or of a receiver whose program does not read.
         """
-        if moment.is_uncertain:
-            return False
-        table, tries, first = self._transfer.sender, moment.tries, int(moment.tries[0])
-        before = int(self._transfer.acks[moment.following - 1])
-        again = set(zip(table["seq_bytes"][tries].tolist(), table["end_bytes"][tries].tolist(), strict=True))
-        others = int(table["flight_sack_bytes"][first]) - sum(end - begin for begin, end in again)
-        waited_ns = (self._time[first] - self._time[before]) * self._transfer.speed
-        edges = [int(table["ack_bytes"][row]) + int(table["window_bytes"][row]) for row in (before, answer)]
-        reads = edges[1] > edges[0]
-        due = others > (0 if waited_ns > _DELAYED_ACK_NS else _DELAYED_SEGMENTS * self._full_bytes)
-        due &= reads or waited_ns > _DELAYED_ACK_NS
-        sent = self._highest_data[self._transfer.data.searchsorted(first) - 1]
-        return bool(due and table["ack_bytes"][answer] >= sent)
+        table, data, first = self._table, self._transfer.data, self._tries.row[self._tries.begin]
+        others = table["flight_sack_bytes"][first] - self._sent_again()
+        waited_ns = (self._time[first] - self._time[self._before]) * self._transfer.speed
+        edge, edge_before = (
+            table["ack_bytes"][row] + table["window_bytes"][row] for row in (answer, self._before)
+        )
+        is_late = waited_ns > _DELAYED_ACK_NS
+        due = others > np.where(is_late, 0, _DELAYED_SEGMENTS * self._full_bytes)
+        due &= (edge > edge_before) | is_late
+        highest = np.maximum.accumulate(table["end_bytes"][data])
+        sent = highest[np.searchsorted(data, first) - 1]
+        return np.asarray(due & (table["ack_bytes"][answer] >= sent) & ~self._uncertain)
 
-    def _lost(self, una: int, until_ns: int) -> tuple[int, int]:
-        """Return how many packets both captures show to be lost, of the data and of their ACKs.
+    def _sent_again(self) -> Array:
+        """Return how many units each run repeats, each range once."""
+        tries = self._tries
+        begin, end = (self._table[f"{edge}_bytes"][tries.row] for edge in ("seq", "end"))
+        units = np.add.reduceat(end - begin, tries.begin)
+        for run in np.flatnonzero(tries.end - tries.begin > 1).tolist():
+            inside = slice(tries.begin[run], tries.end[run])
+            ranges = set(zip(begin[inside].tolist(), end[inside].tolist(), strict=True))
+            units[run] = sum(right - left for left, right in ranges)
+        return np.asarray(units)
 
-        Those count that carried, or acknowledged, more than `una`, and left up to a stamp.
-        """
-        if self._lost_ways is None:
-            return NA, NA
-        data, acks = (way.above(una, until_ns) for way in self._lost_ways)
-        return data, acks
-
-    @cached_property
-    def _highest_data(self) -> Array:
-        """Highest end of the data sent so far, at each segment with payload."""
-        return np.asarray(np.maximum.accumulate(self._transfer.sender["end_bytes"][self._transfer.data]))
-
-    @cached_property
-    def _full_bytes(self) -> int:
-        """Payload of the largest segment."""
-        return int(self._transfer.sender["payload_bytes"][self._transfer.data].max())
-
-    @cached_property
-    def _arrived(self) -> Array:
-        """Which rows of `sender` are packets of ours that the receiver's capture holds; none without one."""
-        arrived, pairs = np.zeros(len(self._transfer.sender), dtype=bool), self._transfer.data_pairs
+    def _came(self, failed: Array) -> Array:
+        """Return whether tries failed, and both captures show that each that did had arrived."""
+        tries, pairs = self._tries, self._transfer.data_pairs
+        arrived = np.zeros(len(self._table), dtype=bool)
         if pairs is not None:
             arrived[pairs.sent[(pairs.arrived != NA) & (pairs.sent != NA)]] = True
-        return arrived
+        missing = np.append(0, np.cumsum(~arrived[tries.row]))
+        return np.asarray(
+            (failed > 0) & (missing[tries.begin + np.maximum(failed, 0)] == missing[tries.begin])
+        )
 
-    @cached_property
-    def _lost_ways(self) -> list[_Lost] | None:
-        """The data that were lost, and the ACKs; None where only one end was captured."""
+    def _lost(self, until_ns: Array) -> list[Array]:
+        """Return how many packets both captures show to be lost, of the data and of their ACKs.
+
+        Those count that carried, or acknowledged, more than was acknowledged before, and left up to a stamp;
+        NA where only one end was captured.
+        """
+        una = self._view.acknowledged_by(self._before)
         data, acks = self._transfer.data_pairs, self._transfer.ack_pairs
-        sender, receiver = self._transfer.sender, self._transfer.receiver
+        sender, receiver = self._table, self._transfer.receiver
         if data is None or acks is None or receiver is None:
-            return None
+            return [np.full(len(una), NA)] * 2
         ours, theirs = _rows_lost(data), _rows_lost(acks)
         ours = ours[sender["payload_bytes"][ours] > 0]
         back_ns = self._transfer.receiver_time(receiver["time_ns"][theirs])
-        return [
+        ways = (
             _Lost.of(sender["end_bytes"][ours], sender["time_ns"][ours]),
             _Lost.of(receiver["ack_bytes"][theirs], back_ns),
-        ]
+        )
+        return [way.above(una, until_ns) for way in ways]
 
 
 class _Lost(NamedTuple):
@@ -287,10 +307,14 @@ class _Lost(NamedTuple):
         order = np.argsort(left_ns, kind="stable")
         return cls(left_ns[order], edge[order], np.maximum.accumulate(edge[order]))
 
-    def above(self, una: int, until_ns: int) -> int:
-        """Return how many left up to a stamp and had an edge above `una`."""
+    def above(self, una: Array, until_ns: Array) -> Array:
+        """Return how many left up to each stamp and had an edge above each `una`."""
         first, last = self.highest.searchsorted(una, "right"), self.left_ns.searchsorted(until_ns, "right")
-        return int(np.count_nonzero(self.edge[first:last] > una))
+        inside = last - first
+        many = np.where(inside == 1, np.append(self.edge, NA)[first] > una, 0)
+        for at in np.flatnonzero(inside > 1).tolist():
+            many[at] = np.count_nonzero(self.edge[first[at] : last[at]] > una[at])
+        return many
 
 
 def _rows_lost(pairs: Pairs) -> Array:

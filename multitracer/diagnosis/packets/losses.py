@@ -8,10 +8,12 @@ recordings of known cause, 1 to 20 Mbit/s.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.packet_delays import data_delays, lost_places
 from multitracer.diagnosis.packets.packets_ahead import is_full
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -45,7 +47,8 @@ _FRESH = 1.5
 """Round trips after which a delay no longer shows the state of the queue."""
 
 
-class Carried(NamedTuple):
+@dataclass(frozen=True)
+class Carried(Once):
     """The data of a transfer as the path carried them."""
 
     transfer: Transfer
@@ -55,16 +58,15 @@ class Carried(NamedTuple):
     delays: Delays | None
     """How long full segments waited; None if no capture shows it."""
 
-    @property
+    @kept
     def sent_ns(self) -> Array:
         """When each segment left, by the sender's clock: int64, shape (n_segments,)."""
         return np.asarray(self.transfer.sender["time_ns"][self.segments.row])
 
-    @property
+    @kept
     def round_trip_ns(self) -> int:
         """The shortest round trip, ns; the largest int64 without one."""
-        rtt = self.transfer.sender["rtt_ns"][self.transfer.data]
-        return int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
+        return int(self.transfer.rtt_ns.min(initial=np.iinfo(np.int64).max))
 
 
 def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:
@@ -150,7 +152,7 @@ def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:
     age_ns = of.sent_ns[lost[opens]] - delays.time_ns[np.maximum(at, 0)]
     known &= age_ns <= _FRESH * (of.round_trip_ns + delays.queue_ns[np.maximum(at, 0)])
     queue_ns = delays.queue_ns[at[known]]
-    order = np.sort(delays.queue_ns)
+    order = delays.ordered_ns
     below, up_to = np.searchsorted(order, queue_ns), np.searchsorted(order, queue_ns, side="right")
     return queue_ns, (below + up_to) / (2 * len(order))
 

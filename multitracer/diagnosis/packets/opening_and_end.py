@@ -124,4 +124,4 @@ def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
 
 def paused_s(transfer: Transfer, row: int) -> float:
     """Return the link time for which nothing had been outstanding or sent before a row."""
-    return Opening(transfer).idle_ns(row) * transfer.speed / NS_PER_S
+    return transfer.once(Opening).idle_ns(row) * transfer.speed / NS_PER_S

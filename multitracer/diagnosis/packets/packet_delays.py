@@ -13,11 +13,14 @@ Rules of the file
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import in_order
 from multitracer.analysis.two_points.packets import Outcome
+from multitracer.diagnosis.once import Once, kept
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
@@ -46,7 +49,8 @@ _EVEN = 0.3
 """... up to this part of it."""
 
 
-class Delays(NamedTuple):
+@dataclass(frozen=True)
+class Delays(Once):
     """Delays of one direction in order of sending."""
 
     row: Array
@@ -64,6 +68,11 @@ class Delays(NamedTuple):
     steps_ns: Array
     """... and by how much the least delay grew there."""
     is_one_way: bool
+
+    @kept
+    def ordered_ns(self) -> Array:
+        """The queues of all in ascending order."""
+        return in_order(self.queue_ns)
 
 
 def data_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
@@ -138,6 +147,8 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
         return np.empty(0, dtype=np.int64)
     step = np.diff(delay_ns)
     size = np.abs(step)
+    if not (size > _JUMP_NS).any():
+        return np.empty(0, dtype=np.int64)
     before = np.minimum.accumulate(delay_ns)[:-1]
     after = np.minimum.accumulate(delay_ns[::-1])[::-1][1:]
     lasts = np.sign(step) * (after - before) >= _LASTS * size
@@ -163,8 +174,7 @@ def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[Dea
     """
     lost = np.flatnonzero(segments.lost)
     stamps = transfer.sender["time_ns"][segments.row[lost]]
-    rtt = transfer.sender["rtt_ns"][transfer.data]
-    round_trip_ns = int(rtt.max(initial=0))
+    round_trip_ns = int(transfer.rtt_ns.max(initial=0))
     failed = [(each.begin_ns - round_trip_ns, each.end_ns) for each in dead_times if each.failed]
     begin, end = np.array([each for each in failed if each[0] <= each[1]], dtype=np.int64).reshape(-1, 2).T
     begun, over = np.searchsorted(np.sort(begin), stamps, "right"), np.searchsorted(np.sort(end), stamps)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import places
+from multitracer.analysis.intervals import in_order, places
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.packet_delays import Delays
@@ -54,12 +54,12 @@ def may_be_full(delays: Delays, place: Array, sent_ns: Array) -> Array:
 
 def most_ahead(delays: Delays) -> float:
     """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
-    return _most(_of_all(delays))
+    return _most(delays.once(_of_all))
 
 
 def is_full(delays: Delays, place: Array, sent_ns: Array) -> bool:
     """Return whether most segments had as many ahead of them as few others had."""
-    everywhere = np.sort(_of_all(delays))
+    everywhere = in_order(delays.once(_of_all))
     ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
     below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
     rank = (below + up_to) / (2 * len(everywhere))

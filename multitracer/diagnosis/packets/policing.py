@@ -7,6 +7,7 @@ drop-tail queue gives the same picture; that losses come without delay, and the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,8 +80,8 @@ class Policer(NamedTuple):
 def policer(carried: Carried) -> Policer | None:
     """Return the policer that lost the packets of a transfer; None if nothing shows one."""
     mine = _without_delay(carried, LEAST_LOSSES)
-    stream = None if mine is None else _stream(mine)
-    of = None if stream is None else bucket(stream)
+    stream = None if mine is None else mine.once(_stream)
+    of = None if stream is None else stream.once(bucket)
     if mine is None or stream is None or of is None or of.explained < _EXPLAINED:
         return None
     fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
@@ -97,10 +98,10 @@ def policer(carried: Carried) -> Policer | None:
 def is_suspected(carried: Carried) -> bool:
     """Return whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
     mine = _without_delay(carried, _LEAST_SUSPECTED)
-    stream = None if mine is None else _stream(mine)
+    stream = None if mine is None else mine.once(_stream)
     if mine is None or stream is None:
         return False
-    of = bucket(stream)
+    of = stream.once(bucket)
     is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
     if is_likely or is_even(stream):
         return True
@@ -124,11 +125,15 @@ def is_even(stream: Stream) -> bool:
 
 def _without_delay(carried: Carried, least_losses: int) -> Carried | None:
     """Return the data with what was lost without delay; None if that is little, or a queue lost them."""
-    causes = losses(carried) if len(carried.lost) >= least_losses else None
+    mine = carried.once(_mine) if len(carried.lost) >= least_losses else None
+    return mine if mine is not None and len(mine.lost) >= least_losses else None
+
+
+def _mine(carried: Carried) -> Carried | None:
+    causes = carried.once(losses)
     if causes is None or causes.is_congestion or not _is_without_delay(carried, causes):
         return None
-    mine = carried.lost[~_at_full_queue(carried)]
-    return carried._replace(lost=mine) if len(mine) >= least_losses else None
+    return replace(carried, lost=carried.lost[~_at_full_queue(carried)])
 
 
 def _at_full_queue(carried: Carried) -> Array:
@@ -149,10 +154,11 @@ def _at_full_queue(carried: Carried) -> Array:
 def _stream(carried: Carried) -> Stream | None:
     """Return the packets from the first loss to the last; None if all were lost, or no time passed."""
     segments, lost = carried.segments, carried.lost
-    within = np.arange(lost[0], lost[-1] + 1)
+    within = slice(lost[0], lost[-1] + 1)
     time_ns = carried.sent_ns[within]
     time_s = (time_ns - time_ns[0]) * carried.transfer.speed / NS_PER_S
-    is_lost = np.isin(within, lost)
+    is_lost = np.zeros(len(time_ns), dtype=bool)
+    is_lost[lost - lost[0]] = True
     if time_s[-1] <= 0 or is_lost.all():
         return None
     return Stream(time_s, segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES, is_lost)
@@ -174,7 +180,7 @@ def _link_rate(carried: Carried) -> float:
     A sender that paces has trains of no other rate than its own once it knows the policer's.
     """
     first_ns = int(carried.sent_ns[carried.lost[0]])
-    return max(train_rate(carried.transfer), train_rate(carried.transfer, until_ns=first_ns))
+    return max(carried.transfer.once(train_rate), train_rate(carried.transfer, until_ns=first_ns))
 
 
 def _slope(time_s: Array, octets: Array) -> float:

@@ -6,7 +6,6 @@ from the log of the sender's TCP; where there is none they are missing (NA), nev
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from multitracer.analysis import Kind
 from multitracer.analysis.intervals import places
 from multitracer.analysis.sender.sender_state import applied
+from multitracer.diagnosis.once import kept
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
@@ -30,6 +30,8 @@ _REACTION_NS = 2 * NS_PER_MS
 class SenderView:
     """The state of a transfer's sender at given moments.
 
+    One is kept for all: `transfer.once(SenderView)`.
+
     Moments are rows of `transfer.sender`: `rows` is int64, shape (n,), and the answer of each method has the
     same shape: int64 (units or bytes; NA where unknown) or, for a question, bool.
 
@@ -41,13 +43,7 @@ class SenderView:
     def __init__(self, transfer: Transfer) -> None:
         self.transfer = transfer
         self._table = transfer.sender
-        self._time = np.maximum.accumulate(self._table["time_ns"])
-
-    @cached_property
-    def occupying(self) -> Array:
-        """Rows of the data direction that occupy sequence space (data, SYN, FIN), in order."""
-        sent = self.transfer.sent
-        return sent[self._table["end_bytes"][sent] > self._table["seq_bytes"][sent]]
+        self._time = transfer.time_ns
 
     def row_at(self, stamps_ns: Array) -> Array:
         """Return the last row captured at or before each stamp (int64, ns); -1 before the first."""
@@ -71,7 +67,7 @@ class SenderView:
 
     def sent_by(self, rows: Array) -> Array:
         """Return the highest end sent as of each row; 0 before any."""
-        return _so_far(self.occupying, self._highest_sent, rows)
+        return _so_far(self.transfer.occupying, self._highest_sent, rows)
 
     def acknowledged_by(self, rows: Array) -> Array:
         """Return the highest ACK as of each row; 0 before any."""
@@ -84,19 +80,21 @@ class SenderView:
 
     # Accumulated once: a transfer with a thousand timeouts is asked for each of them.
 
-    @cached_property
+    @kept
     def _highest_sent(self) -> Array:
-        return np.asarray(np.maximum.accumulate(self._table["end_bytes"][self.occupying]))
+        return np.asarray(np.maximum.accumulate(self._table["end_bytes"][self.transfer.occupying]))
 
-    @cached_property
+    @kept
     def highest_acked(self) -> Array:
         """The highest ACK so far, at each of `transfer.acks`."""
         return np.asarray(np.maximum.accumulate(self._table["ack_bytes"][self.transfer.acks]))
 
-    @cached_property
+    @kept
     def _retransmissions(self) -> tuple[Array, Array]:
         """Return the rows of what was sent again, and the highest end of these so far."""
-        again = self.occupying[(self._table["kind"][self.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0]
+        again = self.transfer.occupying[
+            (self._table["kind"][self.transfer.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0
+        ]
         return again, np.asarray(np.maximum.accumulate(self._table["end_bytes"][again]))
 
     def window_bytes(self, rows: Array) -> Array:
@@ -109,7 +107,7 @@ class SenderView:
 
     # --- from the log of the sender's TCP ---
 
-    @cached_property
+    @kept
     def _readings(self) -> tuple[Table, Array, Table, Array]:
         """Return the readings, which of them were polled, the traced ones, and the times of both in turn."""
         state = self.transfer.state
@@ -117,7 +115,7 @@ class SenderView:
         probed = applied(state, events=self.transfer.events)
         return state, polled, probed, np.concatenate([state["time_ns"][polled], probed["time_ns"]])
 
-    @cached_property
+    @kept
     def _known(self) -> dict[str, tuple[Array, Array]]:
         return {}
 
@@ -165,7 +163,7 @@ class SenderView:
             full if size is None else full | (self.variable_before("send_queue_bytes", until) >= size)
         )
 
-    @cached_property
+    @kept
     def _buffer_bytes(self) -> int | None:
         """Size of the send buffer that the manifest states for the sender's host, None if it states none."""
         near = self.transfer.near

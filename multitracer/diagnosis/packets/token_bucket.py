@@ -10,10 +10,12 @@ whatever the sender did, and needs no rate that is exact for minutes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from multitracer.diagnosis.once import Once, kept
+from multitracer.native import kernel
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
@@ -32,9 +34,12 @@ _LEAST_SIZE = 5
 _EMPTY_PACKETS = 2.0
 """With fewer tokens the next pair of segments, which is how a TCP sends, loses one."""
 
+_MANY = 1_000
+"""Packets from which on the kernel follows the bucket, as in `intervals`. Not measured."""
+
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(Once):
     """Packets in order of sending, from the first loss to the last.
 
     Attributes
@@ -48,17 +53,27 @@ class Stream:
     size: Array
     is_lost: Array
 
-    @cached_property
+    @kept
     def passed(self) -> Array:
         """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
-        return np.cumsum(np.where(self.is_lost, 0.0, self.size))
+        return np.cumsum(self.passing)
 
-    @cached_property
+    @kept
+    def passing(self) -> Array:
+        """Octets of each packet that passed, 0 of the others: float64, shape (n,)."""
+        return np.where(self.is_lost, 0.0, self.size)
+
+    @kept
+    def lost(self) -> Array:
+        """Which packets were lost: int64, ascending."""
+        return np.flatnonzero(self.is_lost)
+
+    @kept
     def last_loss(self) -> Array:
         """The last lost packet up to each packet; the first packet before any: int64, shape (n,)."""
         return np.maximum.accumulate(np.where(self.is_lost, np.arange(len(self.is_lost)), 0))
 
-    @cached_property
+    @kept
     def full(self) -> float:
         """Octets of the largest packet."""
         return float(self.size.max())
@@ -81,7 +96,7 @@ class Bucket(NamedTuple):
 
 def bucket(stream: Stream) -> Bucket | None:
     """Return the bucket that explains most stretches between losses; None without any."""
-    lost, passed = np.flatnonzero(stream.is_lost), stream.passed
+    lost, passed = stream.lost, stream.passed
     some = np.diff(passed[lost]) >= _LEAST_PASSED * stream.full
     gone_s = np.diff(stream.time_s[lost])
     some &= gone_s > 0
@@ -95,9 +110,8 @@ def bucket(stream: Stream) -> Bucket | None:
 
 def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
     """Return the bucket of a rate, with the size that explains most of some stretches between losses."""
-    tokens, lost = _since_loss(stream, rate), np.flatnonzero(stream.is_lost)
-    before = tokens + np.where(stream.is_lost, 0.0, stream.size)
-    most = np.maximum.reduceat(before, lost)[:-1][some]
+    (most, short), lost = _levels(stream, rate), stream.lost
+    most = most[:-1][some]
     left = (rate * np.diff(stream.time_s[lost]) - np.diff(stream.passed[lost]))[some]
     off = _PACKETS_OFF * stream.full
     fallen = np.sort((most - left)[left > off])
@@ -108,8 +122,19 @@ def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
         size = float(fallen[near.argmax()] + off)
     left_of_full = left - np.maximum(most - size, 0.0)
     explained = float(np.mean(np.abs(left_of_full) <= off))
-    too_many = float(np.mean(tokens[~stream.is_lost] < -stream.full / 2))
+    too_many = short / (len(stream.is_lost) - len(lost))
     return Bucket(rate, size, len(left), explained, too_many)
+
+
+def _levels(stream: Stream, rate: float) -> tuple[Array, int]:
+    """Return the most tokens from each loss on, and how many packets passed with none left for them."""
+    least = -stream.full / 2
+    if len(stream.is_lost) >= _MANY and (native := kernel()):
+        columns = [np.ascontiguousarray(each) for each in (stream.time_s, stream.passed, stream.passing)]
+        return native.bucket_levels(columns, np.ascontiguousarray(stream.is_lost), rate, least)
+    tokens = _since_loss(stream, rate)
+    short = (tokens < least) & ~stream.is_lost
+    return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))
 
 
 def empty(stream: Stream, of: Bucket) -> tuple[Array, Array]:

@@ -31,13 +31,13 @@ def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
     pairs = transfer.data_pairs
     if pairs is not None and transfer.receiver is not None:
         arrived = np.sort(pairs.arrived[pairs.arrived >= 0], kind="stable")  # they are about in order
-        arrived = arrived[transfer.receiver_time(transfer.receiver["time_ns"][arrived]) <= until_ns]
+        arrived = arrived[transfer.came_ns[arrived] <= until_ns]
         time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
         octets = np.cumsum(np.where(payload > 0, payload + HEADERS_BYTES, 0))
     else:
         acks = transfer.acks[transfer.sender["time_ns"][transfer.acks] <= until_ns]
         time_ns = transfer.sender["time_ns"][acks]
-        data = transfer.sender["payload_bytes"][transfer.data] + HEADERS_BYTES
+        data = transfer.payload_bytes + HEADERS_BYTES
         octets = np.arange(len(acks)) * (data.sum() / max(len(transfer.acks), 1))
     if len(time_ns) <= _TRAIN:
         return 0.0

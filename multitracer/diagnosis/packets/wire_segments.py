@@ -76,9 +76,9 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
     table, rows = transfer.sender, transfer.data
     joined = outcome[rows] == Outcome.RECUT
     if offered_bytes is not None:
-        joined |= table["payload_bytes"][rows] > offered_bytes
+        joined |= transfer.payload_bytes > offered_bytes
     if not joined.any():
-        return _as_captured(table, rows, outcome, arrived)
+        return _as_captured(transfer, outcome, arrived)
     pieces = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
     exact = outcome[pieces.row] == Outcome.MATCHED
     came = np.where(exact, arrived[pieces.row], _by_bytes(transfer, pieces, _arrivals(transfer, pairs)))
@@ -102,15 +102,17 @@ def _as_sent(transfer: Transfer) -> WireSegments:
     verdicts, rows = transfer.verdicts, transfer.data
     needed = (verdicts["necessity"] == Necessity.NECESSARY) & (verdicts["cause"] != Cause.LOCAL_DROP)
     nowhere = np.full(len(rows), NA, dtype=np.int64)
-    payload = transfer.sender["payload_bytes"][rows].astype(np.int64)
+    payload = transfer.payload_bytes.astype(np.int64)
     lost = np.isin(rows, verdicts["earlier_row"][needed])
     return WireSegments(rows, payload, nowhere, nowhere != NA, lost)
 
 
-def _as_captured(table: Table, rows: Array, outcome: Array, arrived: Array) -> WireSegments:
-    came = np.where(outcome[rows] == Outcome.MATCHED, arrived[rows], NA)
-    payload = table["payload_bytes"][rows].astype(np.int64)
-    return WireSegments(rows, payload, came, came != NA, outcome[rows] == Outcome.LOST)
+def _as_captured(transfer: Transfer, outcome: Array, arrived: Array) -> WireSegments:
+    rows = transfer.data
+    outcome, came = outcome[rows], arrived[rows]
+    came[outcome != Outcome.MATCHED] = NA
+    payload = transfer.payload_bytes.astype(np.int64)
+    return WireSegments(rows, payload, came, came != NA, outcome == Outcome.LOST)
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:

@@ -55,10 +55,12 @@ def _each_link(case: Case) -> Iterator[Finding]:
     share = max(len(case.lost) / max(len(case.segments), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in case.once(mtu_holes)]
     for dead in case.dead_times:
+        if not dead.failed:
+            continue
         has_other_name = dead.begin_ns in holes or is_forgotten(case.transfer, dead)
         in_a_row = _in_a_row(dead)
         by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
-        if dead.failed and not by_chance and not has_other_name:
+        if not by_chance and not has_other_name:
             yield _finding(case, dead)
 
 

@@ -44,16 +44,19 @@ def mtu_holes(case: Case) -> list[DeadTime]:
     if not dead_times:
         return []
     full = largest_bytes(case)
-    first = next((at for at, dead in enumerate(dead_times) if _is_hole(case, dead, full)), len(dead_times))
-    tried = [int(case.transfer.sender["seq_bytes"][dead.tries[0]]) for dead in dead_times]
-    while 0 < first < len(tried) and tried[first - 1] == tried[first]:
+    holes = (at for at, dead in enumerate(dead_times) if dead.failed and _is_hole(case, dead, full))
+    first = next(holes, len(dead_times))
+    begin = case.transfer.sender["seq_bytes"]
+    while 0 < first < len(dead_times):
+        if begin[dead_times[first - 1].tries[0]] != begin[dead_times[first].tries[0]]:
+            break
         first -= 1
     return [dead for dead in dead_times[first:] if dead.failed]
 
 
 def largest_bytes(case: Case) -> int:
     """Return the payload of the largest segment on the path: what is larger than was offered is cut."""
-    largest = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    largest = int(case.transfer.payload_bytes.max())
     offered = offered_bytes(case.transfer)
     return largest if offered is None else min(largest, offered)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.analysis import Analysis
-    from multitracer.native import Kernel, WholeFile
+    from multitracer.native import Kernel
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.open import Progress
     from multitracer.recording.window import Window
@@ -92,11 +92,11 @@ def counted_by_kernel(
     return None, recording
 
 
-def _look(progress: Progress | None, file: WholeFile) -> None:
+def _look(progress: Progress | None, whole: Whole) -> None:
     """Tell the progress; while a file of one long connection is counted, load what will tell all of it."""
     if progress is not None:
-        progress(file.read_bytes)
-    if file.connections == 1 and _TELLS_ALL[0] not in sys.modules:
+        progress(whole.stored_bytes)
+    if whole.connections == 1 and _TELLS_ALL[0] not in sys.modules:
         Thread(target=lambda: [*map(import_module, _TELLS_ALL)], daemon=True).start()
 
 

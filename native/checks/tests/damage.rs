@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use multitracer_native_checks::made::{Chance, any_frame, damaged, packet_blocks, pcap};
-use multitracer_native_checks::pcapng::{Interface, Section};
+use multitracer_native_checks::pcapng::{Alike, Interface, Section};
 use multitracer_native_checks::segments::{Part, Records, decode};
 use multitracer_native_checks::walk::{Layout, Walked};
 
@@ -133,6 +133,24 @@ fn pcapng_blocks() {
         let found = section.packets(&starts, &interfaces, chance.below(2) == 0).expect("there is memory");
         let Some(packets) = found else { return };
         check_decode(&data, &packets.start, &packets.captured, &packets.original, link_type);
+    });
+}
+
+#[test]
+fn pcapng_files_of_alike_interfaces() {
+    for_some_time(|chance| {
+        let link_type = chance.of(&LINKS);
+        let data = packet_blocks(&frames(chance, link_type));
+        let data = if chance.below(3) == 0 { damaged(chance, data) } else { data };
+        let interfaces = vec![Interface { since: 0, largest: chance.of(&[262_144, 96]) }];
+        let (tick_ns, offset_ns) = (chance.of(&[1, 1000, i64::MAX]), chance.of(&[0, -5, i64::MIN]));
+        let alike = Alike { is_big_endian: chance.below(8) == 0, interfaces, tick_ns, offset_ns };
+        let mut others = Vec::new();
+        let begin = chance.of(&[0, 0, 4]).min(data.len());
+        let found = alike.walk(&data, begin, &mut others).expect("there is memory");
+        let Some(walked) = found else { return };
+        assert!(walked.start.is_sorted() && walked.next <= data.len() && !walked.time_ns.contains(&i64::MIN));
+        check_decode(&data, &walked.start, &walked.captured, &walked.original, link_type);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Which records of a file the kernel finds, and where it stops because something is strange.
 
 use multitracer_native_checks::made::{frame, packet_blocks, pcap};
-use multitracer_native_checks::pcapng::{Interface, Section};
+use multitracer_native_checks::pcapng::{Alike, Interface, Section};
 use multitracer_native_checks::walk::{Layout, Walked};
 
 const LAYOUT: Layout = Layout {
@@ -81,4 +81,51 @@ fn another_block_ends_the_walk_and_a_wrong_trailer_is_strange() {
     data[each] = 5;
     let (starts, next) = Section { data: &data, is_big_endian: false }.walk(0).expect("there is memory");
     assert_eq!((starts, next), (vec![0], each));
+}
+
+fn alike(tick_ns: i64, offset_ns: i64) -> Alike {
+    let interfaces = vec![Interface { since: 0, largest: 262_144 }];
+    Alike { is_big_endian: false, interfaces, tick_ns, offset_ns }
+}
+
+/// A block of another kind than packets, with its length at both ends.
+fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+    let length = (12 + body.len() as u32).to_le_bytes();
+    [&kind.to_le_bytes()[..], &length, body, &length].concat()
+}
+
+#[test]
+fn packets_of_alike_interfaces_and_what_lies_between() {
+    let packets = packet_blocks(&frames(3));
+    let each = packets.len() / 3;
+    let data = [&packets[..each], &block(5, &[7; 8]), &packets[each..], &block(4, &[]), &[6, 0]].concat();
+    let mut others = Vec::new();
+    let found = alike(1000, 5).walk(&data, 0, &mut others).expect("there is memory");
+    let walked = found.expect("nothing is strange");
+    assert_eq!(walked.time_ns, [5, 1005, 2005]);
+    assert_eq!(walked.start, [28, each + 20 + 28, 2 * each + 20 + 28].map(|at| at as i64));
+    assert_eq!(walked.captured, [frame(0).len() as i64; 3]);
+    assert_eq!(walked.next, data.len() - 2);
+    assert_eq!(others, [block(5, &[7; 8]), block(4, &[])]);
+}
+
+#[test]
+fn strange_blocks_are_left_to_python() {
+    let packets = packet_blocks(&frames(2));
+    let each = packets.len() / 2;
+    let is_strange =
+        |data: &[u8], alike: &Alike| alike.walk(data, 0, &mut Vec::new()).expect("there is memory").is_none();
+    for kind in [0x0A0D_0D0A, 1, 2, 3] {
+        assert!(is_strange(&[&packets[..], &block(kind, &[0; 20])].concat(), &alike(1, 0)), "{kind}");
+    }
+    assert!(is_strange(&[&packets[..], &block(5, &vec![0; 1 << 20])].concat(), &alike(1, 0)));
+    // another kind's trailer; a length that is no multiple of 4, or too small; an interface that is not there
+    for (at, byte) in [(2 * each + 19, 1), (each + 4, 0x81), (each + 4, 8), (each + 8, 1)] {
+        let mut data = [&packets[..], &block(5, &[0; 8])].concat();
+        data[at] = byte;
+        assert!(is_strange(&data, &alike(1, 0)), "{byte} at {at}");
+    }
+    assert!(is_strange(&packets, &alike(i64::MAX, 1)));
+    assert!(is_strange(&packets, &alike(1, i64::MIN)));
+    assert!(!is_strange(&packets, &alike(1, i64::MAX - 1)));
 }

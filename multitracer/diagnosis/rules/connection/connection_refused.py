@@ -20,7 +20,7 @@ HELP = "Start the server, or use the right port; a firewall may also refuse in i
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding if a SYN was reset and no handshake came of it."""
-    opening = Opening(case.transfer)
+    opening = case.transfer.once(Opening)
     if not len(opening.syns) or len(opening.syn_acks):
         return
     refusals = _refusals(opening)

@@ -47,7 +47,7 @@ def _silent(case: Case, dead: DeadTime) -> Finding:
 
 
 def _reset(case: Case) -> Iterator[Finding]:
-    opening, table = Opening(case.transfer), case.transfer.sender
+    opening, table = case.transfer.once(Opening), case.transfer.sender
     if not len(opening.resets) or not (table["payload_bytes"] > 0).any():
         return
     row = int(opening.resets[0])

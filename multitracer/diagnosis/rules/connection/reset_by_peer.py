@@ -24,7 +24,7 @@ def find(case: Case) -> Iterator[Finding]:
 
     After a FIN a reset is how many programs close. After a long silence it is an `idle-timeout`.
     """
-    opening, table = Opening(case.transfer), case.transfer.sender
+    opening, table = case.transfer.once(Opening), case.transfer.sender
     if not len(opening.resets):
         return
     opened = np.concatenate([opening.syn_acks[:1], np.flatnonzero(table["payload_bytes"] > 0)[:1]])

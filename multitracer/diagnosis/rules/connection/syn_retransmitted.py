@@ -23,8 +23,9 @@ def find(case: Case) -> Iterator[Finding]:
     while its answer was on its way is a `spurious-timeout`.
     """
     transfer = case.transfer
-    captures = {"sender": transfer.sender, "receiver": transfer.receiver}
-    openings = {name: Opening(transfer, table) for name, table in captures.items() if table is not None}
+    openings = {"sender": transfer.once(Opening)}
+    if transfer.receiver is not None:
+        openings["receiver"] = Opening(transfer, transfer.receiver)
     for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):
         name, sent = max(
             ((name, needed(each)) for name, each in openings.items()), key=lambda opening: len(opening[1])

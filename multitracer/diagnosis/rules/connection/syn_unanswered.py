@@ -18,7 +18,7 @@ _LEAST_SYNS = 2
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding if SYNs were sent again and again and nothing came back."""
-    opening = Opening(case.transfer)
+    opening = case.transfer.once(Opening)
     if len(opening.syns) < _LEAST_SYNS or len(opening.responder) or not opening.is_heard_only:
         return
     times = case.transfer.sender["time_ns"]

@@ -68,11 +68,10 @@ def _queues(case: Case) -> Iterator[_Queue]:
     if case.limited.view is View.RECEIVER:
         yield from _at_receiver(case)
         return
-    rtt = case.transfer.sender["rtt_ns"][case.transfer.data]
-    data = case.usual_delays
-    if data is None or not (rtt > 0).any():
+    rtt_ns, data = case.transfer.rtt_ns, case.usual_delays
+    if data is None or not len(rtt_ns):
         return
-    unloaded_s = case.link_s(0, int(rtt[rtt > 0].min()))
+    unloaded_s = case.link_s(0, int(rtt_ns.min()))
     flight = case.transfer.sender["flight_bytes"][data.row]
     full = case.full_bytes
     chosen = flight >= _LEAST_FLIGHT * full
@@ -106,7 +105,7 @@ def _at_receiver(case: Case) -> Iterator[_Queue]:
 
 
 def _queue(case: Case, delays: Delays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:
-    middle, longest = (float(np.quantile(queue_ns, part)) for part in (0.5, 0.95))
+    middle, longest = map(float, np.quantile(queue_ns, (0.5, 0.95)))
     speed = case.transfer.speed / NS_PER_S
     return _Queue(delays, middle * speed, longest * speed, unloaded_s, way)
 

@@ -63,13 +63,13 @@ def _held(case: Case) -> tuple[Array, Array]:
     data = transfer.data[~again]
     if len(data) < 2 or not len(transfer.acks):
         return data[:0], data[:0]
-    first, then = data[:-1], data[1:]
+    payload, time_ns = table["payload_bytes"], table["time_ns"]
+    small = payload[data] < _FULL * _segment_bytes(case)
+    pair = np.flatnonzero(small[:-1] & small[1:])
+    first, then = data[pair], data[pair + 1]
     at = np.searchsorted(transfer.acks, then) - 1
     ack = transfer.acks[np.maximum(at, 0)]
-    payload, time_ns = table["payload_bytes"], table["time_ns"]
-    small = _FULL * _segment_bytes(case)
-    alone = table["flight_bytes"][first] == payload[first]
-    chosen = (at >= 0) & (ack > first) & alone & (payload[first] < small) & (payload[then] < small)
+    chosen = (at >= 0) & (ack > first) & (table["flight_bytes"][first] == payload[first])
     chosen &= (payload[ack] == 0) & (table["ack_bytes"][ack] == table["end_bytes"][first])
     chosen &= time_ns[then] - time_ns[ack] <= _AT_ONCE_NS
     rtt = table["rtt_ns"][transfer.sent]
@@ -82,6 +82,6 @@ def _segment_bytes(case: Case) -> int:
     """Return the payload of a full segment: the smaller MSS that the ends announced, or what was seen."""
     part, connection = case.transfer.layers.part, case.transfer.layers.connection
     announced = part.analysis.directions["mss_bytes"][2 * (connection - 1) : 2 * connection]
-    seen = int(case.transfer.sender["payload_bytes"][case.transfer.data].max())
+    seen = int(case.transfer.payload_bytes.max())
     known = announced[announced > 0]
     return int(known.min()) if len(known) else max(seen, _MSS)

@@ -26,6 +26,8 @@ def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each run of drops that one recovery repaired."""
     transfer = case.transfer
     dropped, places = _dropped(case)
+    if not len(dropped):
+        return
     times, repaired = transfer.sender["time_ns"][dropped], _repaired_ns(case, dropped)
     for first, last in episodes(times, apart_ns=_longest_rtt_ns(case)):
         lost = dropped[first:last]

@@ -83,6 +83,8 @@ def _is_ambiguous(table: Table, sent: Array) -> Array:
     """
     rows = np.maximum(sent, 0)
     is_numbered = (table["ip_id"][rows] > 0) | has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
+    if is_numbered.all():
+        return ~is_numbered
     _, which, copies = np.unique(table["seq_bytes"][rows], return_inverse=True, return_counts=True)
     return np.asarray(~is_numbered & (copies[which] > 1))
 

@@ -57,7 +57,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _came_sooner(case: Case) -> bool:
     """Return whether the SYN-ACK came sooner than it could have answered the last SYN."""
-    opening = Opening(case.transfer)
+    opening = case.transfer.once(Opening)
     before = opening.syns[opening.syns < opening.syn_acks[0]] if len(opening.syn_acks) else opening.syns
     return bool(len(before)) and opening.answered_syn != int(before[-1])
 

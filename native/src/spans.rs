@@ -1,0 +1,150 @@
+//! Columns as stretches: the least of each, who covers a cell first, and numbers in order.
+
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+
+use crate::{OutOfMemory, outside};
+
+/// Bits of a number by which it is sorted at once: the counts of a digit stay in the nearest cache.
+const DIGIT: u32 = 11;
+/// Digits from which on sorting by comparisons is as fast.
+const MANY_DIGITS: u32 = 4;
+
+fn filled<T: Clone>(count: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
+    let mut column = Vec::new();
+    column.try_reserve_exact(count)?;
+    column.resize(count, value);
+    Ok(column)
+}
+
+/// Return whether both ends of the stretches ascend, and each holds a value of so many.
+fn is_in_order(low: &[i64], high: &[i64], count: usize) -> bool {
+    let holds = |(&low, &high): (&i64, &i64)| 0 <= low && low < high && high as u64 <= count as u64;
+    low.len() == high.len() && low.is_sorted() && high.is_sorted() && low.iter().zip(high).all(holds)
+}
+
+/// Return the least value of each stretch; None if they are not in order.
+///
+/// Of the values seen only those are kept that are less than all behind them, from `first` on.
+fn least(values: &[i64], low: &[i64], high: &[i64]) -> Result<Option<Vec<i64>>, OutOfMemory> {
+    if values.len() >= u32::MAX as usize || !is_in_order(low, high, values.len()) {
+        return Ok(None);
+    }
+    let (mut found, mut kept, mut first, mut seen) = (Vec::new(), Vec::<u32>::new(), 0, 0);
+    found.try_reserve_exact(low.len())?;
+    kept.try_reserve_exact(values.len())?;
+    for (&low, &high) in low.iter().zip(high) {
+        seen = seen.max(low as usize);
+        for at in seen..high as usize {
+            while kept.len() > first && values[kept[kept.len() - 1] as usize] >= values[at] {
+                kept.pop();
+            }
+            kept.push(at as u32);
+        }
+        seen = seen.max(high as usize);
+        while (kept[first] as i64) < low {
+            first += 1;
+        }
+        found.push(values[kept[first] as usize]);
+    }
+    Ok(Some(found))
+}
+
+/// Return the first cell from one on that nobody covers; `next` has one that is not before it.
+fn free(next: &mut [u32], cell: usize) -> usize {
+    let mut cell = cell;
+    while next[cell] as usize != cell {
+        next[cell] = next[next[cell] as usize];
+        cell = next[cell] as usize;
+    }
+    cell
+}
+
+/// Return the first painter of each cell, or their number; None if one covers what is no cell.
+fn painted(left: &[i64], right: &[i64], cells: usize) -> Result<Option<Vec<i64>>, OutOfMemory> {
+    let covers = |(&left, &right): (&i64, &i64)| 0 <= left && left < right && right as u64 <= cells as u64;
+    if left.len() != right.len() || cells >= u32::MAX as usize || !left.iter().zip(right).all(covers) {
+        return Ok(None);
+    }
+    let (mut owner, mut next) = (filled(cells, left.len() as i64)?, Vec::new());
+    next.try_reserve_exact(cells + 1)?;
+    next.extend(0..=cells as u32);
+    for (painter, (&left, &right)) in left.iter().zip(right).enumerate() {
+        let mut cell = free(&mut next, left as usize);
+        while cell < right as usize {
+            owner[cell] = painter as i64;
+            next[cell] = cell as u32 + 1;
+            cell = free(&mut next, cell + 1);
+        }
+    }
+    Ok(Some(owner))
+}
+
+/// Put values in the order of one digit of their distance from the least; others keep theirs.
+fn by_digit(values: &[i64], into: &mut [i64], least: i64, shift: u32) {
+    let digit = |value: i64| (value.wrapping_sub(least) as u64 >> shift) as usize & ((1 << DIGIT) - 1);
+    let mut begin = [0usize; 1 << DIGIT];
+    values.iter().for_each(|&value| begin[digit(value)] += 1);
+    let mut before = 0;
+    for many in &mut begin {
+        (*many, before) = (before, before + *many);
+    }
+    for &value in values {
+        into[begin[digit(value)]] = value;
+        begin[digit(value)] += 1;
+    }
+}
+
+fn in_order(values: &[i64]) -> Result<Vec<i64>, OutOfMemory> {
+    let mut sorted = Vec::new();
+    sorted.try_reserve_exact(values.len())?;
+    sorted.extend_from_slice(values);
+    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else {
+        return Ok(sorted);
+    };
+    let bits = u64::BITS - (most.wrapping_sub(least) as u64).leading_zeros();
+    if bits > MANY_DIGITS * DIGIT {
+        sorted.sort_unstable();
+        return Ok(sorted);
+    }
+    let mut other = filled(values.len(), 0)?;
+    for shift in (0..bits).step_by(DIGIT as usize) {
+        by_digit(&sorted, &mut other, least, shift);
+        std::mem::swap(&mut sorted, &mut other);
+    }
+    Ok(sorted)
+}
+
+/// Return the minimum of values[low[i]:high[i]] for each i; None if the stretches are not in order.
+#[pyfunction]
+pub fn span_minimum<'py>(
+    py: Python<'py>,
+    values: PyReadonlyArray1<'py, i64>,
+    low: PyReadonlyArray1<'py, i64>,
+    high: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
+    let (values, low, high) = (values.as_slice()?, low.as_slice()?, high.as_slice()?);
+    Ok(outside(py, || least(values, low, high))?.map(|found| PyArray1::from_vec(py, found)))
+}
+
+/// Return for each cell the first of the spans that covers it, or their number; None if one covers no cell.
+#[pyfunction]
+pub fn first_painters<'py>(
+    py: Python<'py>,
+    left: PyReadonlyArray1<'py, i64>,
+    right: PyReadonlyArray1<'py, i64>,
+    cells: usize,
+) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
+    let (left, right) = (left.as_slice()?, right.as_slice()?);
+    Ok(outside(py, || painted(left, right, cells))?.map(|owner| PyArray1::from_vec(py, owner)))
+}
+
+/// Return numbers in ascending order.
+#[pyfunction]
+pub fn ordered<'py>(
+    py: Python<'py>,
+    values: PyReadonlyArray1<'py, i64>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let values = values.as_slice()?;
+    Ok(PyArray1::from_vec(py, outside(py, || in_order(values))?))
+}
