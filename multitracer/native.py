@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
 
 from multitracer import __version__
+from multitracer.native_columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ VARIABLE = "MULTITRACER_NATIVE"
 _MODULE = "multitracer_native"
 
 
-class Kernel(Protocol):
+class Kernel(Columns, Protocol):
     """What the native kernel offers; `native/src/lib.rs` says what comes in and out."""
 
     Fault: type[Exception]
@@ -115,23 +116,6 @@ class Kernel(Protocol):
         self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
     ) -> dict[str, Array]:
         """Return columns of TCP_SEGMENTS by row, and the highest ACK of both sides if that is asked for."""
-
-    def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
-        """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
-
-    def bucket_levels(
-        self, columns: list[Array], is_lost: Array, rate: float, least: float, /
-    ) -> tuple[Array, int]:
-        """Return the most tokens from each loss on, and how many packets passed with less than `least`."""
-
-    def span_minimum(self, values: Array, low: Array, high: Array, /) -> Array | None:
-        """Return the minimum of values[low[i]:high[i]]; None if the stretches are not in order."""
-
-    def first_painters(self, left: Array, right: Array, cells: int, /) -> Array | None:
-        """Return the first span that covers each cell, or their number; None if one covers no cell."""
-
-    def ordered(self, values: Array, /) -> Array:
-        """Return numbers in ascending order."""
 
     def WholeFile(  # noqa: N802, PLR0913  # it is a class
         self,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
+from multitracer.native import kernel
 from parsers import pcap
-from parsers._capture.ahead import ahead
+from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
 from parsers._packets.decode import Decoder
@@ -185,8 +186,10 @@ def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
 def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> None:
     assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
-    blocks = fmt.blocks(stream, source)
     may_wait = max_packets is not None or stream.share_read() is None
-    with closing(blocks if may_wait else ahead(blocks)) as each:
-        decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
+    is_slow = may_wait or kernel() is None  # to decode takes longer then than to read and to find records
+    with nullcontext(stream) if is_slow else AheadStream(stream) as readable:
+        blocks = fmt.blocks(readable, source)
+        with closing(blocks if may_wait else ahead(blocks)) as each:
+            decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
     note_stream(stream, source)
