@@ -83,35 +83,6 @@ class Kernel(Columns, Protocol):
     def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
         """Return what tells of each segment of a connection what it was, piece by piece."""
 
-    def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
-        """Return a hash of some columns of each row, or of some rows."""
-
-    def copies(self, key: Array, /) -> tuple[Array, Array]:
-        """Return how many equal keys came before each one, and how many there are."""
-
-    def copy_numbers(self, key: Array, /) -> Array:
-        """Return how many equal keys came before each one."""
-
-    def among(self, key: Array, wanted: Array, /) -> Array:
-        """Return the indexes of the keys that are among some wanted ones."""
-
-    def shared(self, key: Array, others: list[Array], /) -> list[int]:
-        """Return how many distinct keys others hold, of each of these in turn."""
-
-    def join(
-        self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
-    ) -> tuple[Array, Array]:
-        """Return the indexes of equal (key, copy) at both points, in order of the near one."""
-
-    def same_packets(
-        self,
-        near: tuple[list[Array], Array | None],
-        far: tuple[list[Array], Array | None],
-        only: Array | None,
-        /,
-    ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-        """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
-
     def place_segments(
         self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
     ) -> dict[str, Array]:
