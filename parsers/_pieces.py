@@ -9,14 +9,10 @@ from multitracer.capture import SourceFile
 from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._fileset import in_order
+from parsers._memory import let_malloc_keep_memory
 from parsers._packets.decode import Decoder
 from parsers._packets.in_kernel import KernelDecoder
-from parsers._read import (
-    first_packet_ns,
-    format_of_capture,
-    let_malloc_keep_memory,
-    of_plug_in,
-)
+from parsers._read import first_packet_ns, format_of_capture, of_plug_in
 from parsers._stream import note_stream, open_stream
 
 if TYPE_CHECKING:

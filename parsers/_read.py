@@ -6,8 +6,6 @@ import io
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from multitracer.capture import Capture, SourceFile
 from multitracer.errors import InputError, PluginError
 from multitracer.native import kernel
@@ -15,6 +13,7 @@ from parsers import pcap
 from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import decode_file
 from parsers._fileset import in_order
+from parsers._memory import let_malloc_keep_memory
 from parsers._packets.decode import Decoder
 from parsers._pcapng.blocks import is_pcapng
 from parsers._registry import formats, recognise
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
     Path = str | os.PathLike[str]
     Progress = Callable[[int], None]
-
-_MALLOC_THRESHOLD_BYTES = 31 << 20
-"""Just below the largest that glibc adapts to."""
 
 
 def detect(path: Path) -> Format:
@@ -139,16 +135,6 @@ def first_packet_ns(path: Path) -> int | None:
             return of_plug_in(fmt, stream, alone=False).files[0].first_ns
         _read_one(fmt, stream, decoder, 1)
     return decoder.files[0].first_ns
-
-
-def let_malloc_keep_memory() -> None:
-    """Make glibc reuse the temporary arrays of each block instead of returning them to the kernel.
-
-    When a mapped chunk is freed, glibc raises the size from which on it maps and trims to that of the chunk
-    (mallopt(3), M_MMAP_THRESHOLD). Untouched, it costs nothing; without it a third of the time goes into
-    page faults.
-    """
-    np.empty(_MALLOC_THRESHOLD_BYTES, np.uint8)
 
 
 def format_of_capture(stream: Stream) -> Format:

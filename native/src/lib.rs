@@ -30,6 +30,7 @@ mod partners;
 mod pass;
 mod pcapng;
 mod placed;
+mod placing;
 mod rows;
 mod running;
 mod search;

@@ -14,7 +14,7 @@ from multitracer.native import kernel
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.open import read_recording
 from multitracer.recording.recording import Recording
-from multitracer.recording.streaming.running import analysis_of
+from multitracer.recording.streaming.running import numbers_of
 from multitracer.recording.window import EVERYTHING
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _with_one(native: Kernel, inputs: Inputs, choose: Choose, progress: Progress
     recording, path = Recording(inputs), inputs.large_file
     try:
         with recording.watched([path]):
-            analysis = analysis_of(native, path, progress) if parsers.is_plain(path) else None
+            analysis = numbers_of(native, path, progress) if parsers.is_plain(path) else None
             if analysis is None:
                 return None
             _add(recording, analysis)

@@ -18,6 +18,7 @@ from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.open import read_recording
 from multitracer.recording.recording import Recording
 from multitracer.recording.window import EVERYTHING
+from parsers._memory import let_malloc_keep_memory
 from parsers._whole import whole_file
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def counted_by_kernel(
     The recording is without captures if something is told, and None if the file has to be read as a whole.
     """
     recording, path = Recording(inputs), inputs.one_file
+    if inputs.large_file:
+        let_malloc_keep_memory()
     try:
         with recording.watched([path]), reading(path):
             whole = whole_file(native, path, limits=LIMITS, look=partial(_look, progress))
@@ -105,6 +108,24 @@ def _finished(native: Kernel, whole: Whole) -> Analysis | None:
     flows, number = whole.flows()
     running = RunningAnalysis(native, whole.file.counts(), whole.file.kept())
     return running.finish(Capture([whole.source], flows=flows), number)
+
+
+def numbers_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:
+    """Return the numbers of a large plain file, without its segments; None if they need these.
+
+    They are counted beside what is loaded meanwhile, and from memory of their own: what they leave of it, the
+    large tables that follow could not use.
+    """
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # a summary needs none
+
+    let_malloc_keep_memory()
+    look = partial(_look, progress)
+    with reading(path), ThreadPoolExecutor(1, "counts") as thread:
+        counted = thread.submit(whole_file, native, path, limits=LIMITS, look=look)
+        for name in (*_TELLS_ALL, "parsers._one_flow"):
+            import_module(name)
+        whole = counted.result()
+    return analysis_of(native, path, progress) if whole is None else _finished(native, whole)
 
 
 def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:

@@ -19,10 +19,13 @@ pub mod mark;
 pub mod pass;
 #[path = "../../src/pcapng.rs"]
 pub mod pcapng;
+#[path = "../../src/placing.rs"]
+pub mod placing;
 #[path = "../../src/rows.rs"]
 pub mod rows;
 #[path = "../../src/segments.rs"]
 pub mod segments;
+pub mod strays;
 #[path = "../../src/tcp.rs"]
 pub mod tcp;
 #[path = "../../src/threads.rs"]

@@ -125,16 +125,14 @@ pub struct Counts {
     pub beginning_acknowledged: bool,
 }
 
-/// Extend a span of time; times that step back are rare.
+/// Extend a span of time.
 #[inline(always)]
 fn extend(first_ns: &mut i64, last_ns: &mut i64, time_ns: i64, is_first: bool) {
-    if is_first {
+    if is_first || time_ns >= *last_ns {
+        *last_ns = time_ns;
+    }
+    if is_first || time_ns < *first_ns {
         *first_ns = time_ns;
-        *last_ns = time_ns;
-    } else if time_ns >= *last_ns {
-        *last_ns = time_ns;
-    } else {
-        *first_ns = time_ns.min(*first_ns);
     }
 }
 
