@@ -336,7 +336,7 @@ def _looked_up(setting: str) -> tuple[Kernel | None, str]:
             stacklevel=3,
         )
         return None, f"Python (multitracer-native {version} is ignored: it is not {__version__})"
-    if missing := sorted(name for name in vars(Kernel) if name[0] != "_" and not hasattr(module, name)):
+    if missing := sorted(name for name in dir(Kernel) if name[0] != "_" and not hasattr(module, name)):
         warnings.warn(
             f"multitracer-native {version} is ignored, it is built from older sources, without {missing[0]}: "
             f"build it again (make native), or set {VARIABLE}=0",

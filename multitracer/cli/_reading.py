@@ -193,7 +193,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
         from multitracer.cli._stream import read_stream
 
         reads = read_stream
-    beside = {} if needs is None or stream else {"meanwhile": partial(_load, needs(inputs))}
+    further = {} if needs is None or stream else {"meanwhile": partial(_load, needs(inputs))}
     shown: AbstractContextManager[Progress | None] = nullcontext()
     if sys.stderr is not None and sys.stderr.isatty():
         from multitracer.cli._progress import progress
@@ -201,7 +201,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
         shown = progress(path for point in inputs.points for path in point.paths)
     with shown as line:
         window = reading.window if cut else EVERYTHING
-        answer = reads(inputs, window=window, max_packets=reading.max_packets, progress=line, **beside)
+        answer = reads(inputs, window=window, max_packets=reading.max_packets, progress=line, **further)
     tell_warnings(answer)
     click.get_current_context().call_on_close(partial(tell_warnings, answer))
     return answer

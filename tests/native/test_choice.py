@@ -63,6 +63,19 @@ def test_a_kernel_of_older_sources_is_ignored_with_a_warning(tmp_path: Path, cap
     assert re.search(older_words, done.stderr)
 
 
+@pytest.mark.parametrize("part", ["decode", "same_packets"])
+def test_a_kernel_that_lacks_one_part_is_ignored(tmp_path: Path, capture: Path, part: str) -> None:
+    source = f"""
+__version__ = {multitracer.__version__!r}
+def __getattr__(name):
+    if name in ({part!r}, "__path__"):
+        raise AttributeError(name)
+"""
+    done = run("analyze", capture, package=package(tmp_path, source), MULTITRACER_NATIVE="")
+    assert (done.returncode, done.stdout) == (0, run("analyze", capture, MULTITRACER_NATIVE="0").stdout)
+    assert f"without {part}:" in done.stderr
+
+
 def test_without_a_version_it_is_ignored_too(tmp_path: Path, capture: Path) -> None:
     other = package(tmp_path, "")
     assert "Warning: " in run("analyze", capture, package=other, MULTITRACER_NATIVE="").stderr

@@ -13,7 +13,7 @@ import pytest
 
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
-from multitracer.recording import beside
+from multitracer.recording import open as way_in
 from multitracer.recording.inputs import find_inputs, separate_inputs
 from multitracer.recording.open import open_recording
 from multitracer.recording.recording import Recording
@@ -218,8 +218,8 @@ def test_max_packets_bounds_each_point(sample_session: Path) -> None:
 @pytest.fixture
 def two_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two captures that are read beside each other, though they are small."""
-    monkeypatch.setattr(beside, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(beside, "_LEAST_ROWS", 0)
+    monkeypatch.setattr(way_in, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(way_in, "_LEAST_ROWS", 0)
     for host, sport in (("client", 40_000), ("server", 40_001)):
         (tmp_path / host).mkdir()
         write_conversations(tmp_path / host / "tcp-0.pcap", Conversation(sport=sport))
