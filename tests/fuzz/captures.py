@@ -90,6 +90,17 @@ def broken(rng: random.Random, data: bytes) -> bytes:
     return bytes(changed)
 
 
+def overwritten(rng: random.Random, data: bytes) -> bytes:
+    """Return data with some bytes changed where they are, behind the header of a pcap file."""
+    changed = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(min(24, len(changed)), len(changed) + 1)
+        number = struct.pack("<I", rng.choice((rng.getrandbits(32), *_NUMBERS)))
+        size = min(rng.choice((1, 2, 4)), len(changed) - at)
+        changed[at : at + size] = number[:size]
+    return bytes(changed)
+
+
 def link_frame(rng: random.Random, link_type: int) -> bytes:
     """Return a frame of a link type: its usual headers, then any packet."""
     known = [data for number, data in FRAMES.values() if number == link_type]

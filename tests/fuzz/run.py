@@ -6,7 +6,9 @@ An input that fails is written to out/fuzz, its path and seed are printed, and t
 from __future__ import annotations
 
 import argparse
+import gzip
 import io
+import lzma
 import random
 import sys
 import time
@@ -25,9 +27,14 @@ _OUT = Path("out") / "fuzz"
 
 
 def samples() -> list[bytes]:
-    """Return small real captures: the bundled ones, and other projects' where they are there."""
+    """Return small real captures, unpacked: the bundled ones, and other projects' where they are there."""
     paths = [path for folder in (SAMPLES, FIXTURES) for path in sorted(folder.rglob("*.pcap*"))]
-    return [p.read_bytes() for p in paths if p.is_file() and p.stat().st_size <= _LARGEST_SAMPLE]
+    return [_unpacked(p) for p in paths if p.is_file() and p.stat().st_size <= _LARGEST_SAMPLE]
+
+
+def _unpacked(path: Path) -> bytes:
+    unpack = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix, bytes)
+    return unpack(path.read_bytes())[:_LARGEST_SAMPLE]
 
 
 def fuzz_one(seed: int, known: list[bytes]) -> None:

@@ -16,6 +16,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -31,7 +32,7 @@ from multitracer.native import kernel, state
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.streaming.running import analysis_of
 from parsers._capture.window import WINDOW_BYTES, Window
-from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, parser_of
+from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, overwritten, parser_of
 from tests.fuzz.run import samples
 from tests.native.both import (
     analyse_by_both,
@@ -68,6 +69,10 @@ _FAMILY = 50
 _IN_MEMORY = "/dev/shm"  # a folder of its own is made in it
 """There a file is written in 13 µs of CPU; on a disk in 100, and the machine waits for it."""
 _TOLD_EVERY_S = 60.0
+_IN_PLACE = 0.5
+"""Of the parents are captures as they were recorded, of the others keep their records: what else the kernel
+leaves to Python as damaged, it would hardly ever read by itself."""
+_ORDERS = {struct.pack(order + "I", magic): order for order in "<>" for magic in (0xA1B2C3D4, 0xA1B23C4D)}
 _OUT = Path("out") / "fuzz"
 _MOST_MET = 200
 """Captures of a few families: in others the segments are others."""
@@ -77,8 +82,10 @@ _MET: dict[bytes, Analysis] = {}
 
 def mutated(seed: int) -> bytes:
     """Return the input of a seed: every fiftieth is a capture, made or recorded, the rest is its damage."""
-    parent = _parent(seed - seed % _FAMILY)
-    return broken(random.Random(seed), parent)[:MOST_BYTES] if seed % _FAMILY else parent
+    parent, rng = _parent(seed - seed % _FAMILY), random.Random(seed)
+    if not seed % _FAMILY:
+        return parent
+    return overwritten(rng, parent) if rng.random() < _IN_PLACE else broken(rng, parent)[:MOST_BYTES]
 
 
 def packets(seed: int) -> bytes:
@@ -96,7 +103,18 @@ def packets(seed: int) -> bytes:
 
 @lru_cache(1)
 def _parent(seed: int) -> bytes:
-    return any_capture(random.Random(seed), _known())[:MOST_BYTES]
+    rng = random.Random(seed)
+    if rng.random() < _IN_PLACE:
+        return whole_records(rng.choice(_known()))
+    return any_capture(rng, _known())[:MOST_BYTES]
+
+
+def whole_records(data: bytes) -> bytes:
+    """Return the first bytes of a capture; of plain pcap without a record that would be cut."""
+    order, at, behind = _ORDERS.get(data[:4]), 24, 24
+    while order and behind <= min(len(data), MOST_BYTES):
+        at, behind = behind, behind + 16 + int(struct.unpack(order + "I", data[behind + 8 :][:4].ljust(4))[0])
+    return data[: at if order else MOST_BYTES]
 
 
 @lru_cache(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from multitracer.capture import Capture
 from parsers._capture.window import WINDOW_BYTES, Window
 from tests.conftest import ROOT, SAMPLES
 from tests.native import both, mutated
+from tests.parsers.frames import pcap_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,3 +101,24 @@ def test_what_other_segments_would_tell_is_not_taken_from_those_met() -> None:
         first.segments.columns[name] = first.segments[name] - 1
     first.files[0].without_time += 1
     assert both.what_is_analysed(first) != met
+
+
+def test_the_kernel_reads_some_inputs_by_itself() -> None:
+    told = 0
+    for seed in range(70_000_000, 70_000_200):
+        data = mutated.mutated(seed)
+        capture = both.read_by_both(partial(mutated._read, data))
+        if isinstance(capture, Capture):
+            mutated._file().write_bytes(data)
+            capture.files[0].bytes = len(data)
+            told += both.counted_alike(str(mutated._file()), capture, both.analyse_by_both(capture))
+    assert told >= 20
+
+
+def test_a_recording_is_cut_behind_a_whole_record() -> None:
+    data = pcap_file([bytes(100)] * 50)
+    whole = mutated.whole_records(data)
+    assert (len(whole) - 24) % 116 == 0
+    assert mutated.MOST_BYTES - 116 < len(whole) <= mutated.MOST_BYTES
+    assert mutated.whole_records(data[:500]) == data[: 24 + 4 * 116]
+    assert mutated.whole_records(bytes(5000)) == bytes(mutated.MOST_BYTES)

@@ -126,7 +126,7 @@ impl Model {
         model.push(0, 0, 0, 0, 0, [0, 0, -1, 0, 0, 0, 0]); // a keep-alive, if nobody answered
         model.push(1, 0x12, 0, 1, 0, [0, 1, 1, 0, 1, 1, 0]);
         model.acked = 1;
-        for _ in 0..300 {
+        for _ in 0..if cfg!(miri) { 60 } else { 300 } {
             match model.chance.below(9) {
                 0 => model.keep_alive(),
                 1..=3 => model.answer(),
@@ -217,7 +217,7 @@ impl Model {
     }
 
     fn not_sacked(&self) -> i64 {
-        let told = self.sacked[self.acked..].iter().filter(|&&is_told| is_told).count();
+        let told = self.sacked[self.acked..self.reach].iter().filter(|&&is_told| is_told).count();
         self.flight() - told as i64
     }
 }
@@ -236,7 +236,7 @@ fn each_segment_was_what_a_model_of_every_byte_says() {
     }
     let sent = DATA | RETRANSMISSION | PARTIAL_RETRANSMISSION | OUT_OF_ORDER | KEEP_ALIVE;
     let met = sent | DUPLICATE_ACK | WINDOW_UPDATE | SACK;
-    assert_eq!(kinds, i64::from(met), "the model shows all of these");
+    assert!(cfg!(miri) || kinds == i64::from(met), "the model shows all of these: {kinds:x}");
 }
 
 /// A connection that no TCP sent, with SACK blocks and timestamps by chance.
@@ -317,7 +317,7 @@ fn what_segments_were_adds_up_to_what_is_counted() {
             assert_eq!(with(RETRANSMISSION), again, "what was captured twice was sent once");
         }
     }
-    assert!(known > 0, "Python judges none of them");
+    assert!(cfg!(miri) || known > 0, "Python judges all of them");
 }
 
 #[test]
@@ -338,5 +338,5 @@ fn an_answer_acknowledges_the_end_of_a_segment_or_echoes_its_stamp() {
         assert!(echo.iter().all(|&(row, by)| made.tsecr[by] == made.tsval[row]), "seed {seed}");
         answers = [answers[0] + exact.len(), answers[1] + echo.len()];
     }
-    assert!(answers.into_iter().all(|count| count > 10), "{answers:?}");
+    assert!(cfg!(miri) || answers.into_iter().all(|count| count > 10), "{answers:?}");
 }
