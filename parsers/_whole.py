@@ -146,13 +146,13 @@ class Whole:
     def read(self, look: Callable[[Whole], None]) -> bool:
         """Read and count the file; return False if something in it is strange, so that Python has to."""
 
-        def found(rests: list[Rest], read_bytes: int, connections: int) -> bool:
+        def note(rests: list[Rest], read_bytes: int, connections: int) -> bool:
             self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
             self.connections = connections
             look(self)
             return self._take_in(rests)
 
-        is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, found) and self._take_in(self.file.rests())
+        is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, note) and self._take_in(self.file.rests())
         return is_whole and self._finish()
 
     def _take_in(self, rests: list[Rest]) -> bool:

@@ -59,7 +59,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
         known = None if dead is None else carried(transfer, on_path, dead)
-        found = None if known is None else policer(known)
+        limiter = None if known is None else policer(known)
     delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
     return Observed(
@@ -75,7 +75,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         segments=segments,
         reaction_ns=_REACTION_NS,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
-        policer=found,
+        policer=limiter,
         dead_times=dead,
         carried=known,
         lost_answers_ns=_lost_answers(transfer),

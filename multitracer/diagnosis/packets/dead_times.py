@@ -152,9 +152,9 @@ class _Watch:
     def dead_times(self) -> list[DeadTime]:
         """Return the times around the runs, but for those of which all tries were answered."""
         tries, time = self._tries, self._time
-        heard = self._heard_of()
-        answer = np.append(self._acks, NA)[heard]
-        is_answer = (answer != NA) & self._answers(np.minimum(heard, len(self._acks) - 1))
+        following = self._heard_of()
+        answer = np.append(self._acks, NA)[following]
+        is_answer = (answer != NA) & self._answers(np.minimum(following, len(self._acks) - 1))
         failed = np.where(is_answer, self._failed(answer), tries.end - tries.begin)
         begin_ns = time[self._begin()]
         ended = np.where(is_answer, tries.row[np.minimum(tries.begin + failed, len(tries.row) - 1)], answer)
@@ -175,10 +175,10 @@ class _Watch:
             self._came(failed),
         )
         kept = failed >= 0
-        found = zip(*(column[kept].tolist() for column in columns), strict=True)
+        rows = zip(*(column[kept].tolist() for column in columns), strict=True)
         return [
             DeadTime(begin, certain, end, tries.row[first:last], *rest)
-            for begin, certain, end, first, last, *rest in found
+            for begin, certain, end, first, last, *rest in rows
         ]
 
     def _begin(self) -> Array:
@@ -194,15 +194,15 @@ class _Watch:
         Not what the peer had to say of its own, sooner than any answer could come: its timer went off, too.
         They are indexes in `transfer.acks`, or their number.
         """
-        acks, heard = self._acks, np.asarray(self._tries.following)
+        acks, following = self._acks, np.asarray(self._tries.following)
         soonest_ns = self._time[self._tries.row[self._tries.end - 1]] + self._soonest_ns
-        at = np.minimum(heard, len(acks) - 1)
-        early = (heard < len(acks)) & (self._time[acks[at]] < soonest_ns) & ~self._answers(at)
+        at = np.minimum(following, len(acks) - 1)
+        early = (following < len(acks)) & (self._time[acks[at]] < soonest_ns) & ~self._answers(at)
         if not early.any():
-            return heard
+            return following
         answering = np.flatnonzero(self._answers(np.arange(len(acks))))
-        answered = np.append(answering, len(acks))[np.searchsorted(answering, heard)]
-        due = np.maximum(np.searchsorted(self._time[acks].astype(np.float64), soonest_ns), heard)
+        answered = np.append(answering, len(acks))[np.searchsorted(answering, following)]
+        due = np.maximum(np.searchsorted(self._time[acks].astype(np.float64), soonest_ns), following)
         return np.asarray(np.minimum(answered, due))
 
     def _answers(self, number: Array) -> Array:
@@ -238,7 +238,7 @@ class _Watch:
         of next to nothing, or of a receiver whose program does not read.
         """
         table, data, first = self._table, self._transfer.data, self._tries.row[self._tries.begin]
-        others = table["flight_sack_bytes"][first] - self._sent_again()
+        others = table["flight_sack_bytes"][first] - self._repeated_units()
         waited_ns = (self._time[first] - self._time[self._before]) * self._transfer.speed
         edge, edge_before = (
             table["ack_bytes"][row] + table["window_bytes"][row] for row in (answer, self._before)
@@ -250,7 +250,7 @@ class _Watch:
         sent = highest[np.searchsorted(data, first) - 1]
         return np.asarray(due & (table["ack_bytes"][answer] >= sent) & ~self._uncertain)
 
-    def _sent_again(self) -> Array:
+    def _repeated_units(self) -> Array:
         """Return how many units each run repeats, each range once."""
         tries = self._tries
         begin, end = (self._table[f"{edge}_bytes"][tries.row] for edge in ("seq", "end"))
