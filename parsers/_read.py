@@ -80,7 +80,11 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def read_capture(
-    paths: Sequence[Path], *, max_packets: int | None = None, progress: Progress | None = None
+    paths: Sequence[Path],
+    *,
+    max_packets: int | None = None,
+    progress: Progress | None = None,
+    alone: bool = True,
 ) -> Capture:
     """Return the TCP segments of one capture point, and the facts of its files.
 
@@ -93,6 +97,8 @@ def read_capture(
         Stop after this many packets in all.
     progress : callable, optional
         Called now and then with the number of bytes read from the files (as stored) so far.
+    alone : bool
+        Whether no other capture is read at the same time, so that one thread more is of use.
 
     Raises
     ------
@@ -115,7 +121,7 @@ def read_capture(
             fmt = format_of_capture(stream)
             if fmt.blocks is None:
                 return of_plug_in(fmt, stream, alone=len(paths) == 1)
-            _read_one(fmt, stream, decoder, left)
+            _read_one(fmt, stream, decoder, left, alone=alone)
             done += stream.stored_bytes
     return decoder.finish()
 
@@ -133,7 +139,7 @@ def first_packet_ns(path: Path) -> int | None:
         fmt = format_of_capture(stream)
         if fmt.blocks is None:
             return of_plug_in(fmt, stream, alone=False).files[0].first_ns
-        _read_one(fmt, stream, decoder, 1)
+        _read_one(fmt, stream, decoder, 1, alone=False)
     return decoder.files[0].first_ns
 
 
@@ -169,13 +175,13 @@ def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
     return capture
 
 
-def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None) -> None:
+def _read_one(fmt: Format, stream: Stream, decoder: Decoder, max_packets: int | None, *, alone: bool) -> None:
     assert fmt.blocks is not None
     source = SourceFile(stream.path, fmt.name, compression=stream.compression)
-    may_wait = max_packets is not None or stream.share_read() is None
-    is_slow = may_wait or kernel() is None  # to decode takes longer then than to read and to find records
-    with nullcontext(stream) if is_slow else AheadStream(stream) as readable:
+    may_wait = max_packets is not None or stream.share_of(0) is None
+    decodes_soon = alone and kernel() is not None  # before the next records are read and found
+    with AheadStream(stream) if decodes_soon and not may_wait else nullcontext(stream) as readable:
         blocks = fmt.blocks(readable, source)
         with closing(blocks if may_wait else ahead(blocks)) as each:
-            decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_read)
+            decode_file(each, source, decoder, max_packets=max_packets, share=stream.share_of)
     note_stream(stream, source)

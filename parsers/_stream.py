@@ -138,15 +138,18 @@ class Stream(io.RawIOBase):
         """Bytes taken from the file so far."""
         return self._stored.count
 
-    def share_read(self) -> float | None:
-        """Return how much of the file has been read, from 0 to 1; None for a pipe."""
+    def share_of(self, count: int) -> float | None:
+        """Return how much of the file its first `count` decompressed bytes are, from 0 to 1; None for a pipe.
+
+        Of a compressed file it is what the stored bytes tell that were taken so far.
+        """
         try:
             status = os.fstat(self._raw.fileno())
         except OSError:
             return None
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
             return None
-        return min(self._stored.count / status.st_size, 1.0)
+        return min(self._stored.count / status.st_size, 1.0) * min(count / max(self.bytes_read, 1), 1.0)
 
     @property
     def expansion_ratio(self) -> float | None:

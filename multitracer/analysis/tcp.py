@@ -17,7 +17,7 @@ from multitracer.analysis.segments.directions import announce, beginning_acknowl
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.in_pieces import Walked, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
-from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of
+from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
 from multitracer.analysis.trust.trust import trust
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
@@ -94,6 +94,19 @@ class Analysis(Counted):
         ways = self.directions["vantage"][2 * connection - 2 : 2 * connection]
         here = ways == Vantage.NEAR_RECEIVER
         return samples.take(~here[samples["reverse"].astype(np.int64)]) if here.any() else samples
+
+    def shortest_rtt_ns(self, connection: int, *, reverse: bool) -> int | None:
+        """Return the shortest time above 0 of a direction in `rtt_samples`; None without any."""
+        own, way = self._walked(connection), 2 * (connection - 1) + reverse
+        if own is None:
+            samples = self.rtt_samples(connection)
+            rtt = samples["rtt_ns"][samples["reverse"] == reverse]
+        elif self.directions["vantage"][way] == Vantage.NEAR_RECEIVER:
+            return None
+        else:
+            rtt = rtts_ns_of(own, reverse=reverse)
+        rtt = rtt[rtt > 0]
+        return int(rtt.min()) if len(rtt) else None
 
     def forget(self) -> None:
         """Give back the memory of what was found of the connection that was last asked for."""

@@ -194,11 +194,12 @@ def _captures(
         with recording.watched(point.paths, notes):
             is_ring = recording.folder is not None and len(point.paths) > 1
             paths = files_that_open(recording, point.paths) if is_ring else point.paths
-            return parsers.read_capture(paths, max_packets=max_packets, progress=progress), notes
+            alone = len(points) == 1
+            capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress, alone=alone)
+            return capture, notes
 
     failure: MultiTracerError | None = None
-    read = False
-    points = recording.inputs.points
+    read, points = False, recording.inputs.points
     for point, reading in zip(points, _readers(points, watched, progress, meanwhile), strict=True):
         try:
             capture, notes = reading()

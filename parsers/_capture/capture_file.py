@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from parsers._format import Readable
     from parsers._packets.records import Records
 
+_RECORD_HEADER_BYTES = 16
+"""Those of pcap; where they are longer, more room is made than is needed, which costs nothing."""
 _MOST_GAPS = 1000
 """A file with more damaged places is no capture any more; each costs a search."""
 
@@ -151,11 +153,11 @@ def decode_file(
     decoder: Decoder,
     *,
     max_packets: int | None = None,
-    share: Callable[[], float | None] = lambda: None,
+    share: Callable[[int], float | None] = lambda _: None,
 ) -> None:
     """Decode the blocks of one file; stop after `max_packets` of it.
 
-    `share` tells how much of the file has been read, from 0 to 1, if that is known.
+    `share` tells how much of the file its first so many bytes are, from 0 to 1, if that is known.
     """
     clock = StampFacts(source)
     for _ in decode_blocks(blocks, source, decoder, clock, max_packets=max_packets, share=share):
@@ -171,10 +173,11 @@ def decode_blocks(
     clock: StampFacts,
     *,
     max_packets: int | None = None,
-    share: Callable[[], float | None] = lambda: None,
+    share: Callable[[int], float | None] = lambda _: None,
 ) -> Iterator[Records]:
     """Decode the blocks of one file as `decode_file` does, and yield each of them then."""
     decoder.files.append(source)
+    done = 0
     with reading(source.path):
         for block in blocks:
             if not len(block):
@@ -182,7 +185,8 @@ def decode_blocks(
             left = len(block) if max_packets is None else max_packets - source.packets
             kept = block.first(left) if left < len(block) else block
             clock.note(kept.time_ns)
-            decoder.add(kept, source, share=share())
+            done += int(kept.captured.sum()) + _RECORD_HEADER_BYTES * len(kept)
+            decoder.add(kept, source, share=share(done))  # others may have read far ahead
             yield kept
             if left <= len(block) and max_packets is not None:
                 source.stopped = True  # at once: a pipe may have no more for a long time

@@ -199,10 +199,18 @@ def test_progress_counts_stored_bytes_over_all_files(tmp_path: Path) -> None:
     assert seen[-1] == sum(path.stat().st_size for path in paths)
 
 
-def test_share_read_of_a_pipe_is_unknown(tmp_path: Path) -> None:
+def test_the_share_of_some_bytes_does_not_depend_on_how_far_reading_is(tmp_path: Path) -> None:
     with open_stream(write(tmp_path / "x", DATA)) as stream:
-        assert stream.share_read() is not None
-    assert Stream(Dribble(DATA, [10]), path="x").share_read() is None
+        for count in (len(DATA) // 3, len(DATA)):
+            while stream.bytes_read < count and stream.readinto(bytearray(count - stream.bytes_read)):
+                pass
+            assert stream.share_of(len(DATA) // 4) == pytest.approx(0.25, abs=0.01)
+
+
+def test_share_of_a_pipe_is_unknown(tmp_path: Path) -> None:
+    with open_stream(write(tmp_path / "x", DATA)) as stream:
+        assert stream.share_of(1) is not None
+    assert Stream(Dribble(DATA, [10]), path="x").share_of(1) is None
 
 
 @pytest.mark.parametrize("most", [1, 7, 500, 501, 1500, 9999])

@@ -62,20 +62,34 @@ def rtt_samples(connection: Connections) -> Table:
 
 def rtt_samples_of(walked: Walked) -> Table:
     """Return RTT_SAMPLES of a connection that the kernel walked over: nobody SACKs its segments."""
-    sent = [np.flatnonzero(answer != NEVER) for answer in walked.answers]
-    came = [answer[each] for answer, each in zip(walked.answers, sent, strict=True)]
-    row, answer = np.concatenate(sent), np.concatenate(came).astype(np.int64)
-    answer_row, time_ns = places(walked.rows.astype(np.int64), answer), walked.segments["time_ns"]
+    pairs = [_answered(walked, answer) for answer in walked.answers]
+    row, answer_row = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
+    time_ns = walked.segments["time_ns"]
     columns = {
         "time_ns": time_ns[answer_row],
         "reverse": walked.segments["reverse"][row],
         "row": row,
         "answer_row": answer_row,
         "rtt_ns": between_ns(time_ns[row], time_ns[answer_row]),
-        "provenance": np.repeat(np.arange(2, dtype=np.uint8), [len(each) for each in sent]),
+        "provenance": np.repeat(np.arange(2, dtype=np.uint8), [len(row) for row, _ in pairs]),
     }
     in_order = np.lexsort((columns["provenance"], answer_row))
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
+
+
+def rtts_ns_of(walked: Walked, *, reverse: bool) -> Array:
+    """Return the round trips of one direction in `rtt_samples_of`, in no order; or NOT_A_TIME."""
+    time_ns = walked.segments["time_ns"]
+    pairs = [_answered(walked, answer) for answer in walked.answers]
+    ways = [walked.segments["reverse"][row] == reverse for row, _ in pairs]
+    rtts = [between_ns(time_ns[row[w]], time_ns[at[w]]) for (row, at), w in zip(pairs, ways, strict=True)]
+    return np.concatenate(rtts)
+
+
+def _answered(walked: Walked, answer: Array) -> tuple[Array, Array]:
+    """Return the rows of segments that have an answer, and of those."""
+    row = np.flatnonzero(answer != NEVER)
+    return row, places(walked.rows.astype(np.int64), answer[row].astype(np.int64))
 
 
 def _sacked_once(connection: Connections) -> tuple[Array, Array]:

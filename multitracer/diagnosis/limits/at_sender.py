@@ -256,13 +256,14 @@ def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[Delays, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
-    samples = transfer.layers.part.analysis.rtt_samples(transfer.layers.connection)
+    analysis, connection = transfer.layers.part.analysis, transfer.layers.connection
+    one_way = _one_way(transfer, sends, segments)
+    if one_way is not None:
+        return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))
+    samples = analysis.rtt_samples(connection)
     mine = np.flatnonzero((samples["reverse"] == transfer.reverse) & (samples["rtt_ns"] > 0))
     rtt = samples["rtt_ns"][mine]
     shortest = int(rtt.min()) if len(rtt) else None
-    one_way = _one_way(transfer, sends, segments)
-    if one_way is not None:
-        return one_way, shortest
     row, answer = samples["row"][mine], samples["answer_row"][mine]
     order = np.lexsort((samples["provenance"][mine] == Provenance.TIMESTAMP, answer))
     keep = order[np.concatenate([[True], np.diff(answer[order]) > 0])] if len(order) else order
