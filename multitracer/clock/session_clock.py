@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.intervals import first_of_each, places
 from multitracer.clock.captures.packet_evidence import with_packets
 from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.contradictions import contradictions, part_false_kernels
@@ -30,7 +31,6 @@ from multitracer.clock.sources.snapshots import UTC, relations_of_readings
 from multitracer.clock.sources.transactions import relations_of_transactions
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
-from multitracer.native import kernel
 from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import Table
 
@@ -291,11 +291,9 @@ def _wait_ns(capture: Capture) -> float:
     data = carries[sender == flow]
     acks = np.flatnonzero(table["flow"] == flow ^ 1)
     end = table["seq"][data] + table["payload_bytes"][data].astype(np.uint32)  # wraps around at 2^32
-    ends, first = np.unique(end.astype(np.int64), return_index=True)
-    numbers, answer = np.unique(table["ack"][acks].astype(np.int64), return_index=True)
-    native = kernel()
-    at = None if native is None else native.places(ends, numbers, False)  # not the right side
-    at = np.searchsorted(ends, numbers) if at is None else at
+    ends, first = first_of_each(end.astype(np.int64))
+    numbers, answer = first_of_each(table["ack"][acks].astype(np.int64))
+    at = places(ends, numbers)
     then = np.flatnonzero(np.append(ends, -1)[at] == numbers)
     at = at[then]
     waited = table["time_ns"][acks[answer[then]]] - table["time_ns"][data[first[at]]]

@@ -257,8 +257,12 @@ def _analyse_all(parts: Sequence[Part]) -> None:
         return
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # as above
 
+    from multitracer.analysis import analyse  # noqa: PLC0415  # a summary by the kernel needs none of it
+
     with ThreadPoolExecutor(2) as executor:
-        list(executor.map(lambda part: part.analysis, parts))
+        analyses = executor.map(lambda part: analyse(part.capture), parts)
+        for part, analysis in zip(parts, analyses, strict=True):
+            part.__dict__["analysis"] = analysis  # as cached_property keeps it, which lets one thread in
 
 
 def _is_large(point: Point) -> bool:

@@ -199,7 +199,20 @@ class _Side:
             np.divide(np.exp(each, out=each), area, out=each)
             each *= 1 - _OUTLIER
             each += self.floor
-            logs = np.log(each, out=each).sum(axis=1)
+            logs = _sum_of_logs(each)
             most = logs.max()
             result[i] = most + np.log(np.exp(logs - most).sum() / len(logs))
         return result
+
+
+def _sum_of_logs(values: Array) -> Array:
+    """Return the sum of each row's logarithms, by those of products: a product takes less time.
+
+    Three halvings make products of up to eight densities, each of which is 1e-20 or more.
+    """
+    for _ in range(3):
+        half = values.shape[1] // 2
+        values[:, :half] *= values[:, -half:]
+        values = values[:, : values.shape[1] - half]
+    total: Array = np.log(values).sum(axis=1)
+    return total
