@@ -63,34 +63,6 @@ def distinct(values: Array) -> Array:
     return ordered[first]
 
 
-def first_of_each(values: Array) -> tuple[Array, Array]:
-    """Return the distinct values in ascending order, and where each is for the first time.
-
-    Only values that do not exceed all before them are sorted: of numbers that mostly rise, these are few.
-
-    Parameters
-    ----------
-    values : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    values, index : ndarray of int64, shape (n_distinct,)
-    """
-    rises = np.ones(len(values), dtype=bool)
-    np.greater(values[1:], np.maximum.accumulate(values)[:-1], out=rises[1:])
-    first = np.flatnonzero(rises)
-    rest = np.flatnonzero(~rises)
-    if not len(rest):
-        return values[first], first
-    rest = rest[np.argsort(values[rest], kind="stable")]
-    late, high = values[rest], values[first]
-    at = places(high, late)
-    is_new = high[np.minimum(at, len(high) - 1)] != late
-    is_new[1:] &= late[1:] != late[:-1]
-    index = np.insert(first, at[is_new], rest[is_new])
-    return values[index], index
-
-
 def in_order(values: Array) -> Array:
     """Return what np.sort does.
 

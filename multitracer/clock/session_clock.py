@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import first_of_each, places
 from multitracer.clock.captures.packet_evidence import with_packets
 from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.contradictions import contradictions, part_false_kernels
@@ -31,6 +30,7 @@ from multitracer.clock.sources.snapshots import UTC, relations_of_readings
 from multitracer.clock.sources.transactions import relations_of_transactions
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
+from multitracer.native import kernel
 from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import Table
 
@@ -280,6 +280,34 @@ def _sender(source: LogSource, captures: Captures, hosts: dict[str, str], graph:
     return Clock(hosts[captures[-max(waits)[1]][0].name])
 
 
+def _first_of_each(values: Array) -> tuple[Array, Array]:
+    """Return the distinct values in ascending order, and where each is for the first time.
+
+    Only values that do not exceed all before them are sorted: of numbers that mostly rise, these are few.
+
+    Parameters
+    ----------
+    values : ndarray of int64, shape (n,)
+
+    Returns
+    -------
+    values, index : ndarray of int64, shape (n_distinct,)
+    """
+    rises = np.ones(len(values), dtype=bool)
+    np.greater(values[1:], np.maximum.accumulate(values)[:-1], out=rises[1:])
+    first = np.flatnonzero(rises)
+    rest = np.flatnonzero(~rises)
+    if not len(rest):
+        return values[first], first
+    rest = rest[np.argsort(values[rest], kind="stable")]
+    late, high = values[rest], values[first]
+    at = np.searchsorted(high, late)
+    is_new = high[np.minimum(at, len(high) - 1)] != late
+    is_new[1:] &= late[1:] != late[:-1]
+    index = np.insert(first, at[is_new], rest[is_new])
+    return values[index], index
+
+
 def _wait_ns(capture: Capture) -> float:
     """Return the usual time from a data segment of the larger direction to an ACK right at its end."""
     table = capture.segments
@@ -291,9 +319,11 @@ def _wait_ns(capture: Capture) -> float:
     data = carries[sender == flow]
     acks = np.flatnonzero(table["flow"] == flow ^ 1)
     end = table["seq"][data] + table["payload_bytes"][data].astype(np.uint32)  # wraps around at 2^32
-    ends, first = first_of_each(end.astype(np.int64))
-    numbers, answer = first_of_each(table["ack"][acks].astype(np.int64))
-    at = places(ends, numbers)
+    ends, first = _first_of_each(end.astype(np.int64))
+    numbers, answer = _first_of_each(table["ack"][acks].astype(np.int64))
+    native = kernel()
+    at = None if native is None else native.places(ends, numbers, False)  # not the right side
+    at = np.searchsorted(ends, numbers) if at is None else at
     then = np.flatnonzero(np.append(ends, -1)[at] == numbers)
     at = at[then]
     waited = table["time_ns"][acks[answer[then]]] - table["time_ns"][data[first[at]]]

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from multitracer.analysis.intervals import (
     carried_on,
     distinct,
-    first_of_each,
     first_painters,
     reduce_groups,
     span_minimum,
@@ -95,11 +94,3 @@ def test_each_row_carries_on_the_last_value_of_its_group(groups: list[list[int |
     before = np.array([f"before {number}" for number in range(len(groups))], dtype=object)
     carried = carried_on(items, np.array(position, dtype=np.int64), bounds, before)
     assert carried.tolist() == expected
-
-
-@given(st.lists(st.integers(-2, 4), max_size=40), st.booleans())
-def test_the_first_of_each_value_is_that_of_unique(steps: list[int], rise: bool) -> None:
-    values = np.cumsum(np.array(steps, dtype=np.int64)) if rise else np.array(steps, dtype=np.int64)
-    expected = np.unique(values, return_index=True)
-    for one, other in zip(first_of_each(values), expected, strict=True):
-        assert one.tolist() == other.tolist()

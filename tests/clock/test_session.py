@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import multitracer as mt
 from multitracer.clock.model.edges import CLOCK_EDGES, edges_table, mapping_table, put_together, relations_of
 from multitracer.clock.model.relation import Clock, Status
-from multitracer.clock.session_clock import Clocks, clocks_of
+from multitracer.clock.session_clock import Clocks, _first_of_each, clocks_of
 from multitracer.recording.open import open_recording
 from multitracer.scenario.library import load_scenario
 from multitracer.scenario.model import HostClock as WrongClock
@@ -198,3 +200,11 @@ def test_a_connection_is_found_at_the_other_host_though_its_clock_is_hours_away(
     record_virtual(scenario, folder)
     assert "TcpRcv_data" in mt.open(folder).series()
     assert [complaint.code for complaint in clocks(folder).complaints] == ["time-zone"]
+
+
+@given(st.lists(st.integers(-2, 4), max_size=40), st.booleans())
+def test_the_first_of_each_number_is_that_of_unique(steps: list[int], rises: bool) -> None:
+    numbers = np.cumsum(np.array(steps, dtype=np.int64)) if rises else np.array(steps, dtype=np.int64)
+    expected = np.unique(numbers, return_index=True)
+    for one, other in zip(_first_of_each(numbers), expected, strict=True):
+        assert one.tolist() == other.tolist()
