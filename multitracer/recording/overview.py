@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.analysis.trust.rules import Seen, Some, Trust, weighed
 from multitracer.analysis.trust.stamp_rate import LEAST_SEGMENTS, SMALLEST_STEP_NS, stamp_rate
-from multitracer.captured import Mark
+from multitracer.captured import WTCP_SYN, Mark
 from multitracer.endpoints import host_port, host_text
 from multitracer.native import kernel
 from multitracer.recording.open import read_recording
@@ -80,7 +80,9 @@ def read_overview(
     max_packets: int | None = None,
     progress: Progress | None = None,
 ) -> Overview | Recording:
-    """Return the overview of one plain pcap file, if the native kernel tells it by itself; else a recording.
+    """Return the overview of one capture file, if the native kernel tells it by itself; else a recording.
+
+    Of a recording with logs, or with a connection of WTCP, more is said than an overview holds.
 
     Parameters
     ----------
@@ -93,7 +95,8 @@ def read_overview(
     whole = window == EVERYTHING and max_packets is None
     if native is not None and whole and inputs.one_file:
         tell = partial(overview_by_kernel, name=inputs.points[0].name, most=most)
-        overview, recording = counted_by_kernel(native, inputs, progress, tell)
+        tells = () if inputs.listed else (tell,)
+        overview, recording = counted_by_kernel(native, inputs, progress, *tells)
         if recording is not None:
             return recording if overview is None else overview._replace(warnings=recording.warnings)
     return read_recording(inputs, window=window, max_packets=max_packets, progress=progress)
@@ -140,9 +143,11 @@ def overview_by_kernel(whole: Whole, name: str, most: int) -> Overview | None:
     """Return the overview of one file, whose capture point has this name; None if only tables tell it.
 
     They tell if a connection began before the capture, if the clock may have stepped, or if there is only one
-    connection, of which more is said.
+    connection, or one of WTCP, of which more is said.
     """
     file = whole.source
+    if WTCP_SYN in file.protocols:
+        return None
     answer = whole.file.overview(most, file.interfaces[0].resolution_ns)
     if answer is None or answer["connections"] == 1 or _may_step(whole.file):
         return None

@@ -45,6 +45,13 @@ def test_analyze_shows_a_line_for_each_flow_of_wtcp(session: Path) -> None:
     assert "20 kB" in lines[at + 2]
 
 
+def test_one_file_with_wtcp_and_connections_of_tcp_shows_both(tmp_path: Path) -> None:
+    more = traffic(bytes=20_000, transport="vegas", direction="down", start_s=7)
+    record_virtual(link(f"limit_s = 300\n{BOTH}{more}"), tmp_path / "three")
+    lines = call("analyze", tmp_path / "three" / "fixed" / "tcp-0.pcap").stdout.splitlines()
+    assert {"2 TCP connections", "1 WTCP flow"} <= set(lines)
+
+
 def test_json_has_the_flows_of_wtcp(session: Path) -> None:
     document = analyze(session)
     jsonschema.validate(document, closed(SCHEMA))

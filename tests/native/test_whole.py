@@ -242,6 +242,16 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
     assert isinstance(told(path), Overview)
 
 
+def test_of_a_folder_with_logs_as_much_is_said_as_without_the_kernel() -> None:
+    program, said = [sys.executable, "-m", "multitracer", "analyze", str(SAMPLES / "load")], []
+    for setting in ("0", "1"):
+        environment = os.environ | {native.VARIABLE: setting}
+        done = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)
+        said.append(done.stdout)
+    assert "streams of a load program" in said[0]
+    assert said[0] == said[1]
+
+
 @pytest.mark.parametrize("how", ["", "gz", "zst", "pcapng"])
 def test_a_summary_loads_no_numpy(how: str, tmp_path: Path) -> None:
     path, data = tmp_path / "some", pcap_file(some_connections(random.Random(1)))
