@@ -128,10 +128,12 @@ def walked(capture: Capture, parts: Partition, connection: int, shift: Array) ->
         Window shift of its directions.
     """
     begin, end = parts.bounds[[2 * connection, 2 * connection + 2]].tolist()
-    sacked = parts.direction[capture.sack_blocks["row"]] >> 1 == connection
-    if (native := kernel()) is None or end - begin < LONG or sacked.any():
+    if (native := kernel()) is None or end - begin < LONG:
         return None
-    own, columns = rows_in_order(parts, connection), _columns(capture, parts)
+    own = rows_in_order(parts, connection)
+    if len(sack_blocks_of(capture, own.astype(np.int64))[0]):
+        return None
+    columns = _columns(capture, parts)
     with reading(capture.files[0].path):
         each = native.EachSegment(own, columns)
     if not each.is_known:

@@ -339,9 +339,14 @@ def sack_blocks_of(capture: Capture, rows: Array) -> tuple[Array, Array]:
         Rows of SACK_BLOCKS, and places in `rows`.
     """
     row = capture.sack_blocks["row"]
-    place = places(rows, row)
-    index = np.flatnonzero(np.append(rows, -1)[place] == row)
-    return index, place[index]
+    if len(row) < len(rows):
+        place = places(rows, row)
+        index = np.flatnonzero(np.append(rows, -1)[place] == row)
+        return index, place[index]
+    begin = np.searchsorted(row, rows)  # those of all other segments are not looked at
+    counts = np.searchsorted(row, rows, side="right") - begin
+    place = np.repeat(np.arange(len(rows)), counts)
+    return np.arange(len(place)) + (begin - (np.cumsum(counts) - counts))[place], place
 
 
 def first_dsacks(blocks: Table, capture: Capture) -> Array:
