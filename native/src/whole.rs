@@ -76,6 +76,11 @@ impl Clock {
 pub trait Bytes: Send + Sync {
     /// Fill `data` with the next bytes; return how many there were, fewer only at the end.
     fn fill(&mut self, data: &mut [u8]) -> io::Result<usize>;
+
+    /// Whether that takes longer than to decode and to count what there is.
+    fn is_slow(&self) -> bool {
+        false
+    }
 }
 
 impl Bytes for File {
@@ -352,30 +357,42 @@ impl Whole {
     }
 
     /// Read a file of several blocks: each stage in a thread of its own.
+    ///
+    /// What takes long to read is decoded and counted here: a third thread would only take its core away.
     fn read_beside(&mut self, first: Piece, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let Self { source, decoder, counts } = self;
-        let block_bytes = source.block_bytes;
+        let (block_bytes, is_slow) = (source.block_bytes, source.bytes.is_slow());
         let (to_decoder, pieces) = sync_channel(WAITING);
         let (to_counts, blocks) = sync_channel(WAITING);
         let (to_source, buffers) = sync_channel(2 * WAITING);
+        let mut count = |(block, number): (Result<Decoded, Stop>, usize)| {
+            let decoded = block?;
+            let looks = is_due(number) && !decoded.is_last;
+            counts.count(decoded)?;
+            let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
+            if go_on { Ok(()) } else { Err(Stop::Odd) }
+        };
         std::thread::scope(|scope| {
             let reads = move || read_on(source, first, &to_decoder, &buffers);
-            let decodes = move || decode_all(decoder, &pieces, &to_counts, &to_source);
-            let threads = [
-                Builder::new().spawn_scoped(scope, reads).map_err(|_| Stop::Odd)?, // no more are to be had
-                Builder::new().spawn_scoped(scope, decodes).map_err(|_| Stop::Odd)?,
-            ];
-            // the others end when nobody takes what they give
-            let counted = blocks.into_iter().zip(1..).try_for_each(|(block, number)| {
-                let decoded = block?;
-                let looks = is_due(number) && !decoded.is_last;
-                counts.count(decoded)?;
-                let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
-                if go_on { Ok(()) } else { Err(Stop::Odd) }
+            let reader = Builder::new().spawn_scoped(scope, reads).map_err(|_| Stop::Odd)?; // no more are to be had
+            let decoded = pieces.into_iter().map(move |piece| {
+                piece.and_then(|piece| decoder.decode(piece)).map(|(decoded, memory)| {
+                    let _ = to_source.try_send(memory); // if nobody takes it, it is freed
+                    decoded
+                })
             });
-            for thread in threads {
-                thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-            }
+            // the others end when nobody takes what they give
+            let counted = if is_slow {
+                drop(to_counts);
+                decoded.zip(1..).try_for_each(count)
+            } else {
+                let decodes = move || send_all(decoded, &to_counts);
+                let decoder = Builder::new().spawn_scoped(scope, decodes).map_err(|_| Stop::Odd)?;
+                let counted = blocks.into_iter().zip(1..).try_for_each(&mut count);
+                decoder.join().unwrap_or_else(|panic| resume_unwind(panic));
+                counted
+            };
+            reader.join().unwrap_or_else(|panic| resume_unwind(panic));
             counted
         })
     }
@@ -395,19 +412,13 @@ fn read_on(
     }
 }
 
-fn decode_all(
-    decoder: &mut Decoder,
-    pieces: &Receiver<Result<Piece, Stop>>,
+fn send_all(
+    blocks: impl Iterator<Item = Result<Decoded, Stop>>,
     to_counts: &SyncSender<Result<Decoded, Stop>>,
-    to_source: &SyncSender<Vec<u8>>,
 ) {
-    for piece in pieces {
-        let decoded = piece.and_then(|piece| decoder.decode(piece)).map(|(decoded, memory)| {
-            let _ = to_source.try_send(memory); // if nobody takes it, it is freed
-            decoded
-        });
-        let is_last = decoded.is_err();
-        if to_counts.send(decoded).is_err() || is_last {
+    for block in blocks {
+        let is_last = block.is_err();
+        if to_counts.send(block).is_err() || is_last {
             return;
         }
     }

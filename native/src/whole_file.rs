@@ -40,6 +40,10 @@ impl Bytes for Unpacked {
             Ok(filled)
         })
     }
+
+    fn is_slow(&self) -> bool {
+        true
+    }
 }
 
 impl Unpacked {
