@@ -116,7 +116,14 @@ class _ZstdBlocks:
             piece = self._pieces.next_piece(self._left)
             self._left -= len(piece)
             return piece
-        piece = self._pieces.next_piece(_BLOCK_HEADER_BYTES if self._is_in_frame and not self._header else 1)
+        if self._is_in_frame and not self._header:
+            piece = self._pieces.next_piece(_BLOCK_HEADER_BYTES)
+            if len(piece) == _BLOCK_HEADER_BYTES:
+                self._left = self._begun(piece)
+            else:
+                self._header += piece
+            return piece
+        piece = self._pieces.next_piece(1)
         self._header += piece
         self._left = self._octets_left()
         return piece
@@ -129,14 +136,18 @@ class _ZstdBlocks:
         header = bytes(self._header)
         self._header.clear()
         if self._is_in_frame:
-            word = int.from_bytes(header, "little")
-            self._is_last = word & 1 == 1
-            return 1 if word >> 1 & 3 == _REPEATED_BYTE else word >> 3
+            return self._begun(header)
         self._is_in_frame, self._is_last = True, header[1:4] == ZSTD_SKIPPABLE
         if self._is_last:
             return int.from_bytes(header[4:], "little")
         self._checksum_bytes = header[4] & 4  # bit 2 says that there is one, and it has four bytes
         return 0
+
+    def _begun(self, header: Bytes) -> int:
+        """Return how many bytes of a block follow its header."""
+        self._is_last = header[0] & 1 == 1
+        octets = (header[0] | header[1] << 8 | header[2] << 16) >> 3
+        return 1 if header[0] >> 1 & 3 == _REPEATED_BYTE else octets
 
 
 def _frame_header_bytes(header: bytearray) -> int:
@@ -169,6 +180,8 @@ class Members:
         self._path = path
         self._decoder: _Decoder | _Zstd | None = _new_decoder(compression, self)
         self._pending: Bytes = b""
+        self._piece = memoryview(bytearray(_PIECE_BYTES))
+        """What was read last: nothing of it is pending when more is read."""
         self._out = memoryview(b"")
         self._consumed = 0
         self._piece_bytes = 0
@@ -250,7 +263,6 @@ class Members:
         raise EOFError("it ends in the middle")
 
     def _more(self) -> Bytes:
-        piece = memoryview(bytearray(_PIECE_BYTES))
-        n = self._stored.readinto(piece)
+        n = self._stored.readinto(self._piece)
         self._consumed += n
-        return piece[:n]
+        return self._piece[:n]
