@@ -113,7 +113,7 @@ fn walk_pcap<'py>(
         Layout { is_big_endian: big_endian, header_bytes, is_swapped: swapped, tick_ns, largest, near_s };
     let data = data.as_slice()?;
     let data = data.get(..end).unwrap_or(data);
-    let Some(walked) = outside(py, || layout.walk(data, begin))? else { return Ok(None) };
+    let Some(walked) = outside(py, || layout.walk(data, begin, None))? else { return Ok(None) };
     let columns = [walked.start, walked.captured, walked.original, walked.time_ns];
     let [start, captured, original, time_ns] = columns.map(|column| PyArray1::from_vec(py, column));
     let answer = (start, captured, original, time_ns, walked.last_s, walked.next);

@@ -71,11 +71,17 @@ impl Layout {
 
     /// Walk from `begin` to the last whole record before `data` ends; `None` if anything is strange.
     ///
-    /// The header behind the last whole record is looked at, too, if it is there.
-    pub fn walk(&self, data: &[u8], begin: usize) -> Result<Option<Walked>, OutOfMemory> {
+    /// The header behind the last whole record is looked at, too, if it is there. `before_s` is when the record
+    /// before the stretch was captured, if that is to be heeded.
+    pub fn walk(
+        &self,
+        data: &[u8],
+        begin: usize,
+        mut before_s: Option<i64>,
+    ) -> Result<Option<Walked>, OutOfMemory> {
         let mut walked = Walked::from(begin);
         while let Some(header) = self.header(data, walked.next) {
-            let is_near = walked.start.is_empty() || (header.seconds - walked.last_s).abs() <= self.near_s;
+            let is_near = before_s.is_none_or(|before| (header.seconds - before).abs() <= self.near_s);
             if !is_near || !self.is_sane(&header) {
                 return Ok(None);
             }
@@ -87,6 +93,7 @@ impl Layout {
             let time_ns = header.seconds * NS_PER_S + header.fraction * self.tick_ns;
             let (captured, original) = (i64::from(header.captured), i64::from(header.original));
             walked.add(begin, data.len(), [packet as i64, captured, original, time_ns])?;
+            before_s = Some(header.seconds);
             walked.last_s = header.seconds;
             walked.next = next;
         }

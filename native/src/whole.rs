@@ -139,6 +139,8 @@ struct Walker {
     begin: usize,
     /// What is left of the pieces before.
     tail: Vec<u8>,
+    /// When the last record of a pcap file before the next piece was captured: Python's blocks end elsewhere.
+    before_s: Option<i64>,
 }
 
 /// Records of the file.
@@ -158,7 +160,7 @@ impl Walker {
         let begin = room + std::mem::take(&mut self.begin);
         let mut others = Vec::new();
         let walked = match &self.form {
-            Form::Pcap(layout) => layout.walk(&data, begin)?,
+            Form::Pcap(layout) => layout.walk(&data, begin, self.before_s)?,
             Form::Pcapng(alike) => alike.walk(&data, begin, &mut others)?,
         };
         let walked = walked.ok_or(Stop::Odd)?;
@@ -166,6 +168,7 @@ impl Walker {
         if !is_whole {
             return Err(Stop::Odd);
         }
+        self.before_s = walked.start.last().map(|_| walked.last_s).or(self.before_s);
         self.tail.clear();
         self.tail.try_reserve(data.len() - walked.next).map_err(OutOfMemory::from)?;
         self.tail.extend_from_slice(&data[walked.next..]);
@@ -319,7 +322,7 @@ impl Whole {
             lowest_ns: i64::MAX,
             highest_ns: i64::MIN,
         };
-        let walker = Walker { form, begin: first_record, tail: Vec::new() };
+        let walker = Walker { form, begin: first_record, tail: Vec::new(), before_s: None };
         Self {
             source: Source { bytes, block_bytes, read_bytes: 0, is_over: false },
             decoder: Decoder { walker, link_type, flows: Flows::new(), records: 0, clock },

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
-from unittest.mock import Mock
 
 import pytest
 import zstandard
@@ -28,6 +27,7 @@ from parsers import _whole
 from parsers._capture.window import Window
 from parsers._read import read_capture
 from parsers._stream import open_stream
+from parsers._whole import whole_file
 from tests.analysis.traffic import ACK, FIN, SYN
 from tests.conftest import SAMPLES
 from tests.native.both import assert_equal, assert_same, python_only
@@ -228,7 +228,11 @@ def test_what_ends_the_unpacking_ends_the_reading(
 ) -> None:
     path = tmp_path / "some.pcap.gz"
     path.write_bytes(gzip.compress(pcap_file(some_connections(random.Random(1)))))
-    monkeypatch.setattr(_whole.Whole, "_unpacked", Mock(side_effect=error("it is enough")))
+
+    def fail(*_: object) -> memoryview:
+        raise error("it is enough")
+
+    monkeypatch.setattr(_whole.Whole, "_unpacked", fail)
     if error is KeyboardInterrupt:
         with pytest.raises(error, match="it is enough"):
             read_overview(find_inputs(path), most=20)
@@ -288,6 +292,26 @@ def test_what_python_has_to_read_is_read_by_it(seed: int, blocks: int | None, tm
             read_overview(find_inputs(path), most=20)
     else:
         told(path)
+
+
+def test_a_leap_of_the_times_between_two_blocks_is_left_to_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = bytearray(pcap_file(some_connections(random.Random(2))))
+    records, at = [], 24
+    while at < len(data):
+        records.append(at)
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    leap = records[len(records) // 2]
+    for record in records[len(records) // 2 :]:
+        seconds = int.from_bytes(data[record : record + 4], "little") + 40 * 86_400
+        data[record : record + 4] = seconds.to_bytes(4, "little")
+    path, kernel = tmp_path / "leaps.pcap", native.kernel()
+    path.write_bytes(data)
+    monkeypatch.setattr("parsers._whole.WINDOW_BYTES", leap)  # the first block ends before it
+    assert kernel is not None
+    assert whole_file(kernel, str(path), limits=native.LIMITS, look=lambda _: None) is None
+    told(path)
 
 
 def test_flows_of_both_versions_are_numbered_in_order(tmp_path: Path) -> None:

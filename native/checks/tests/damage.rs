@@ -114,7 +114,7 @@ fn pcap_files() {
             near_s: 30 * 86_400,
         };
         let begin = 24.min(data.len());
-        let Some(walked) = layout.walk(&data, begin).expect("there is memory") else { return };
+        let Some(walked) = layout.walk(&data, begin, None).expect("there is memory") else { return };
         check_walk(&data, begin, &layout, &walked);
         check_decode(&data, &walked.start, &walked.captured, &walked.original, link_type);
     });

@@ -14,7 +14,7 @@ const LAYOUT: Layout = Layout {
 };
 
 fn walked(data: &[u8]) -> Option<Walked> {
-    LAYOUT.walk(data, 24).expect("there is memory")
+    LAYOUT.walk(data, 24, None).expect("there is memory")
 }
 
 fn frames(count: u32) -> Vec<Vec<u8>> {
@@ -52,6 +52,17 @@ fn strange_headers_are_left_to_python() {
         data[second + at..second + at + 4].copy_from_slice(&bytes);
         assert!(walked(&data).is_none(), "{bytes:?} at {at}");
     }
+}
+
+#[test]
+fn records_far_from_those_before_the_stretch_are_left_to_python() {
+    let data = pcap(&frames(3));
+    let first_s = i64::from(u32::from_le_bytes(data[24..28].try_into().expect("four bytes")));
+    let is_sane = |before_s| LAYOUT.walk(&data, 24, before_s).expect("there is memory").is_some();
+    assert!(
+        is_sane(None) && is_sane(Some(first_s + LAYOUT.near_s)) && is_sane(Some(first_s - LAYOUT.near_s))
+    );
+    assert!(!is_sane(Some(first_s + LAYOUT.near_s + 3)) && !is_sane(Some(first_s - LAYOUT.near_s - 3)));
 }
 
 #[test]
