@@ -38,7 +38,7 @@ class Kernel(Columns, Protocol):
     Fault: type[Exception]
 
     def walk_pcap(
-        self, data: Bytes, begin: int, end: int, /, **layout: bool | int
+        self, data: Bytes, begin: int, end: int, layout: Mapping[str, bool | int], /
     ) -> tuple[Numbers, Numbers, Numbers, Times, int, int] | None:
         """Return the records of a stretch of a pcap file; None if anything in it is strange."""
 

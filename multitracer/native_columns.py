@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Columns(Protocol):
-    """`native/src/matching.rs`, `placed.rs`, `search.rs`, `spans.rs` and `bucket.rs`."""
+    """`native/src/matching.rs`, `partners.rs`, `placed.rs`, `search.rs`, `spans.rs` and `bucket.rs`."""
 
     def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
         """Return a hash of some columns of each row, or of some rows."""

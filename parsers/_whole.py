@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError, InputError
-from parsers._capture.bounds import ERA_YEARS, LARGEST_PACKET, WINDOW_BYTES, YEAR_NS
+from parsers._capture.bounds import ERA_YEARS, WINDOW_BYTES, YEAR_NS
 from parsers._format import HEAD_BYTES
-from parsers._pcap.dialect import NEAR_S, PROBE_BYTES, is_magic
+from parsers._pcap.dialect import PROBE_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
 from parsers._stream import note_stream, open_stream
 from parsers._text.sidecar import has_map
@@ -86,15 +86,7 @@ def _opened_pcap(stream: Stream, head: bytes) -> _Opened:
     tick_ns = dialect.magic.tick_ns
     interface = Interface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
     source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
-    form = {
-        "big_endian": dialect.order == ">",
-        "header_bytes": dialect.header_bytes,
-        "swapped": dialect.swapped,
-        "tick_ns": tick_ns,
-        "largest": LARGEST_PACKET,
-        "near_s": NEAR_S,
-    }
-    return _Opened(source, dialect.first_record, form, None)
+    return _Opened(source, dialect.first_record, dialect.layout, None)
 
 
 def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:

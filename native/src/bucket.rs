@@ -3,6 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::segments::with_room;
 use crate::{OutOfMemory, outside};
 
 /// Packets in order of sending; the columns are of equal length.
@@ -21,8 +22,8 @@ impl Packets<'_> {
     ///
     /// Tokens are those more than after the last loss; before any, than after the first packet.
     fn levels(&self, rate: f64, least: f64) -> Result<(Vec<f64>, usize), OutOfMemory> {
-        let (mut most, mut short, mut origin) = (Vec::new(), 0, None);
-        most.try_reserve_exact(self.is_lost.iter().filter(|&&lost| lost).count())?;
+        let mut most = with_room(self.is_lost.iter().filter(|&&lost| lost).count())?;
+        let (mut short, mut origin) = (0, None);
         let times = self.time.iter().zip(self.passed);
         for ((&time, &passed), (&passing, &lost)) in times.zip(self.passing.iter().zip(self.is_lost)) {
             let after = rate * time - passed;

@@ -6,10 +6,12 @@
 //! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
 //! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `block.rs`
 //! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
-//! those of one connection alone. A plain pcap file does not come to Python at all: `whole.rs` reads it, and
-//! `whole_file.rs` says what was counted. `times.rs` looks at times and timestamps; `matching.rs` finds the same
-//! packets in two captures, `search.rs` looks up times, bytes and rows, `spans.rs` looks at stretches of columns, `placed.rs` says where
-//! each segment lies. `bucket.rs` fills and empties the bucket of a policer.
+//! those of one connection alone. Most captures do not come to Python at all: `whole.rs` reads a file, or what
+//! Python unpacks of it, and `whole_file.rs` says what was counted; `described.rs` takes in how its records lie.
+//! `usual.rs` is the short way of most segments through decoding. `times.rs` looks at times and timestamps;
+//! `matching.rs` and `partners.rs` find the same packets in two captures, `search.rs` looks up times, bytes and
+//! rows, `spans.rs` looks at stretches of columns, `placed.rs` and `placing.rs` say where each segment lies.
+//! `bucket.rs` fills and empties the bucket of a policer.
 //!
 //! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
 //! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
@@ -19,6 +21,7 @@
 mod block;
 mod bucket;
 mod bytes;
+mod described;
 mod each;
 mod flows;
 mod ip;
@@ -55,6 +58,7 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use described::DescribedPcap;
 use flows::Flow;
 use pcapng::{Interface, Section};
 use segments::{Part, Records};
@@ -95,22 +99,14 @@ fn last_panic() -> String {
 ///
 /// None if anything in it is strange.
 #[pyfunction]
-#[pyo3(signature = (data, begin, end, *, big_endian, header_bytes, swapped, tick_ns, largest, near_s))]
-#[allow(clippy::too_many_arguments)]
 fn walk_pcap<'py>(
     py: Python<'py>,
     data: PyReadonlyArray1<'py, u8>,
     begin: usize,
     end: usize,
-    big_endian: bool,
-    header_bytes: usize,
-    swapped: bool,
-    tick_ns: i64,
-    largest: u32,
-    near_s: i64,
+    layout: DescribedPcap,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let layout =
-        Layout { is_big_endian: big_endian, header_bytes, is_swapped: swapped, tick_ns, largest, near_s };
+    let layout = Layout::from(layout);
     let data = data.as_slice()?;
     let data = data.get(..end).unwrap_or(data);
     let Some(walked) = outside(py, || layout.walk(data, begin, None))? else { return Ok(None) };

@@ -3,7 +3,8 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::partners::{Copies, MIX, Partners, Point, Same, Two, among, named, reserved, shared, wide};
+use crate::partners::{Copies, MIX, Partners, Point, Same, Two, among, named, shared, wide};
+use crate::segments::with_room;
 use crate::{OutOfMemory, outside};
 
 /// As in `matching.py`.
@@ -81,7 +82,7 @@ impl<'a> Packets<'a> {
     fn identities(&self) -> Result<Vec<u64>, OutOfMemory> {
         let whole = self.fields.first().map_or(0, |field| field.len());
         let count = self.rows.map_or(whole, <[i64]>::len);
-        let mut keys = reserved(count)?;
+        let mut keys = with_room(count)?;
         keys.resize(count, 0u64);
         self.fields.iter().for_each(|field| field.mix(&mut keys, self.rows));
         keys.iter_mut().for_each(|key| *key ^= *key >> 29);

@@ -4,6 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::OutOfMemory;
+use crate::segments::with_room;
 
 /// As in `multitracer/clock/captures/matching.py`.
 pub const MIX: u64 = 0xBF58_476D_1CE4_E5B9;
@@ -51,12 +52,6 @@ impl<'a> Table<'a> {
     }
 }
 
-pub fn reserved<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
-    let mut column = Vec::new();
-    column.try_reserve_exact(count)?;
-    Ok(column)
-}
-
 /// Bits for each key; of as many keys one in 16 is then taken for one that was there. Not measured.
 const BITS_PER_KEY: usize = 16;
 
@@ -70,7 +65,7 @@ struct Filter {
 impl Filter {
     fn new(keys: usize) -> Result<Self, OutOfMemory> {
         let bits = (BITS_PER_KEY * keys).max(64).next_power_of_two().trailing_zeros();
-        let mut words = reserved(1 << (bits - 6))?;
+        let mut words = with_room(1 << (bits - 6))?;
         words.resize(1 << (bits - 6), 0);
         let multiplier = RandomState::new().build_hasher().finish() | 1;
         Ok(Self { words, multiplier, shift: u64::BITS - bits })
@@ -98,7 +93,7 @@ impl Filter {
 /// Return the indexes of the keys that may come more than once, ascending.
 fn doubtful(keys: &[u64]) -> Result<Vec<u32>, OutOfMemory> {
     let mut seen = Filter::new(keys.len())?;
-    let mut again = Filter { words: reserved(seen.words.len())?, ..seen };
+    let mut again = Filter { words: with_room(seen.words.len())?, ..seen };
     again.words.resize(seen.words.len(), 0);
     let mut is_any = false;
     for &key in keys {
@@ -107,7 +102,7 @@ fn doubtful(keys: &[u64]) -> Result<Vec<u32>, OutOfMemory> {
             is_any = true;
         }
     }
-    let mut rows = reserved(if is_any { keys.len() } else { 0 })?;
+    let mut rows = with_room(if is_any { keys.len() } else { 0 })?;
     let all = if is_any { keys } else { &[] };
     rows.extend((0..).zip(all).filter(|&(_, &key)| again.may_hold(key)).map(|(row, _)| row));
     Ok(rows)
@@ -123,10 +118,10 @@ pub struct Copies {
 impl Copies {
     pub fn of(keys: &[u64]) -> Result<Self, OutOfMemory> {
         let rows = doubtful(keys)?;
-        let mut own = reserved(rows.len())?;
+        let mut own = with_room(rows.len())?;
         own.extend(rows.iter().map(|&row| keys[row as usize]));
         let mut table = Table::new(&own)?;
-        let (mut first, mut counts) = (reserved(own.len())?, reserved(own.len())?);
+        let (mut first, mut counts) = (with_room(own.len())?, with_room(own.len())?);
         counts.resize(own.len(), 0u32);
         for index in 0..own.len() {
             let same = table.first(index);
@@ -135,9 +130,9 @@ impl Copies {
         }
         let mut copies = Self::default();
         if first.iter().any(|&(_, before)| before > 0) {
-            copies.number = reserved(keys.len())?;
+            copies.number = with_room(keys.len())?;
             copies.number.resize(keys.len(), 0);
-            copies.total = reserved(keys.len())?;
+            copies.total = with_room(keys.len())?;
             copies.total.resize(keys.len(), 1);
             for (&row, (same, before)) in rows.iter().zip(first) {
                 copies.number[row as usize] = before;
@@ -158,7 +153,7 @@ impl Copies {
 
 /// Return numbers as a column of so many rows, all of them `usual` if there are none.
 pub fn wide(numbers: Vec<u32>, count: usize, usual: i64) -> Result<Vec<i64>, OutOfMemory> {
-    let mut column = reserved(count)?;
+    let mut column = with_room(count)?;
     match numbers.is_empty() {
         true => column.resize(count, usual),
         false => column.extend(numbers.into_iter().map(i64::from)),
@@ -172,8 +167,8 @@ pub fn shared(keys: &[u64], others: &[&[u64]]) -> Result<Vec<usize>, OutOfMemory
     for index in 0..keys.len() {
         table.first(index);
     }
-    let mut is_there = reserved(keys.len())?;
-    let mut counts = reserved(others.len())?;
+    let mut is_there = with_room(keys.len())?;
+    let mut counts = with_room(others.len())?;
     for other in others {
         is_there.clear();
         is_there.resize(keys.len(), false);
@@ -196,7 +191,7 @@ pub fn among(keys: &[u64], wanted: &[u64]) -> Result<Vec<i64>, OutOfMemory> {
     }
     let is_wanted = |key: u64| filter.may_hold(key) && table.places[table.place(key)] != NOBODY;
     let count = keys.iter().filter(|&&key| is_wanted(key)).count();
-    let mut rows = reserved(count)?;
+    let mut rows = with_room(count)?;
     rows.extend((0i64..).zip(keys).filter(|&(_, &key)| is_wanted(key)).map(|(row, _)| row));
     Ok(rows)
 }
@@ -221,7 +216,7 @@ pub struct Partners<'a> {
 
 impl<'a> Partners<'a> {
     pub fn new(near: &'a [u64], far: &'a [u64]) -> Result<Self, OutOfMemory> {
-        let mut of = reserved(near.len())?;
+        let mut of = with_room(near.len())?;
         of.resize(near.len(), NOBODY);
         let mut partners = Self { near, far, of };
         let (left, others) = partners.in_turn()?;
@@ -234,7 +229,7 @@ impl<'a> Partners<'a> {
 
     /// Find those that come in the same order at both points; return who is left, near and far.
     fn in_turn(&mut self) -> Result<(Vec<u32>, Vec<u32>), OutOfMemory> {
-        let (mut left, mut others) = (reserved(self.near.len())?, reserved(self.far.len())?);
+        let (mut left, mut others) = (with_room(self.near.len())?, with_room(self.far.len())?);
         let mut next = 0;
         for (index, name) in self.near.iter().enumerate() {
             let ahead = &self.far[next..(next + AHEAD).min(self.far.len())];
@@ -298,7 +293,7 @@ impl<'a> Partners<'a> {
     /// Return the indexes of equal names at both points, in order of the near one.
     pub fn pairs(&self) -> Result<Two, OutOfMemory> {
         let count = self.of.iter().filter(|&&far| far != NOBODY).count();
-        let (mut near, mut far) = (reserved(count)?, reserved(count)?);
+        let (mut near, mut far) = (with_room(count)?, with_room(count)?);
         let known = self.of.iter().enumerate().filter(|&(_, &partner)| partner != NOBODY);
         for (index, &partner) in known {
             near.push(index as i64);
@@ -309,7 +304,7 @@ impl<'a> Partners<'a> {
 }
 
 fn names_of(names: &[u64], rows: &[u32]) -> Result<Vec<u64>, OutOfMemory> {
-    let mut chosen = reserved(rows.len())?;
+    let mut chosen = with_room(rows.len())?;
     chosen.extend(rows.iter().map(|&row| names[row as usize]));
     Ok(chosen)
 }
@@ -317,7 +312,7 @@ fn names_of(names: &[u64], rows: &[u32]) -> Result<Vec<u64>, OutOfMemory> {
 pub type Two = (Vec<i64>, Vec<i64>);
 
 pub fn named(key: &[u64], copy: &[i64]) -> Result<Vec<u64>, OutOfMemory> {
-    let mut names = reserved(key.len())?;
+    let mut names = with_room(key.len())?;
     names.extend(key.iter().zip(copy).map(|(&key, &copy)| name(key, copy as u64)));
     Ok(names)
 }
@@ -340,7 +335,7 @@ impl Point {
 
     /// Return the names of all packets, or of some.
     fn names(&self, only: Option<&[i64]>) -> Result<Vec<u64>, OutOfMemory> {
-        let mut names = reserved(only.map_or(self.keys.len(), <[i64]>::len))?;
+        let mut names = with_room(only.map_or(self.keys.len(), <[i64]>::len))?;
         match only {
             Some(rows) => names.extend(rows.iter().map(|&row| self.name(row as usize))),
             None => names.extend((0..self.keys.len()).map(|index| self.name(index))),
@@ -369,7 +364,7 @@ impl Same {
         if let Some(rows) = only {
             left.iter_mut().for_each(|index| *index = rows[*index as usize]);
         }
-        let column = || reserved(left.len());
+        let column = || with_room(left.len());
         let mut same =
             Self { is_first: column()?, are_equal: column()?, is_alone: column()?, ..Self::default() };
         for (&a, &b) in left.iter().zip(&right) {

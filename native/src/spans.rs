@@ -3,6 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
+use crate::segments::with_room;
 use crate::{OutOfMemory, outside};
 
 /// Bits of a number by which it is sorted at once: the counts of a digit stay in the nearest cache.
@@ -11,8 +12,7 @@ const DIGIT: u32 = 11;
 const MANY_DIGITS: u32 = 4;
 
 fn filled<T: Clone>(count: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
-    let mut column = Vec::new();
-    column.try_reserve_exact(count)?;
+    let mut column = with_room(count)?;
     column.resize(count, value);
     Ok(column)
 }
@@ -30,9 +30,8 @@ fn least(values: &[i64], low: &[i64], high: &[i64]) -> Result<Option<Vec<i64>>, 
     if values.len() >= u32::MAX as usize || !is_in_order(low, high, values.len()) {
         return Ok(None);
     }
-    let (mut found, mut kept, mut first, mut seen) = (Vec::new(), Vec::<u32>::new(), 0, 0);
-    found.try_reserve_exact(low.len())?;
-    kept.try_reserve_exact(values.len())?;
+    let (mut found, mut kept) = (with_room(low.len())?, with_room::<u32>(values.len())?);
+    let (mut first, mut seen) = (0, 0);
     for (&low, &high) in low.iter().zip(high) {
         seen = seen.max(low as usize);
         for at in seen..high as usize {
@@ -66,8 +65,7 @@ fn painted(left: &[i64], right: &[i64], cells: usize) -> Result<Option<Vec<i64>>
     if left.len() != right.len() || cells >= u32::MAX as usize || !left.iter().zip(right).all(covers) {
         return Ok(None);
     }
-    let (mut owner, mut next) = (filled(cells, left.len() as i64)?, Vec::new());
-    next.try_reserve_exact(cells + 1)?;
+    let (mut owner, mut next) = (filled(cells, left.len() as i64)?, with_room(cells + 1)?);
     next.extend(0..=cells as u32);
     for (painter, (&left, &right)) in left.iter().zip(right).enumerate() {
         let mut cell = free(&mut next, left as usize);
@@ -96,8 +94,7 @@ fn by_digit(values: &[i64], into: &mut [i64], least: i64, shift: u32) {
 }
 
 fn in_order(values: &[i64]) -> Result<Vec<i64>, OutOfMemory> {
-    let mut sorted = Vec::new();
-    sorted.try_reserve_exact(values.len())?;
+    let mut sorted = with_room(values.len())?;
     sorted.extend_from_slice(values);
     let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else {
         return Ok(sorted);

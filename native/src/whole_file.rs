@@ -11,13 +11,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::OutOfMemory;
+use crate::described::Described;
 use crate::flows::End;
 use crate::pass::connection::Summary;
 use crate::pass::overview::{Columns, Counted, Listed};
-use crate::pcapng::{Alike, Interface};
 use crate::running::{KeptColumns, RunningPass};
-use crate::walk::Layout;
-use crate::whole::{Bytes, Form, Limits, Rest, Start, Stop, Whole};
+use crate::whole::{Bytes, Limits, Rest, Start, Stop, Whole};
 use crate::{flows_dict, outside};
 
 /// Of short pauses their number, time and ticks.
@@ -74,52 +73,6 @@ impl Origin {
                 (Box::new(file), size.saturating_add(1)) // one more shows that it ends
             }
         })
-    }
-}
-
-/// How records lie in the file; see `parsers/_pcap/dialect.py` and `parsers/_pcapng/opening.py`.
-#[derive(FromPyObject)]
-pub enum Described {
-    Pcap(DescribedPcap),
-    Pcapng(DescribedPcapng),
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct DescribedPcap {
-    big_endian: bool,
-    header_bytes: usize,
-    swapped: bool,
-    tick_ns: i64,
-    largest: u32,
-    near_s: i64,
-}
-
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct DescribedPcapng {
-    big_endian: bool,
-    tick_ns: i64,
-    offset_ns: i64,
-    /// Of each interface.
-    most_captured: Vec<i64>,
-}
-
-impl From<Described> for Form {
-    fn from(described: Described) -> Self {
-        match described {
-            Described::Pcap(pcap) => {
-                let DescribedPcap { big_endian, header_bytes, swapped, tick_ns, largest, near_s } = pcap;
-                let (is_big_endian, is_swapped) = (big_endian, swapped);
-                Self::Pcap(Layout { is_big_endian, header_bytes, is_swapped, tick_ns, largest, near_s })
-            }
-            Described::Pcapng(pcapng) => {
-                let DescribedPcapng { big_endian, tick_ns, offset_ns, most_captured } = pcapng;
-                let interfaces = most_captured.into_iter().map(|largest| Interface { since: 0, largest });
-                let interfaces = interfaces.collect();
-                Self::Pcapng(Alike { is_big_endian: big_endian, interfaces, tick_ns, offset_ns })
-            }
-        }
     }
 }
 

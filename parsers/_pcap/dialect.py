@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from parsers._capture.bounds import largest_packet
+from parsers._capture.bounds import LARGEST_PACKET, largest_packet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,6 +87,18 @@ class Dialect(NamedTuple):
             special = "modified (ss990417)"
         lengths = "lengths before version 2.4" if self.swapped else ""
         return ", ".join(word for word in (order, unit, special, lengths) if word)
+
+    @property
+    def layout(self) -> dict[str, bool | int]:
+        """How its records lie in the file, as the native kernel takes it."""
+        return {
+            "big_endian": self.order == ">",
+            "header_bytes": self.header_bytes,
+            "swapped": self.swapped,
+            "tick_ns": self.magic.tick_ns,
+            "largest": LARGEST_PACKET,
+            "near_s": NEAR_S,
+        }
 
     def lengths(self, view: memoryview | bytes, at: int) -> tuple[int, int]:
         """Return captured and original length of the record at `at`."""

@@ -14,10 +14,8 @@ import numpy as np
 
 from multitracer.native import kernel
 from multitracer.tables import NOT_A_TIME
-from parsers._capture.bounds import LARGEST_PACKET
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.records import Records
-from parsers._pcap.dialect import NEAR_S
 from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
@@ -96,17 +94,7 @@ class Reading:
     def _plain(self) -> Records | None:
         """Return the records of the window if the native kernel sees that nothing in it is strange."""
         window, dialect, native = self._window, self._dialect, kernel()
-        walked = native and native.walk_pcap(
-            window.data,
-            window.begin,
-            window.end,
-            big_endian=dialect.order == ">",
-            header_bytes=dialect.header_bytes,
-            swapped=dialect.swapped,
-            tick_ns=dialect.magic.tick_ns,
-            largest=LARGEST_PACKET,
-            near_s=NEAR_S,
-        )
+        walked = native and native.walk_pcap(window.data, window.begin, window.end, dialect.layout)
         if not walked:
             return None
         start, captured, original, time_ns, last_s, following = walked
