@@ -131,7 +131,7 @@ def walked(capture: Capture, parts: Partition, connection: int, shift: Array) ->
     if (native := kernel()) is None or end - begin < LONG:
         return None
     own = rows_in_order(parts, connection)
-    if len(sack_blocks_of(capture, own.astype(np.int64))[0]):
+    if len(capture.sack_blocks) and len(sack_blocks_of(capture, own.astype(np.int64))[0]):
         return None
     columns = _columns(capture, parts)
     with reading(capture.files[0].path):
@@ -154,17 +154,16 @@ def _piece(
 ) -> tuple[Table, tuple[Array, Array]]:
     with reading(capture.files[0].path):
         known = each.next(own, columns)
-    rows = own.astype(np.intp)
-    taken = rows_of(rows, len(capture.segments), is_one=True)
+    taken = rows_of(own, len(capture.segments), is_one=True)
     segments = {name: taken(capture.segments[name]) for name in SEGMENTS.names}
     side = taken(columns["direction"]) & 1
     answers = known.pop("exact"), known.pop("echo")
     delays = {}
     for name, answer in zip(("rtt_ns", "rtt_timestamp_ns"), answers, strict=True):
         sent = np.flatnonzero(answer != NEVER)
-        delays[name] = answered_after(capture, len(rows), sent, rows[sent], answer[sent])
+        delays[name] = answered_after(capture, len(own), sent, own[sent], answer[sent])
     sacks = np.flatnonzero(known["kind"] & np.uint32(Kind.SACK))
-    index, place = sack_blocks_of(capture, rows[sacks])
+    index, place = sack_blocks_of(capture, own[sacks].astype(np.int64))
     dsacks = first_dsacks(capture.sack_blocks.take(index), capture)
     known["kind"][sacks[place[dsacks]]] |= np.uint32(Kind.DSACK)
     further = {

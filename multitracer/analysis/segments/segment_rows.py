@@ -199,8 +199,8 @@ def scaled_windows(window: Array, flags: Array, shift: Array) -> Array:
     -------
     ndarray of int64, bytes, shape (n_segments,)
     """
-    scaled = window.astype(np.int64) << np.minimum(shift, LARGEST_SHIFT)
-    return np.where(has(flags, Flag.SYN), window, scaled)
+    scaled = window.astype(np.int64)
+    return np.left_shift(scaled, np.minimum(shift, LARGEST_SHIFT), out=scaled, where=~has(flags, Flag.SYN))
 
 
 def answered_after(capture: Capture, count: int, place: Array, sent: Array, answer: Array) -> Array:
@@ -271,7 +271,8 @@ def rows_of(rows: Array, among: int, *, is_one: bool) -> Callable[[Array], Array
     """
     first, count = int(rows[0]) if len(rows) else 0, len(rows)
     if count < _MANY or int(rows[-1]) - first != count - 1 or not (is_one or (np.diff(rows) == 1).all()):
-        return lambda column: column[rows]
+        index = rows.astype(np.intp, copy=False)
+        return lambda column: column[index]
     return _unwritable if count == among else lambda column: column[first : first + count].copy()
 
 

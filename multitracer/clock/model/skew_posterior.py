@@ -188,16 +188,14 @@ class _Side:
         Candidates for the level are the windows' own lows, each with a half, one and three widths below it.
         """
         windows, result = len(self.width_ns), np.empty(len(chosen))
-        width, area, each, other = np.empty((4, len(_LEVELS) * windows, windows))  # not anew for each slope
-        width[:] = self.width_ns
-        np.multiply(width, _AREA, out=area)
+        width, lower = self.width_ns[:, None], np.multiply.outer(_LEVELS, self.width_ns)
+        area = _AREA * width / (1 - _OUTLIER)
+        each, other = np.empty((2, windows, lower.size))  # not anew for each slope; candidates in a row
         for i, flat in enumerate(self.flat_ns[chosen]):
-            below = np.concatenate([flat - f * self.width_ns for f in _LEVELS])
-            np.subtract(below[:, None], flat[None, :], out=each)
+            np.subtract((flat - lower).ravel(), flat[:, None], out=each)
             each /= width
             np.minimum(each, np.multiply(each, -_STEEP, out=other), out=each)
             np.divide(np.exp(each, out=each), area, out=each)
-            each *= 1 - _OUTLIER
             each += self.floor
             logs = _sum_of_logs(each)
             most = logs.max()
@@ -206,13 +204,13 @@ class _Side:
 
 
 def _sum_of_logs(values: Array) -> Array:
-    """Return the sum of each row's logarithms, by those of products: a product takes less time.
+    """Return the sum of each column's logarithms, by those of products: a product takes less time.
 
     Three halvings make products of up to eight densities, each of which is 1e-20 or more.
     """
     for _ in range(3):
-        half = values.shape[1] // 2
-        values[:, :half] *= values[:, -half:]
-        values = values[:, : values.shape[1] - half]
-    total: Array = np.log(values).sum(axis=1)
+        half = len(values) // 2
+        values[:half] *= values[-half:]
+        values = values[: len(values) - half]
+    total: Array = np.log(values).sum(axis=0)
     return total
