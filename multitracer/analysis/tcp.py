@@ -23,7 +23,7 @@ from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, Close, Vantage
+from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SACK_BLOCKS, Close, Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,8 @@ class Analysis(Counted):
 
     def sack_blocks(self, connection: int) -> Table:
         """Return TCP_SACK_BLOCKS of connection `connection` (from 1); `row` is that in `tcp_segments`."""
-        return self._examined(connection).sack_blocks()
+        is_without = self._walked(connection) is not None  # of a connection that has some it is None
+        return Table.empty(TCP_SACK_BLOCKS) if is_without else self._examined(connection).sack_blocks()
 
     def rtt_samples(self, connection: int) -> Table:
         """Return RTT_SAMPLES of connection `connection` (from 1): exact ACKs, timestamp echoes and SACKs.
