@@ -110,14 +110,11 @@ def analyse_by_both(capture: Capture) -> Analysis:
 
 
 def tables_of_each(analysis: Analysis) -> list[Table]:
-    """Return TCP_SEGMENTS and RTT_SAMPLES of some connections, which the kernel gets alone, however short."""
+    """Return what is told of some connections, segment by segment; the kernel gets each alone, however short."""
     with patch.object(in_pieces, "LONG", 1):
         numbers = range(1, min(len(analysis.connections), _FEW) + 1)
-        return [
-            table
-            for number in numbers
-            for table in (analysis.tcp_segments(number), analysis.rtt_samples(number))
-        ]
+        ways = (analysis.tcp_segments, analysis.rtt_samples, analysis.sack_blocks)
+        return [way(number) for number in numbers for way in ways]
 
 
 def analysed_before(capture: Capture, before: Analysis) -> Analysis:
