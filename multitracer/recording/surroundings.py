@@ -40,7 +40,10 @@ LAYERS = ("radio", "position", "marker", "signalling")
 """The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
 
 
-ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
+ZONE_DOUBT = (
+    "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
+    "whole hours."
+)
 """In the first sentence of whatever rests on such a log."""
 
 

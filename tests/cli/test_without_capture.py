@@ -140,6 +140,15 @@ def test_a_log_without_a_zone_says_so_in_the_report(csv: Path, tmp_path: Path) -
     assert "names no time zone" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize(("zone", "is_doubted"), [("CET", False), ("CST", True)])
+def test_a_zone_that_can_mean_several_is_in_the_report(tmp_path: Path, zone: str, is_doubted: bool) -> None:
+    stamps = "".join(f"2026-03-02 14:05:0{second} {zone}\n+CSQ: 15,99\nOK\n" for second in range(9))
+    (tmp_path / "modem.txt").write_text(stamps)
+    call("report", "-o", tmp_path / "report.html", tmp_path / "modem.txt")
+    page = (tmp_path / "report.html").read_text()
+    assert ("names no time zone, or one that can mean several" in page) == is_doubted
+
+
 @pytest.mark.parametrize(("column", "zone_is_known"), [("Timestamp", False), ("time_ns", True)])
 def test_a_log_without_a_zone_beside_packets_is_in_the_first_sentence(
     tmp_path: Path, column: str, zone_is_known: bool
