@@ -6,6 +6,8 @@ import base64
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -181,3 +183,14 @@ def test_tables_of_a_drive_are_cut_to_the_window(csv: Path, tmp_path: Path) -> N
     clocks = DRIVE / "clocks.jsonl"
     done = call("export", "tables", "--from", "1", "-o", tmp_path / "none", clocks, status=1)
     assert "holds no packet or reading to count seconds from; give points in time" in done.stderr
+
+
+def test_a_receiver_without_a_fix_is_the_reason_why_nothing_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "gps.nmea").write_text("".join(_nmea_without_fix(second) for second in range(29)))
+    said = call("plot", "-o", tmp_path / "x.html", tmp_path / "gps.nmea", status=1).stderr
+    assert "29 readings of a positioning receiver, all without a fix, so no position" in said
+
+
+def _nmea_without_fix(second: int) -> str:
+    body = f"GPRMC,0144{second:02d}.00,V,,,,,,,150209,,,N"
+    return f"${body}*{reduce(xor, body.encode()):02X}\r\n"
