@@ -132,9 +132,10 @@ def column_map(data: Document) -> ColumnMap:
     MapError
         If a key is unknown, or a table has no such column.
     """
-    unknown = data.keys() - _KEYS
+    unknown = ", ".join(sorted(data.keys() - _KEYS))
     if unknown or not isinstance(data.get("time"), dict) or not data.keys() & SCHEMAS.keys():
-        raise MapError(f"needs [time] and [radio] or [position]; unknown: {sorted(unknown)}")
+        what = f"; unknown: {unknown}" if unknown else "" if data else "; it is empty: write it, or delete it"
+        raise MapError(f"a map needs [time] and [radio] or [position]{what}")
     time = data["time"]
     form = str(time.get("form", "iso"))
     if not is_form(form):
