@@ -172,3 +172,11 @@ def test_tables_of_a_drive_are_cut_to_the_window(csv: Path, tmp_path: Path) -> N
     clocks = DRIVE / "clocks.jsonl"
     done = call("export", "tables", "--from", "1", "-o", tmp_path / "none", clocks, status=1)
     assert "holds no packet or reading to count seconds from; give points in time" in done.stderr
+
+
+def test_logs_are_counted_between_from_and_to(csv: Path) -> None:
+    shown = call("inspect", csv, "--from", "1", "--to", "4").stdout
+    assert "1 log, between --from and --to" in shown
+    assert "radio 3, position 3" in shown
+    assert "radio 6, position 6" in call("inspect", csv).stdout
+    assert "radio 2, position 2" in call("inspect", csv, "--from", "2026-11-20T10:00:04").stdout

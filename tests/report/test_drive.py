@@ -167,3 +167,35 @@ def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> N
     assert "The times of a log jump back by up to" in html
     assert "the logs hold 1 other drive (a pause of over six hours, or a clock that jumped), too" in html
     assert "serving cell" in html
+
+
+def test_a_report_shows_the_part_between_from_and_to_judged_by_the_whole(tmp_path: Path) -> None:
+    """The map, the stretches and the cells of the whole drive were shown whatever --from and --to said."""
+    log = drive(tmp_path / "drive.csv")
+    report = tmp_path / "report.html"
+    call("report", "-o", report, log, "--from", "115", "--to", "205")
+    html = report.read_text()
+    assert "The radio was bad for 20 s of 90 s" in html
+    assert "weak (below -110 dBm) for 15 of 15 s" in html
+    assert html.index("weak signal (coverage)") < html.index("(interference)")
+    assert "The logs hold 90 readings of the radio and a route of 1.2 km in 89 s" in html
+    assert "2 serving cells" in html
+    assert "The cause lasted" not in html  # of a stretch that is cut
+    call("report", "-o", report, log, "--from", "40", "--to", "80")
+    html = report.read_text()
+    assert "Nowhere: none of the 40 seconds that can be judged was bad." in html
+    assert "1 serving cell" in html
+    assert "change of the serving cell" not in html
+    empty = call("report", "-o", report, log, "--from", "2031-01-01T00:00:00")
+    assert "no reading lies between --from and --to; what shows that time is empty" in empty.stderr
+    assert "Nothing can be said: no reading of the radio lies between --from and --to." in report.read_text()
+
+
+def test_a_part_of_a_drive_with_packets_has_its_own_stretches_alone(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "60", "--to", "100")
+    html = report.read_text()
+    assert "It was bad for 2.8 s of 40 s, 100% of that for one cause: changes of the cell." in html
+    assert "weak signal (coverage)" not in html
+    call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "2031-01-01T00:00:00")
+    assert "Nothing can be said" in report.read_text()
