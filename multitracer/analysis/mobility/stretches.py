@@ -101,7 +101,8 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
     Table
         STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
         `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
-        all), and `by_logger_s`: seconds with a bad radio in which the phone's logger saw `good_bps` or more.
+        all), `of_s` (those that were judged or lie in a stretch), and `by_logger_s`: seconds with a bad radio
+        in which the phone's logger saw `good_bps` or more.
 
     Raises
     ------
@@ -136,6 +137,10 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
             ),
         )  # fmt: skip
     rows = _within(seconds, shown_ns)
+    parts = [cut for part in parts if (cut := part.within(rows)) is not None]
+    in_parts = np.zeros(len(known), dtype=bool)
+    for part in parts:
+        in_parts[part.rows] = True
     known, judged_rows = known[rows], judged[rows]
     facts = {
         "typical_bps": typical,
@@ -144,8 +149,8 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
         "by_logger_s": int(by_logger[rows].sum()),
         "judged_s": {"by rate": int(judged_rows.sum()), "by radio": int((~judged_rows & known).sum()),
                      "not": int((~judged_rows & ~known).sum())},
+        "of_s": int((in_parts[rows] | judged_rows | known).sum()),
     }  # fmt: skip
-    parts = [cut for part in parts if (cut := part.within(rows)) is not None]
     return _table(_Judged(drive, seconds, radio, shown, judged, typical, shown_ns), parts, facts)
 
 
