@@ -77,6 +77,15 @@ class Road:
         return next((whole for whole, _ in most_within(self.phones, self.shown_ns)), None)
 
     @cached_property
+    def is_of_the_packets(self) -> bool:
+        """Whether the radio was read at the time of the packets; True where nothing was captured."""
+        span_ns = None if self.phone is None else self.phone.span_ns
+        if self.throughput is None or not self.surroundings.recording.parts or span_ns is None:
+            return True
+        times = self.throughput.time_ns
+        return bool(span_ns[0] <= times.max() and span_ns[1] >= times.min())
+
+    @cached_property
     def part(self) -> Road:
         """The part that is shown: its cells, their changes, and its way."""
         return replace(self, surroundings=self.surroundings.shown(self.shown_ns))
@@ -261,6 +270,8 @@ class Road:
         if phone is None:
             return Table.empty(STRETCHES)
         fine = self.fine_throughput if self.surroundings.recording.parts else None
+        if not self.is_of_the_packets:  # its readings say nothing of a transfer at another time
+            phone = phone.within((0, 0))
         drive = Drive(
             phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine
         )

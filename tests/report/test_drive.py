@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -199,3 +200,22 @@ def test_a_part_of_a_drive_with_packets_has_its_own_stretches_alone(tmp_path: Pa
     assert "weak signal (coverage)" not in html
     call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "2031-01-01T00:00:00")
     assert "Nothing can be said" in report.read_text()
+
+
+def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_path: Path) -> None:
+    """A logger an hour off: each hole was counted twice."""
+    folder = tmp_path / "drive"
+    shutil.copytree(
+        SAMPLES / "rehearsed-drive", folder, ignore=shutil.ignore_patterns("manifest.json", "truth")
+    )
+    for log in [*folder.rglob("radio*"), *folder.rglob("gps*"), *folder.rglob("clocks*")]:
+        log.unlink()
+    begin_ns = 1_700_000_000_000_000_000
+    lines = ["time_ns,source,role,rat,cell_id,rsrp_dbm,sinr_db"]
+    lines += [f"{begin_ns + n * 10**9},csv,serving,LTE,7,{-118 if n < 30 else -80},15" for n in range(200)]
+    (folder / "mobile" / "drive.csv").write_text("\n".join(lines) + "\n")
+    write_report(open_recording(folder), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "It was bad for 32.5 s of 3 min 5 s" in html
+    assert "No reading of the radio lies in the time of the packets" in html
+    assert "(coverage)" not in html

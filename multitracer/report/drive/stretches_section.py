@@ -46,6 +46,10 @@ _SHORT = {
 }
 
 
+_OF_ANOTHER_TIME = (
+    "No reading of the radio lies in the time of the packets, so this is of the packets alone; "
+    "`multitracer align` compares the clocks."
+)
 _OF_A_PART = "Only what lies between --from and --to is listed and counted; it is judged by the whole drive."
 
 
@@ -103,7 +107,8 @@ def stretches_note(road: Road) -> str:
 
 def _lead(road: Road) -> str:
     """Return the answer, what makes its times doubtful, and which drive it is of if the logs hold several."""
-    return " ".join(filter(None, (_answer(road), road.surroundings.doubts, _other_drives(road))))
+    other = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
+    return " ".join(filter(None, (_answer(road), other, road.surroundings.doubts, _other_drives(road))))
 
 
 def _other_drives(road: Road) -> str:
@@ -124,10 +129,11 @@ def _answer(road: Road) -> str:
         return "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio."
     if not len(table):
         return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
-    bad = float(table["seconds"].sum())
+    seconds = table.provenance["of_s"]
+    bad = min(float(table["seconds"].sum()), float(seconds))  # edges of stretches are finer than seconds
     weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
     first = max(weights, key=weights.__getitem__)
-    share = f"{weights[first] / bad:.0%} of that "
+    share = f"{min(weights[first] / bad, 1):.0%} of that "
     share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
     what = "It was bad" if judged.get("by rate") else "The radio was bad"
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
