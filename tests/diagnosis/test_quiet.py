@@ -9,7 +9,7 @@ import pytest
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.quiet import UNTOLD
 from tests.analysis.traffic import SYN
-from tests.diagnosis.talk import FULL, Talk
+from tests.diagnosis.talk import FULL, Talk, of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +58,15 @@ class _Phone:
         """What arrived last comes again."""
         self._data(FULL, seq=self._seq - FULL)
         self._answer()
+        self.wait(2 * _WAY_MS)
+
+    def late(self, *, ms: int) -> None:
+        """Segments sent at once stand in a queue that grows to so many ms."""
+        sent_ms, last_ms = self._at_ms, self._at_ms + ms
+        while self._at_ms < last_ms:
+            self._at_ms += 20
+            self._data(FULL, stamp=(1000 + int(sent_ms - _WAY_MS), self._heard))
+            self._answer()
         self.wait(2 * _WAY_MS)
 
     def silence(self, *, lost_data: int = 0, lost_answer: bool = False) -> None:
@@ -137,6 +146,20 @@ def test_a_silence_that_swallowed_packets_is_no_pause_of_the_program(tmp_path: P
     phone.flights(30)
     phone.silence(lost_data=5)
     phone.flights(30)
-    held = _held(phone.diagnosed(tmp_path))
-    assert held[Limit.OUTAGE, Part.NONE] == pytest.approx(_SILENCE_S, abs=0.2)
+    found = phone.diagnosed(tmp_path)
+    held = _held(found)
+    assert held[Limit.OUTAGE, Part.NONE] == pytest.approx(_SILENCE_S, abs=0.01)
     assert (Limit.APPLICATION, Part.WRITES) not in held
+    outage = of(found, "outage")
+    assert "No data arrived for 5.1 s" in outage.sentence, "it is a round trip longer than the outage"
+    assert "sent again after 5.0 s" in outage.sentence
+    assert outage.cost_s == outage.numbers["outage_s"] == pytest.approx(_SILENCE_S, abs=0.01)
+
+
+def test_an_outage_begins_when_the_queue_before_it_was_empty(tmp_path: Path) -> None:
+    phone = _Phone()
+    phone.flights(30)
+    phone.late(ms=400)
+    phone.silence(lost_data=5)
+    phone.flights(30)
+    assert of(phone.diagnosed(tmp_path), "outage").cost_s == pytest.approx(_SILENCE_S, abs=0.01)

@@ -220,6 +220,14 @@ class Observed:
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
 
     @cached_property
+    def soonest_answer_ns(self) -> Array:
+        """When the answer to each send could be back, seen from the receiver: int64, shape (n_sends,)."""
+        soonest = self.sends.time_ns + self.floor_ns
+        queue_ns = self.delays.way_ns
+        soonest[self.delays.place] += queue_ns - queue_ns.min(initial=0)
+        return soonest
+
+    @cached_property
     def turn_ns(self) -> int:
         """From a new segment to the answer that covers it, held back or not; 95 % took less."""
         over = places(self.answers.ack, self.sends.end[self.fresh])

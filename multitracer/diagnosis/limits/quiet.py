@@ -41,7 +41,7 @@ def quiet(seen: Observed) -> Quiet:
     sends = seen.sends
     if seen.view is not View.RECEIVER or len(sends) < 2 or not len(seen.answers):
         return Quiet(np.empty(0, dtype=np.int64), Spans.none(), Spans.none())
-    came_ns = _answered_ns(seen)
+    came_ns = seen.soonest_answer_ns
     over = places(seen.answers.ack, seen.highest[:-1])  # the first answer that covers all sent before
     covered_ns = np.append(seen.answers.time_ns, np.iinfo(np.int64).max)[over]
     end = sends.time_ns[1:]
@@ -59,14 +59,6 @@ def quiet(seen: Observed) -> Quiet:
         Spans.of(covered_ns[in_vain], came_ns[1:][in_vain]),
         Spans.of(heard_ns[untold], end[untold]),
     )
-
-
-def _answered_ns(seen: Observed) -> Array:
-    """Return when the answer to each send could reach the sender, by when that send had arrived."""
-    answered = seen.sends.time_ns + seen.floor_ns
-    queue_ns = seen.delays.way_ns
-    answered[seen.delays.place] += queue_ns - queue_ns.min(initial=0)
-    return answered
 
 
 def _nothing_lost(seen: Observed) -> Array:
