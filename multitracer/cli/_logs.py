@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from multitracer.logs import ParsedLog
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import count, duration, moment, portable
 
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.cli._page import Page
-    from multitracer.logs import ParsedLog
     from multitracer.recording.application import Counted
     from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
     from multitracer.tables import Table
 
 _MOST = 40
@@ -25,11 +26,16 @@ NO_PACKETS = "No packets were captured; what follows are the other logs."
 
 
 def show_logs(sheet: Page, recording: Recording) -> None:
-    """Write a line for each log of a recording: its rows by table, its first time, and how long it is."""
-    logs = [log for layer in _layers(recording) for log in recording.logs(layer)]
+    """Write a line for each log of a recording: its rows by table, its first time, and how long it is.
+
+    Only what lies between --from and --to counts.
+    """
+    whole = [log for layer in _layers(recording) for log in recording.logs(layer)]
+    logs = [_within(log, recording.bounds_ns) for log in whole]
     if not logs:
         return
-    sheet.line(count(len(logs), "log"), bold=True)
+    part = "" if recording.bounds_ns == (None, None) else ", between --from and --to"
+    sheet.line(f"{count(len(logs), 'log')}{part}", bold=True)
     sheet.table(_HEADER, [_row(log) for log in logs[:_MOST]], dispensable=(5, 0))
     if len(logs) > _MOST:
         sheet.line(f"and {len(logs) - _MOST:,} more")
@@ -58,6 +64,15 @@ def _stream(each: Counted) -> tuple[str, ...]:
 
 def _layers(recording: Recording) -> Sequence[str]:
     return list(dict.fromkeys(log.layer for log in recording.inputs.listed))
+
+
+def _within(parsed: ParsedLog, bounds_ns: Bounds) -> ParsedLog:
+    """Return what of a log lies in a window; tables without times stay whole."""
+    log, tables = parsed
+    timed = {name: "time_ns" in table.columns for name, table in tables.items()}
+    return ParsedLog(
+        log, {name: table.within(*bounds_ns) if timed[name] else table for name, table in tables.items()}
+    )
 
 
 def _row(parsed: ParsedLog) -> tuple[str, ...]:

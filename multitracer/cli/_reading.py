@@ -229,9 +229,12 @@ def axis_bounds_ns(
 ) -> Bounds:
     """Return --from and --to on the axis of a figure.
 
-    Their seconds count from the first packet of a part, else of all parts; by default in link time.
+    Their seconds count from the first packet of a part, else of all parts; by default in link time. Without
+    a packet they count from the first reading.
     """
     parts = recording.parts if part is None else [part]
+    if all(each.capture.first_ns is None for each in parts):
+        return reading.window.bounds_from(recording.surroundings().first_ns or 0)
     return reading.window.axis_bounds_ns(
         (part.capture for part in parts), speed=recording.speed if speed is None else speed
     )

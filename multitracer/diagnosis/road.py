@@ -8,7 +8,7 @@ of the connection that the diagnosis explains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.mobility import AROUND, AROUND_LIMITS, STRETCHES
+from multitracer.recording.phones import most_within
 from multitracer.recording.surroundings import Surroundings
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
     from multitracer.tables import Numbers, Times
 
 
@@ -54,15 +56,39 @@ class Road:
     surroundings : Surroundings
     diagnosis : Diagnosis or None
         Of the connection that is explained, on the clock of the surroundings.
+    shown_ns : pair of int or None
+        The stretches are those from the first time until before the second, judged by the whole drive.
     """
 
     surroundings: Surroundings
     diagnosis: Diagnosis | None = None
+    shown_ns: Bounds = (None, None)
 
     @property
     def phones(self) -> list[Phone]:
         """The phones of the recording, the one with most readings first."""
         return self.surroundings.phones
+
+    @cached_property
+    def phone(self) -> Phone | None:
+        """The phone whose radio is judged: of what is shown, that with most readings; None without any."""
+        if self.shown_ns == (None, None):
+            return self.phones[0] if self.phones else None
+        return next((whole for whole, _ in most_within(self.phones, self.shown_ns)), None)
+
+    @cached_property
+    def is_of_the_packets(self) -> bool:
+        """Whether the radio was read at the time of the packets; True where nothing was captured."""
+        span_ns = None if self.phone is None else self.phone.span_ns
+        if self.throughput is None or not self.surroundings.recording.parts or span_ns is None:
+            return True
+        times = self.throughput.time_ns
+        return bool(span_ns[0] <= times.max() and span_ns[1] >= times.min())
+
+    @cached_property
+    def part(self) -> Road:
+        """The part that is shown: its cells, their changes, and its way."""
+        return replace(self, surroundings=self.surroundings.shown(self.shown_ns))
 
     @property
     def route(self) -> Route | None:
@@ -240,14 +266,16 @@ class Road:
     @cached_property
     def stretches(self) -> Table:
         """STRETCHES: where it was bad, how bad, and why; the one that cost most time first."""
-        if not self.phones:
+        phone = self.phone
+        if phone is None:
             return Table.empty(STRETCHES)
-        phone = self.phones[0]
         fine = self.fine_throughput if self.surroundings.recording.parts else None
+        if not self.is_of_the_packets:  # its readings say nothing of a transfer at another time
+            phone = phone.within((0, 0))
         drive = Drive(
             phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine
         )
-        return stretches(drive)
+        return stretches(drive, shown_ns=self.shown_ns)
 
     @property
     def _part(self) -> Part | None:

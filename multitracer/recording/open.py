@@ -123,7 +123,10 @@ def _between(
 ) -> Iterator[tuple[Point, Capture]]:
     """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
     whole = list(read)
-    bounds_ns = window.bounds_ns((capture for _, capture in whole), speed=recording.speed)
+    captures = [capture for _, capture in whole]
+    bounds_ns = (
+        window.bounds_ns(captures, speed=recording.speed) if captures else _bounds_of(recording, window)
+    )
     recording.bounds_ns = bounds_ns
     parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
     yield from parts
@@ -172,8 +175,12 @@ def _bounds_of(recording: Recording, window: Window) -> Bounds:
 
 
 def warn_of_empty(recording: Recording, window: Window) -> None:
-    """Add a warning if the window that is shown holds no segment of a recording that stays whole."""
-    if window == EVERYTHING or not recording.parts:
+    """Add a warning if what is shown holds no segment, or reading, of a recording that stays whole."""
+    if window == EVERYTHING:
+        return
+    if not recording.parts:
+        if not recording.surroundings().shown(_bounds_of(recording, window)):
+            recording.notes.append("no reading lies between --from and --to; what shows that time is empty")
         return
     bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
     shown = [(point, capture.between(*bounds_ns)) for point, capture in recording.captures]

@@ -7,7 +7,7 @@ serving cell of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.stays import Stays
     from multitracer.recording.part import Part
     from multitracer.recording.tracks import Placed
+    from multitracer.recording.window import Bounds
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,24 @@ class Phone:
         times = np.concatenate([self.radio["time_ns"], self.signalling["time_ns"]])
         times = times[times != NOT_A_TIME]
         return (int(times.min()), int(times.max())) if len(times) else None
+
+    @property
+    def rows(self) -> int:
+        """How many readings and messages it has."""
+        return len(self.radio) + len(self.signalling)
+
+    def within(self, bounds_ns: Bounds) -> Phone:
+        """Return what it logged from a time until before another."""
+        logs = (
+            log._replace(radio=log.radio.within(*bounds_ns), orders=log.orders.within(*bounds_ns))
+            for log in self.logs
+        )
+        return replace(
+            self,
+            radio=self.radio.within(*bounds_ns),
+            signalling=self.signalling.within(*bounds_ns),
+            logs=tuple(log for log in logs if len(log.radio) or len(log.orders)),
+        )
 
     @cached_property
     def series(self) -> dict[str, Table]:
@@ -119,11 +138,16 @@ def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], parts: Sequence
         for own in _by_card(logs)
     ]
     packets = _span_of_packets(parts)
-    return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -_rows(phone)))
+    return sorted(phones, key=lambda phone: (not _meet(phone.span_ns, packets), -phone.rows))
 
 
-def _rows(phone: Phone) -> int:
-    return len(phone.radio) + len(phone.signalling)
+def most_within(phones: Sequence[Phone], bounds_ns: Bounds) -> list[tuple[Phone, Phone]]:
+    """Return phones, and what each logged in a window, without those that logged nothing there.
+
+    The one that logged most there is first.
+    """
+    pairs = [(phone, phone.within(bounds_ns)) for phone in phones]
+    return sorted((pair for pair in pairs if pair[1].rows), key=lambda pair: -pair[1].rows)
 
 
 def _logs(radio: Sequence[Placed], orders: Sequence[Placed]) -> list[PhoneLog]:

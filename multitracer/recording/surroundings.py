@@ -7,7 +7,7 @@ clocks are known, otherwise they keep their host's own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,8 +19,9 @@ from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
-from multitracer.recording.phones import phones_of, which_phone
+from multitracer.recording.phones import most_within, phones_of, which_phone
 from multitracer.recording.tracks import Placed, of_drive, tracks_of
+from multitracer.recording.window import within_both
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
@@ -91,6 +92,20 @@ class Surroundings:
     recording: Recorded
     point: str | None = None
     bounds_ns: Bounds = (None, None)
+
+    def shown(self, bounds_ns: Bounds) -> Surroundings:
+        """Return what of these lies in a window, where phones and route are found in the whole.
+
+        The phone that logged most there is the first.
+        """
+        if bounds_ns == (None, None):
+            return self
+        part = replace(self, bounds_ns=within_both(self.bounds_ns, bounds_ns))
+        drive = None if self.drive is None else (self.drive[0], self.drive[1].within(*bounds_ns))
+        # in place of what its cached properties would find in the window alone
+        part.__dict__["phones"] = [own for _, own in most_within(self.phones, bounds_ns)]
+        part.__dict__["drive"] = drive if drive is not None and len(drive[1].table) else None
+        return part
 
     @cached_property
     def radio(self) -> list[Placed]:

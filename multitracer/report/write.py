@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.window import Bounds
     from multitracer.report.assets import Assets
     from multitracer.report.drive.base_map import BaseMap
     from multitracer.report.drive.route_map import DrawnRoute
@@ -96,6 +97,14 @@ class Request:
     command: str = ""
     base_map: BaseMap | None = None
     assets: Assets | None = None
+
+    def recorded_ns(self, origin_ns: int, speed: float) -> Bounds:
+        """Return the interval as recorded, the end not included, on the clock whose `origin_ns` is 0."""
+        begin, end = (
+            None if each is None else origin_ns + round((each - origin_ns) / speed)
+            for each in (self.from_ns, None if self.to_ns is None else self.to_ns + 1)
+        )
+        return begin, end
 
 
 def write_report(
@@ -151,9 +160,11 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
     first = drawn[0] if drawn else None
     surroundings = (layers[0].surroundings if layers else None) or recording.surroundings()
-    road, first_ns = Road(surroundings, _on_its_clock(layers, diagnosis)), _first_ns(layers, surroundings)
+    first_ns = _first_ns(layers, surroundings)
+    shown_ns = request.recorded_ns(first_ns, recording.speed)
+    road = Road(surroundings, _on_its_clock(layers, diagnosis), shown_ns)
     of_tcp = tcp_on_the_road(layers[0]) if layers else {}
-    route = route_map(road, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
+    route = route_map(road.part, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
     each_shown = (_panels(each, of, recording.speed, request) for each, of in zip(layers, drawn, strict=True))
     shown = next(each_shown, None)
     shown = _explained_figure(shown, diagnosis, request)
@@ -168,7 +179,7 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
         summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
-        *_of_phone(road, first_ns, recording.speed),
+        *_of_phone(road.part, first_ns, recording.speed),
         connection_section(parts, drawn, most=MOST_ROWS),
     ]
     figures = [
@@ -184,23 +195,26 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
 def _of_logs(recording: Recording, request: Request) -> _Page:
     """Return a report of a recording without a TCP connection: its radio and its road."""
     surroundings = recording.surroundings()
-    road, first_ns = Road(surroundings), surroundings.first_ns or 0
-    route = route_map(road, {}, origin_ns=first_ns, base=request.base_map)
-    view = View(request.from_ns, request.to_ns)
+    first_ns = surroundings.first_ns or 0
+    road = Road(surroundings, shown_ns=request.recorded_ns(first_ns, 1))
+    route = route_map(road.part, {}, origin_ns=first_ns, base=request.base_map)
+    shown = road.part.surroundings
     figures = (
         drive_figure_documents(
-            surroundings, view, identity="drive", budget_bytes=_budgets(1, _length(route))[0]
+            shown, origin_ns=first_ns, identity="drive", budget_bytes=_budgets(1, _length(route))[0]
         )
-        if surroundings.series
+        if shown.series
         else []
     )
     sections = [
         stretches_section(road, origin_ns=first_ns, speed=1),
         trust_line(recording) if recording.parts else None,
-        drive_summary(surroundings),
+        drive_summary(shown),
         None if route is None else map_section(route),
-        drive_figure_section(len(figures), picture=drive_picture(surroundings, view)) if figures else None,
-        *_of_phone(road, first_ns, recording.speed),
+        drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns))
+        if figures
+        else None,
+        *_of_phone(road.part, first_ns, recording.speed),
     ]
     return _Page(sections, figures, route)
 

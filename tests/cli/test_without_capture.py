@@ -194,3 +194,11 @@ def test_a_receiver_without_a_fix_is_the_reason_why_nothing_is_drawn(tmp_path: P
 def _nmea_without_fix(second: int) -> str:
     body = f"GPRMC,0144{second:02d}.00,V,,,,,,,150209,,,N"
     return f"${body}*{reduce(xor, body.encode()):02X}\r\n"
+
+
+def test_logs_are_counted_between_from_and_to(csv: Path) -> None:
+    shown = call("inspect", csv, "--from", "1", "--to", "4").stdout
+    assert "1 log, between --from and --to" in shown
+    assert "radio 3, position 3" in shown
+    assert "radio 6, position 6" in call("inspect", csv).stdout
+    assert "radio 2, position 2" in call("inspect", csv, "--from", "2026-11-20T10:00:04").stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,3 +168,54 @@ def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> N
     assert "The times of a log jump back by up to" in html
     assert "the logs hold 1 other drive (a pause of over six hours, or a clock that jumped), too" in html
     assert "serving cell" in html
+
+
+def test_a_report_shows_the_part_between_from_and_to_judged_by_the_whole(tmp_path: Path) -> None:
+    """The map, the stretches and the cells of the whole drive were shown whatever --from and --to said."""
+    log = drive(tmp_path / "drive.csv")
+    report = tmp_path / "report.html"
+    call("report", "-o", report, log, "--from", "115", "--to", "205")
+    html = report.read_text()
+    assert "The radio was bad for 20 s of 90 s" in html
+    assert "weak (below -110 dBm) for 15 of 15 s" in html
+    assert html.index("weak signal (coverage)") < html.index("(interference)")
+    assert "The logs hold 90 readings of the radio and a route of 1.2 km in 89 s" in html
+    assert "2 serving cells" in html
+    assert "The cause lasted" not in html  # of a stretch that is cut
+    call("report", "-o", report, log, "--from", "40", "--to", "80")
+    html = report.read_text()
+    assert "Nowhere: none of the 40 seconds that can be judged was bad." in html
+    assert "1 serving cell" in html
+    assert "change of the serving cell" not in html
+    empty = call("report", "-o", report, log, "--from", "2031-01-01T00:00:00")
+    assert "no reading lies between --from and --to; what shows that time is empty" in empty.stderr
+    assert "Nothing can be said: no reading of the radio lies between --from and --to." in report.read_text()
+
+
+def test_a_part_of_a_drive_with_packets_has_its_own_stretches_alone(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "60", "--to", "100")
+    html = report.read_text()
+    assert "It was bad for 2.8 s of 40 s, 100% of that for one cause: changes of the cell." in html
+    assert "weak signal (coverage)" not in html
+    call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "2031-01-01T00:00:00")
+    assert "Nothing can be said" in report.read_text()
+
+
+def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_path: Path) -> None:
+    """A logger an hour off: each hole was counted twice."""
+    folder = tmp_path / "drive"
+    shutil.copytree(
+        SAMPLES / "rehearsed-drive", folder, ignore=shutil.ignore_patterns("manifest.json", "truth")
+    )
+    for log in [*folder.rglob("radio*"), *folder.rglob("gps*"), *folder.rglob("clocks*")]:
+        log.unlink()
+    begin_ns = 1_700_000_000_000_000_000
+    lines = ["time_ns,source,role,rat,cell_id,rsrp_dbm,sinr_db"]
+    lines += [f"{begin_ns + n * 10**9},csv,serving,LTE,7,{-118 if n < 30 else -80},15" for n in range(200)]
+    (folder / "mobile" / "drive.csv").write_text("\n".join(lines) + "\n")
+    write_report(open_recording(folder), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "It was bad for 32.5 s of 3 min 5 s" in html
+    assert "No reading of the radio lies in the time of the packets" in html
+    assert "(coverage)" not in html

@@ -128,6 +128,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     nagle = seconds.limit == "application nagle"
     own = np.isin(limit, OWN_LIMITS) | nagle
     losses = np.isin(limit, _OF_LOSSES)
+    silent = seconds.limit == "recovery timer"  # all that was in flight was lost, and not by TCP
     fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
     efficiency, typical = _efficiency(seconds)
     with np.errstate(invalid="ignore"):
@@ -141,7 +142,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
         (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
         (seconds.is_change & by_rate, Cause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), Cause.LOAD),
-        (by_rate & own & (~losses | fine), Cause.TCP),
+        (by_rate & own & (~losses | (fine & ~silent)), Cause.TCP),
     ]
     cause = np.select([where for where, _ in choices], [int(each) for _, each in choices], int(Cause.UNKNOWN))
     return np.asarray(np.where(bad, cause, int(Cause.NONE)))
@@ -186,7 +187,7 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
     for row in range(len(result) - 2, -1, -1):
         after = result[row + 1]
         is_outage = result[row] == Cause.UNKNOWN and names[row] == "outage"
-        is_repair = result[row] == Cause.TCP and names[row] in _REPAIRS
+        is_repair = result[row] in (Cause.TCP, Cause.UNKNOWN) and names[row] in _REPAIRS
         is_begin = after in _OF_THE_AIR and (is_outage or (is_repair and rate_bps[row] == 0))
         is_loaded = is_repair and after == Cause.LOAD and rate_bps[row] >= _AS_MUCH * rate_bps[row + 1]
         if is_begin or is_loaded or (between[row] and after in _OF_THE_RADIO):
@@ -204,10 +205,15 @@ def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
         ("a reading of the level (RSRP)", ~radio.level_known),
         ("a reading of the quality (SINR, or RSRQ)", ~radio.quality_known),
         ("SINR, as RSRQ alone does not decide", radio.quality_known & ~radio.is_good & ~radio.is_poor),
+        ("the serving cell (its identity)", ~seconds.is_named & seconds.is_read),
         ("the limits of the transfer (a capture)", seconds.limit == ""),
     ]
     words = [word for word, mask in lacks if mask[rows].mean() > 0.5]
-    return ", ".join(words) or "nothing recorded explains it: look at its packets"
+    return ", ".join(words) or _OF_A_GOOD_RADIO
+
+
+_OF_A_GOOD_RADIO = "what the link did (its log, or the phone's signalling), on a clock that `align` relates"
+"""Where level and quality were good, the cell did not change, and TCP waited for what was lost."""
 
 
 def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:

@@ -25,14 +25,14 @@ from multitracer.analysis.mobility.causes import (
     Cause,
 )
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.mobility.seconds import AFTER_NS, BEFORE_NS, CERTAIN_S, HOLD_S, NO_SERVICE, Limits
+from multitracer.analysis.mobility.seconds import AFTER_NS, BEFORE_NS, CERTAIN_S, HOLD_S, Limits, searches
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.seconds import Drive
     from multitracer.analysis.mobility.series import Steps
-    from multitracer.tables import Array, Mask, Table, Times
+    from multitracer.tables import Mask, Table, Times
 
 _STEP_NS = NS_PER_S // 10
 """A tenth of what seconds tell; on a link of 150 kbit/s it holds one packet or none. Not measured."""
@@ -137,18 +137,14 @@ def _states(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> tuple[Tim
     with np.errstate(invalid="ignore"):
         state = value < least
     if cause is Cause.COVERAGE:
-        state |= (searches := _searches(serving["registration"], serving["state"]))
-        known |= searches
+        state |= (out := searches(serving))
+        known |= out
         if not np.isfinite(value).any():
             known |= np.isin(serving["registration"], _REGISTERED)
     return time_ns[known], state[known]
 
 
 _HELD_NS = round(HOLD_S * NS_PER_S)
-
-
-def _searches(registration: Array, state: Array) -> Mask:
-    return np.asarray(np.isin(registration, NO_SERVICE) | np.isin(state, ("SEARCH", "NOSERVICE")))
 
 
 def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> Span | None:

@@ -44,7 +44,18 @@ def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, han
         Cause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         Cause.UNKNOWN: lambda: [_limit(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
     }.get(cause, list)()
+    if cause in _OF_READINGS:
+        words = [*words, _read(seconds, rows)]
     return "; ".join(word for word in words if word)
+
+
+_OF_READINGS = (Cause.COVERAGE, Cause.INTERFERENCE, Cause.LOAD)
+
+
+def _read(seconds: Seconds, rows: Numbers) -> str:
+    """Return how often the radio was read, where that is in less than half of the seconds."""
+    read = int(seconds.is_read[rows].sum())
+    return f"the radio was read in {read} of {len(rows)} s" if 2 * read < len(rows) else ""
 
 
 def median(values: Array) -> float:

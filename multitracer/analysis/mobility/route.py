@@ -7,7 +7,7 @@ counts only when it is farther from the last one that did than its noise reaches
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -68,7 +68,14 @@ class Route:
     @property
     def length_m(self) -> float:
         """Length of the route, in metres; NaN without a position."""
-        return float(self.table["distance_m"][-1]) if len(self.table) else float("nan")
+        along = self.table["distance_m"]
+        return float(along[-1] - along[0]) if len(along) else float("nan")
+
+    def within(self, begin_ns: int | None, end_ns: int | None) -> Route:
+        """Return the part from a time until before another; its distances are those of the whole."""
+        table = self.table.within(begin_ns, end_ns)
+        gaps = self.gaps.within(begin_ns, None, column="end_ns").within(None, end_ns, column="begin_ns")
+        return replace(self, table=table, gaps=gaps)
 
     def at(self, time_ns: Times) -> Places:
         """Return positions at times, NaN outside of the route and in its gaps.

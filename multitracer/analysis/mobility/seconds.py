@@ -19,11 +19,16 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.analysis.mobility.series import Steps
+    from multitracer.analysis.mobility.serving import Serving
     from multitracer.analysis.mobility.stays import Stays
     from multitracer.tables import Array, Mask, Table, Times
 
 HOLD_S = 5.0
 """A reading holds for this many seconds: a car at 100 km/h goes 140 m in them. Not measured."""
+_APART_S = 10.0
+"""Readings farther apart have nothing between them, as in `stays`: there one stands for its own second, and
+the last one before for as long as the one before it did."""
+_SEARCHES = ("SEARCH", "NOSERVICE")
 LONGEST_S = 1_000_000
 """Eleven days; a recording whose times span more has two clocks, and its seconds would fill the memory."""
 _LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
@@ -98,9 +103,11 @@ class Seconds(NamedTuple):
     ecio_db: Array
     cell_busy_pct: Array
     no_service: Array
-    """1 while the modem searches."""
+    """1 while the modem searches, 0 while it has a cell."""
     is_read: Mask
     """The radio was read in this second."""
+    is_named: Mask
+    """Which cell serves was read, now or lately."""
     is_change: Mask
     """Near a change of the cell."""
 
@@ -122,14 +129,34 @@ def seconds_of(drive: Drive) -> Seconds:
             wanted = _mean(drive.wanted, begin) > 0
     serving = drive.stays.serving
     level = {name: _held(serving.time_ns, serving[name], begin) for name in _LEVELS}
-    registration = serving["registration"].astype(np.float64)
-    searching = np.where(registration < 0, np.nan, np.isin(registration, NO_SERVICE))
-    searching = np.where(serving["state"] == "SEARCH", 1.0, searching)
+    named = np.where(serving.known("cell_id") | (serving.physical >= 0), 1.0, np.nan)
     return Seconds(
         begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
-        no_service=_held(serving.time_ns, searching, begin),
-        is_read=_read(serving.time_ns, begin, end), is_change=_changes(drive.handovers, begin, end),
+        no_service=_held(serving.time_ns, _no_service(serving), begin),
+        is_read=_read(serving.time_ns, begin, end),
+        is_named=np.isfinite(_held(serving.time_ns, named, begin)),
+        is_change=_changes(drive.handovers, begin, end),
     )  # fmt: skip
+
+
+def searches(serving: Serving) -> Mask:
+    """Return which readings say that the modem searches for a network; bool, shape (n_readings,)."""
+    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], _SEARCHES))
+
+
+def _no_service(serving: Serving) -> Array:
+    """Return 1 for readings that say so, 0 for those of a modem that has a cell, NaN for all others.
+
+    A level, or the name of a cell, says that it has one in a log that never tells the registration: a modem
+    measures cells in which it may not register, too.
+    """
+    registration, state = serving["registration"], serving["state"]
+    has_cell = (registration >= 0) | (state != "")
+    if not (registration >= 0).any():
+        has_cell |= serving.known("cell_id")
+        for name in ("rsrp_dbm", "rscp_dbm", "rssi_dbm"):
+            has_cell |= np.isfinite(serving[name])
+    return np.where(searches(serving), 1.0, np.where(has_cell, 0.0, np.nan))
 
 
 _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", "cell_busy_pct")
@@ -157,9 +184,9 @@ def _mean(series: Steps, begin: Times) -> Array:
 
 
 def _held(time: Times, value: Array, begin: Times) -> Array:
-    """Return the mean of the readings in each second, or the last one before it that is not too old.
+    """Return the mean of the readings in each second, or the last one before it that still holds.
 
-    Rows without a value are skipped.
+    Rows without a value are skipped. A reading holds up to the next one, if that is near enough.
     """
     known = np.isfinite(value)
     time, value = time[known], value[known]
@@ -169,8 +196,17 @@ def _held(time: Times, value: Array, begin: Times) -> Array:
     first, last = np.searchsorted(time, begin), np.searchsorted(time, begin + NS_PER_S)
     mean = (total[last] - total[first]) / np.maximum(last - first, 1)
     before = np.maximum(first - 1, 0)
-    is_old = (first == 0) | (begin - time[before] > round(HOLD_S * NS_PER_S))
+    is_old = (first == 0) | (begin - time[before] > _holds_ns(time)[before])
     return np.asarray(np.where(last > first, mean, np.where(is_old, np.nan, value[before])))
+
+
+def _holds_ns(time: Times) -> Array:
+    """Return for how long each of some readings holds."""
+    longest, apart = round(HOLD_S * NS_PER_S), round(_APART_S * NS_PER_S)
+    gap = np.diff(time)
+    usual = np.where(gap <= apart, np.maximum(gap, NS_PER_S), 0)  # of a round of commands one is the next
+    lone = np.minimum(np.append(0, usual), longest)
+    return np.asarray(np.where(np.append(gap, apart + 1) <= apart, longest, lone))
 
 
 def _read(time: Times, begin: Times, end: Times) -> Mask:

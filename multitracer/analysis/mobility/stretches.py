@@ -40,6 +40,10 @@ _LEAST_CAUSE_S = 3
 """A cause that lasts for less joins its neighbour: levels vary around a threshold. Not measured."""
 
 
+Bounds = tuple[int | None, int | None]
+"""Begin and end in ns since 1970, the end not included; None leaves a side open."""
+
+
 class _Part(NamedTuple):
     """Seconds in a row with one cause."""
 
@@ -50,11 +54,20 @@ class _Part(NamedTuple):
     """It is the first part of its stretch."""
     closes: bool
     """It is the last one."""
+    is_whole: bool = True
+    """All of it is shown."""
 
     @property
     def rows(self) -> Numbers:
         """Its seconds."""
         return np.arange(self.first, self.last + 1)
+
+    def within(self, rows: slice) -> _Part | None:
+        """Return what of it lies in a range of seconds; None if nothing does."""
+        first, last = max(self.first, rows.start), min(self.last, rows.stop - 1)
+        opens, closes = self.opens and first == self.first, self.closes and last == self.last
+        is_whole = (first, last) == (self.first, self.last)
+        return _Part(first, last, self.cause, opens, closes, is_whole) if first <= last else None
 
 
 class _Judged(NamedTuple):
@@ -67,9 +80,10 @@ class _Judged(NamedTuple):
     """Cause that each second shows itself."""
     by_rate: Mask
     typical_bps: float
+    shown_ns: Bounds
 
 
-def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
+def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds = (None, None)) -> Table:
     """Return the bad stretches of a drive, the one that cost most time first.
 
     Parameters
@@ -78,13 +92,17 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
     poor_bps : float, optional
         Below this rate a second is bad, in bit/s; default a fifth of the typical rate, which is the upper
         quartile of the seconds in which data were wanted.
+    shown_ns : pair of int or None
+        Only what lies from the first time until before the second is returned and counted; it is judged by
+        the whole drive. None leaves a side open.
 
     Returns
     -------
     Table
         STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
         `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
-        all), and `by_logger_s`: seconds with a bad radio in which the phone's logger saw `good_bps` or more.
+        all), `of_s` (those that were judged or lie in a stretch), and `by_logger_s`: seconds with a bad radio
+        in which the phone's logger saw `good_bps` or more.
 
     Raises
     ------
@@ -118,15 +136,31 @@ def stretches(drive: Drive, *, poor_bps: float | None = None) -> Table:
                 seconds.rate_bps[inside],
             ),
         )  # fmt: skip
+    rows = _within(seconds, shown_ns)
+    parts = [cut for part in parts if (cut := part.within(rows)) is not None]
+    in_parts = np.zeros(len(known), dtype=bool)
+    for part in parts:
+        in_parts[part.rows] = True
+    known, judged_rows = known[rows], judged[rows]
     facts = {
         "typical_bps": typical,
         "poor_bps": poor,
         "good_bps": good,
-        "by_logger_s": int(by_logger.sum()),
-        "judged_s": {"by rate": int(judged.sum()), "by radio": int((~judged & known).sum()),
-                     "not": int((~judged & ~known).sum())},
+        "by_logger_s": int(by_logger[rows].sum()),
+        "judged_s": {"by rate": int(judged_rows.sum()), "by radio": int((~judged_rows & known).sum()),
+                     "not": int((~judged_rows & ~known).sum())},
+        "of_s": int((in_parts[rows] | judged_rows | known).sum()),
     }  # fmt: skip
-    return _table(_Judged(drive, seconds, radio, shown, judged, typical), parts, facts)
+    return _table(_Judged(drive, seconds, radio, shown, judged, typical, shown_ns), parts, facts)
+
+
+def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
+    """Return the seconds whose middle is shown."""
+    begin_ns, end_ns = shown_ns
+    middle = seconds.begin_ns + NS_PER_S // 2
+    first = 0 if begin_ns is None else np.searchsorted(middle, begin_ns)
+    last = len(middle) if end_ns is None else np.searchsorted(middle, end_ns)
+    return slice(int(first), int(last))
 
 
 def _good_bps(rate_bps: Array) -> float:
@@ -210,6 +244,10 @@ def _row(judged: _Judged, part: _Part) -> Row:
     known = rate[np.isfinite(rate)]
     is_unknown = part.cause is Cause.UNKNOWN
     begin_ns, end_ns, span = _when(judged, part)
+    from_ns, to_ns = judged.shown_ns
+    begin_ns = begin_ns if from_ns is None else max(begin_ns, from_ns)
+    end_ns = end_ns if to_ns is None else min(end_ns, to_ns)
+    span = span if part.is_whole else None
     words = evidence_of(part.cause, seconds, judged.radio, rows, judged.drive.handovers)
     return {
         "begin_ns": begin_ns,

@@ -126,7 +126,7 @@ class _Pieces:
     def placed(self, series: Series) -> Series:
         """Return the series over distance, its line interrupted wherever the place is not known."""
         if series.role == LEVEL:
-            ends = np.array([0, round(self._route.length_m * _TICKS_PER_M)], np.int64)
+            ends = np.rint(self._route.table["distance_m"][[0, -1]] * _TICKS_PER_M).astype(np.int64)
             return replace(series, time_ns=ends, value=series.value[[0, -1]])
         index = np.flatnonzero(self.known(series.time_ns))
         recorded = self._recorded(series.time_ns[index])

@@ -15,7 +15,6 @@ from multitracer.figures.stack import Axis
 from multitracer.figures.surroundings.distance import over_distance
 from multitracer.figures.surroundings.figure import TIME_TITLE
 from multitracer.figures.surroundings.panels import surroundings_panels
-from multitracer.figures.time_sequence import cut
 from multitracer.recording.phones import drives_beside
 from multitracer.report.drive.cells_section import change_words
 from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.road import Road
-    from multitracer.figures.stacked import View
     from multitracer.recording.layers import Layers
     from multitracer.recording.surroundings import Surroundings
     from multitracer.report.drive.base_map import BaseMap
@@ -136,18 +134,16 @@ def _markers(surroundings: Surroundings) -> list[Event]:
     ]
 
 
-def drive_picture(surroundings: Surroundings, view: View) -> Markup | None:
+def drive_picture(surroundings: Surroundings, *, origin_ns: int) -> Markup | None:
     """Return the figure of radio and road over time as a still picture; None where nothing is drawn."""
-    panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
-    return still_figure(panels, title="Over time", origin_ns=surroundings.first_ns or 0)
+    return still_figure(surroundings_panels(surroundings), title="Over time", origin_ns=origin_ns)
 
 
 def drive_figure_documents(
-    surroundings: Surroundings, view: View, *, identity: str, budget_bytes: int
+    surroundings: Surroundings, *, origin_ns: int, identity: str, budget_bytes: int
 ) -> list[Document]:
     """Return the figure of radio and road as JSON: over time and, with a route, over distance."""
-    panels = cut(surroundings_panels(surroundings), view.from_ns, view.to_ns)
-    origin_ns = surroundings.first_ns or 0
+    panels = surroundings_panels(surroundings)
     shown = [(panels, Axis(TIME_TITLE), origin_ns, "reading")]
     try:
         placed = over_distance(panels, surroundings.route)
@@ -187,9 +183,10 @@ def _sentence(surroundings: Surroundings) -> str:
         table = route.table
         took_ns = int(table["time_ns"][-1] - table["time_ns"][0])
         facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
-    begin = moment(surroundings.first_ns)
+    first_ns = surroundings.first_ns
+    begin = "" if first_ns is None else f", from {moment(first_ns)} on"
     what = " and ".join(facts) or "no reading of radio or position"
     doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
     without = "TCP connection was" if surroundings.recording.parts else "packets were"
     logs = "logs of this drive" if drives_beside(phones) else "logs"
-    return f"No {without} captured. The {logs} hold {what}, from {begin} on. {_UNANSWERED}{doubt}"
+    return f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{doubt}"

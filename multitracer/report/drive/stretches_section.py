@@ -16,7 +16,7 @@ from multitracer.words import count, duration, printable, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.road import Road
-    from multitracer.tables import Document, Row
+    from multitracer.tables import Row
 
 _TITLE = "Where was it bad, and why?"
 _FIRST = 5
@@ -46,6 +46,13 @@ _SHORT = {
 }
 
 
+_OF_ANOTHER_TIME = (
+    "No reading of the radio lies in the time of the packets, so this is of the packets alone; "
+    "`multitracer align` compares the clocks."
+)
+_OF_A_PART = "Only what lies between --from and --to is listed and counted; it is judged by the whole drive."
+
+
 def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | None:
     """Return the ranked list of bad stretches; None where no phone logged its radio.
 
@@ -67,7 +74,7 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
             element("h2", _TITLE),
             element("p", f"Nothing can be said: {printable(str(error))}.", class_="lead"),
         )
-    cells = [cell_name(row) for row in road.cells(road.phones[0]).rows()]
+    cells = [] if road.phone is None else [cell_name(row) for row in road.cells(road.phone).rows()]
     shown = table.take(np.arange(min(len(table), _MOST)))
     items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
     rest = element("li", f"and {len(table) - _MOST:,} more") if len(table) > _MOST else None
@@ -83,7 +90,7 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
         )
         if len(items) > _FIRST
         else None,
-        element("p", _how(table.provenance), class_="muted"),
+        element("p", _how(road), class_="muted"),
         class_="stretches long",
     )
 
@@ -100,12 +107,14 @@ def stretches_note(road: Road) -> str:
 
 def _lead(road: Road) -> str:
     """Return the answer, what makes its times doubtful, and which drive it is of if the logs hold several."""
-    return " ".join(filter(None, (_answer(road), road.surroundings.doubts, _other_drives(road))))
+    other = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
+    return " ".join(filter(None, (_answer(road), other, road.surroundings.doubts, _other_drives(road))))
 
 
 def _other_drives(road: Road) -> str:
     """Return which phone and drive the answer is of, if the logs hold others."""
-    words = which_phone(road.phones) if len(road.phones) > 1 else ""
+    phones = road.part.phones
+    words = which_phone(phones) if len(phones) > 1 else ""
     return f"{words[:1].upper()}{words[1:]}." if words else ""
 
 
@@ -115,22 +124,26 @@ def _answer(road: Road) -> str:
     judged = table.provenance.get("judged_s", {})
     seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
     if not seconds:
+        if road.shown_ns != (None, None) and road.phone is None:
+            return "Nothing can be said: no reading of the radio lies between --from and --to."
         return "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio."
     if not len(table):
         return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
-    bad = float(table["seconds"].sum())
+    seconds = table.provenance["of_s"]
+    bad = min(float(table["seconds"].sum()), float(seconds))  # edges of stretches are finer than seconds
     weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
     first = max(weights, key=weights.__getitem__)
-    share = f"{weights[first] / bad:.0%} of that "
+    share = f"{min(weights[first] / bad, 1):.0%} of that "
     share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
     what = "It was bad" if judged.get("by rate") else "The radio was bad"
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
 
 
-def _how(facts: Document) -> str:
+def _how(road: Road) -> str:
     """Return how a second was judged."""
+    facts = road.stretches.provenance
     judged = facts.get("judged_s", {})
-    words = []
+    words = [] if road.shown_ns == (None, None) else [_OF_A_PART]
     if judged.get("by rate"):
         poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
         words.append(

@@ -97,7 +97,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
 
 
 def axis_of(answer: Answer) -> TimeAxis:
-    """Return the time of the work, or of that part of it which the user asked for."""
+    """Return the time of the work, or of that part of it which the user asked for, if there is any."""
     diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.part)
     speed, shift = diagnosis.transfer.speed, clock_shift_ns(diagnosis)
     timed = [each for each in diagnosis.group.members if len(each.begin)]
@@ -108,7 +108,8 @@ def axis_of(answer: Answer) -> TimeAxis:
     )
     if abs(zero_ns - begin) <= _NEAR_ZERO * (end - begin):
         begin = zero_ns
-    begin, end = max(begin, begin if first is None else first), min(end, end if last is None else last)
+    shown = max(begin, begin if first is None else first), min(end, end if last is None else last)
+    begin, end = shown if shown[0] < shown[1] else (begin, end)
     return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
 
 

@@ -74,8 +74,10 @@ class TimeAxis(NamedTuple):
         return np.asarray(self.begin_ns + np.arange(bins + 1) * (self.length_ns / bins))
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the places of round times with their words."""
+        """Return the places of round times with their words; none of an axis too short for them."""
         first, last = self.seconds(self.begin_ns), self.seconds(self.begin_ns + self.length_ns)
+        if last <= first:
+            return []
         step, unit_s, unit = _time_step(last - first)
         numbers = range(math.ceil(first / step), math.floor(last / step) + 1)
         return [((n * step - first) / (last - first), f"{n * step / unit_s:.10g} {unit}") for n in numbers]

@@ -134,7 +134,8 @@ def test_stretch_says_where_how_bad_and_why() -> None:
         ("application", "writes", "server"),
         ("link", "", "load"),
         ("receiver-window", "", "TCP"),
-        ("recovery", "timer", "TCP"),
+        ("recovery", "fast", "TCP"),
+        ("recovery", "timer", "unknown"),
         ("application", "nagle", "TCP"),
         ("outage", "both", "unknown"),
         ("unknown", "", "unknown"),
@@ -242,7 +243,45 @@ def test_a_repair_in_which_nothing_arrives_before_the_new_cell_is_the_handovers(
     assert (row["cause"], row["seconds"]) == ("handover", 5)
     trickle = [0.5e6 if 18 <= t < 22 else 0.0 if 22 <= t < 25 else 10e6 for t in range(50)]
     causes = [row["cause"] for row in stretches(drive(rows, trickle, "recovery", "timer")).rows()]
-    assert sorted(causes) == ["TCP", "handover"]
+    assert sorted(causes) == ["handover", "unknown"]
+
+
+def test_a_silence_of_the_timer_that_the_radio_does_not_explain_is_not_tcps_own() -> None:
+    """A handover in a log without cells: what lost the data is not known, and what would show it is said."""
+    nameless = [lte(t, rsrp_dbm=-92.0, sinr_db=9.0) for t in range(50)]
+    silent = [0.0 if 21 <= t < 24 else 10e6 for t in range(50)]
+    (row,) = stretches(drive(nameless, silent, "recovery", "timer")).rows()
+    assert (row["cause"], row["missing"]) == ("unknown", "the serving cell (its identity)")
+    (row,) = stretches(drive(FINE, silent, "recovery", "timer")).rows()
+    assert row["missing"].startswith("what the link did")
+
+
+def test_no_service_ends_where_a_cell_is_read() -> None:
+    """Of a hole of 8 s, and of the silence after it in which TCP's timer runs."""
+    lost = {"cell_id": -1, "rsrp_dbm": np.nan, "sinr_db": np.nan, "state": "SEARCH", "rat": ""}
+    rows = [row | (lost if 20 <= row["at"] < 28 else {"state": "NOCONN"}) for row in FINE]
+    rate = [0.0 if 20 <= t < 32 else 10e6 for t in range(50)]
+    (row,) = stretches(drive(rows, rate, "outage", "both")).rows()
+    assert (row["cause"], row["evidence"]) == ("coverage", "no service for 8 of 12 s")
+    alone = replace(drive(rows, rate, "outage"), limits=None, throughput=None)
+    (row,) = stretches(alone).rows()
+    assert (seconds_in(row), row["evidence"]) == ((19.5, 27.5), "no service for 8 of 8 s")
+
+
+def test_a_reading_stands_for_no_longer_than_it_can() -> None:
+    """One weak reading a minute is no stretch; one in three seconds says how often the radio was read."""
+
+    def alone(every: int) -> Table:
+        times = range(0, 300, every)
+        rows = [lte(t, 1, rsrp_dbm=-118.0 if 99 <= t < 129 else -80.0, sinr_db=20.0) for t in times]
+        return stretches(replace(drive(rows, [], "link"), limits=None, throughput=None))
+
+    assert not len(alone(60))
+    assert alone(60).provenance["judged_s"] == {"by rate": 0, "by radio": 5, "not": 236}
+    (row,) = alone(3).rows()
+    assert row["evidence"] == (
+        "RSRP -118 dBm; weak (below -110 dBm) for 30 of 30 s; the radio was read in 10 of 30 s"
+    )
 
 
 def test_times_of_two_clocks_are_refused() -> None:
