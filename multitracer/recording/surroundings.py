@@ -15,6 +15,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.series.surroundings import speed_series, travelled_series
+from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
@@ -46,6 +47,11 @@ ZONE_DOUBT = (
     "whole hours."
 )
 """In the first sentence of whatever rests on such a log."""
+
+CONTRADICTED = (
+    "A log of the radio says that no network served while packets were answered: its clock is off, or its "
+    "modem is another one (`multitracer align` names it), and the causes that rest on it may be wrong."
+)
 
 
 class Recorded(Protocol):
@@ -181,7 +187,23 @@ class Surroundings:
                 f"The times of a log jump back by up to {duration(back_ns)}, as those of two clocks: "
                 "what is said around the jumps may be wrong."
             )
+        words += [CONTRADICTED] if self._is_contradicted else []
         return " ".join(words)
+
+    @property
+    def _is_contradicted(self) -> bool:
+        """Whether a log of the radio says that no network served where its host's packets were answered."""
+        clocks = self.recording.clocks
+        captures = [
+            (part.point.name if clocks is None else clocks.of_point(part.point.name).host, part.capture)
+            for part in self.recording.parts
+        ]
+        return any(
+            contradiction(table, capture) is not None
+            for log, table in self.recording.tables("radio", RADIO.name)
+            for host, capture in captures
+            if host == log.host
+        )
 
     @property
     def first_ns(self) -> int | None:
