@@ -209,8 +209,9 @@ class Road:
             raise InputError(f"{name}: holds no log of a phone's radio; handovers are found in one")
         series = self._quantity(of)
         if series is None:
-            there = ", ".join(("throughput", "rtt", *self.surroundings.series))
-            raise InputError(f"{name}: has nothing of {of!r}; there may be {there}")
+            measured = [each for each in ("throughput", "rtt") if self._quantity(each) is not None]
+            there = ", ".join((*measured, *self.surroundings.series)) or "no other quantity"
+            raise InputError(f"{name}: has nothing of {of!r}; there is {there}")
         return epochs(self.phones[0].handovers, series, seed=seed)
 
     def _quantity(self, of: str) -> Steps | Samples | None:
