@@ -33,4 +33,6 @@ def propose_map(path: str | os.PathLike[str]) -> str:
         try:
             return proposed(io.BufferedReader(stream))
         except NoProposalError as error:
-            raise FormatError(stream.path, str(error)) from error
+            raise FormatError(
+                stream.path, f"{error}; write its map by hand, as docs/formats.md shows"
+            ) from error

@@ -13,6 +13,8 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.diagnosis.limits.group import Group
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.shares import Share
@@ -49,6 +51,7 @@ _PART_HELP = {
     Part.PEER: "a peer that sends its requests sooner, or several at once",
     Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
 }
+_BOTH = "the programs at both ends"
 _POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
 _NOUNS = {
     Limit.HANDSHAKE: "opening the connection",
@@ -90,14 +93,30 @@ def headline_of(limited: Limited) -> Headline:
     """Return the first sentence of one transfer."""
     sums = by_limit(limited.shares)
     limit = next(iter(sums))
-    main = next(row for row in limited.shares if row.limit is limit)
-    part = main.part if main.share > MOSTLY * sums[limit] else Part.NONE
-    share = main.share if part else sums[limit]
-    first = _first(limited, limit, part, share, main.confidence)
-    rest = [_also(limited, each, share) for each, share in list(sums.items())[1:] if share >= WORTH_SAYING]
-    sentence = " ".join([first, *rest])
+    own = [row for row in limited.shares if row.limit is limit]
+    others = {each: share for each, share in sums.items() if each is not limit}
+    told = _told(own, max(others.values(), default=0.0))
+    part = told[0].part if len(told) == 1 else Part.NONE
+    share = told[0].share if part and told[0].share >= max(others.values(), default=0.0) else sums[limit]
+    first = _first(limited, limit, told, share)
+    rest = [_also(limited, each, share) for each, share in others.items() if share >= WORTH_SAYING]
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
-    return Headline(limit, part, share, main.confidence, sentence, _PART_HELP.get(part, helps))
+    helps = "; ".join(dict.fromkeys(_PART_HELP.get(row.part, helps) for row in told))
+    return Headline(limit, part, share, own[0].confidence, " ".join([first, *filter(None, rest)]), helps)
+
+
+def _told(own: list[Share], next_share: float) -> list[Share]:
+    """Return the parts of the largest limit that the first sentence tells; all as one row without a part.
+
+    One part stands for its limit if it is most of it, and no other limit is larger than that part. What an
+    application did is told by its parts: they may be of two ends, and neither is to be silent.
+    """
+    main, whole = own[0], sum(row.share for row in own)
+    many = [row for row in own if row is main or row.share >= WORTH_SAYING]
+    if main.limit is Limit.APPLICATION:
+        return many
+    is_most = main.share > MOSTLY * whole and main.share >= next_share
+    return [main if is_most else main._replace(part=Part.NONE)]
 
 
 def headline_of_group(group: Group) -> Headline:
@@ -111,11 +130,23 @@ def headline_of_group(group: Group) -> Headline:
     part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
     own = group.seconds[limit, part][0] / total
     part = part if own > MOSTLY * share else Part.NONE
-    many = f"{len(group.numbers):,} connections took {group.total_s:.1f} s."
+    many = f"{len(group.numbers):,} connections took {_seconds(group.total_s)} s."
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
-    first = f"{many} {mostly} {_noun(group.longest, limit, part)} ({share:.0%}, {sure.label})."
-    rest = [f"{_noun(group.longest, each).capitalize()} was the limit for {other:.0%}."
-            for each, other in ordered[1:] if other >= WORTH_SAYING]  # fmt: skip
+    parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
+             if each is Limit.APPLICATION}  # fmt: skip
+    ends = _by_end(group.longest, parts) if limit is Limit.APPLICATION else {}
+    noun = next(iter(ends), _noun(group.longest, limit, part))
+    if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
+        part = Part.NONE
+        noun = f"{_BOTH}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
+    first = f"{many} {mostly} {noun} ({share:.0%}, {sure.label})."
+    rest = [
+        _programs(group.longest, parts)
+        if each is Limit.APPLICATION
+        else f"{_noun(group.longest, each).capitalize()} was the limit for {other:.0%}."
+        for each, other in ordered[1:]
+        if other >= WORTH_SAYING
+    ]
     helps = _PART_HELP.get(part, _help(group.longest, limit))
     return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
 
@@ -125,8 +156,8 @@ def _help(limited: Limited, limit: Limit) -> str:
     return _RADIO_HELP.get(limit, HELP[limit]) if limited.transfer.has_radio else HELP[limit]
 
 
-def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confidence) -> str:
-    basis = f"{share:.0%} of {limited.total_s:.1f} s, {sure.label}"
+def _first(limited: Limited, limit: Limit, told: list[Share], share: float) -> str:
+    basis = f"{share:.0%} of {_seconds(limited.total_s)} s, {told[0].confidence.label}"
     if limit is Limit.UNKNOWN:
         return (
             f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
@@ -136,7 +167,17 @@ def _first(limited: Limited, limit: Limit, part: Part, share: float, sure: Confi
         rest = f"nothing else cost more than {_ceiling(others)}"
         return f"The link was the limit{_at_rate(limited)} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
-    return f"{begin} {_noun(limited, limit, part)}: {_what(limited, limit, part)} ({basis})."
+    parts = {row.part: _what(limited, limit, row.part) for row in told}
+    nouns = list(dict.fromkeys(_noun(limited, limit, part) for part in parts))
+    if len(nouns) == 1:
+        return f"{begin} {nouns[0]}: {', and '.join(parts.values())} ({basis})."
+    what = "; ".join(_of_end(_noun(limited, limit, part), words) for part, words in parts.items())
+    return f"{begin} {_BOTH}: {what} ({basis})."
+
+
+def _of_end(noun: str, words: str) -> str:
+    """Return what one of two ends did: "the client let 2 s go by", "the server's small segments waited"."""
+    return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
 
 
 def _also(limited: Limited, limit: Limit, share: float) -> str:
@@ -144,7 +185,27 @@ def _also(limited: Limited, limit: Limit, share: float) -> str:
         return f"For {share:.0%} the limit is unknown: {limited.reason}."
     if limit is Limit.LINK and is_policed(limited):
         return f"The policer was the limit for {share:.0%}."
+    if limit is Limit.APPLICATION:
+        return _programs(limited, {row.part: row.share for row in limited.shares if row.limit is limit})
     return f"{_noun(limited, limit).capitalize()} was the limit for {share:.0%}."
+
+
+def _programs(limited: Limited, parts: Mapping[Part, float]) -> str:
+    """Return for how much of the time the program of either end was the limit; both, if each is little."""
+    ends = _by_end(limited, parts)
+    told = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
+    if not told:
+        return f"{_BOTH.capitalize()} were the limit for {sum(ends.values()):.0%}."
+    return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in told.items())
+
+
+def _by_end(limited: Limited, parts: Mapping[Part, float]) -> dict[str, float]:
+    """Return the share of the program of each end, the larger first."""
+    ends: dict[str, float] = {}
+    for part, share in parts.items():
+        noun = _noun(limited, Limit.APPLICATION, part)
+        ends[noun] = ends.get(noun, 0.0) + share
+    return dict(sorted(ends.items(), key=lambda end: -end[1]))
 
 
 def _ceiling(share: float) -> str:
@@ -191,17 +252,17 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
         return _of_application(part, lengths)
     if limit is Limit.LINK:
         held = "a policer let no more through" if is_policed(limited) else "it had data queued or in service"
-        return f"{held} for {seconds:.1f} s{_at_rate(limited)}"
+        return f"{held} for {_seconds(seconds)} s{_at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
-        return f"it was closed for {seconds:.1f} s"
+        return f"it had no room for a segment for {_seconds(seconds)} s"
     return {
         Limit.HANDSHAKE: f"it took {seconds:.2f} s",
-        Limit.OUTAGE: f"nothing came through for {seconds:.1f} s, in {count(len(lengths), 'gap')}",
-        Limit.RECOVERY: f"new data waited {seconds:.1f} s for it, {count(len(lengths), 'time')}",
-        Limit.RECEIVER_WINDOW: f"data in flight filled it for {seconds:.1f} s",
-        Limit.SENDER_BUFFER: f"it was full for {seconds:.1f} s{_or_window(limited)}",
-        Limit.SLOW_START: f"for {seconds:.1f} s the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"it kept data back for {seconds:.1f} s{_though(limited)}",
+        Limit.OUTAGE: f"nothing came through for {_seconds(seconds)} s, in {count(len(lengths), 'gap')}",
+        Limit.RECOVERY: f"new data waited {_seconds(seconds)} s for it, {count(len(lengths), 'time')}",
+        Limit.RECEIVER_WINDOW: f"data in flight filled it for {_seconds(seconds)} s",
+        Limit.SENDER_BUFFER: f"it was full for {_seconds(seconds)} s{_or_window(limited)}",
+        Limit.SLOW_START: f"for {_seconds(seconds)} s the congestion window was still growing",
+        Limit.CONGESTION_WINDOW: f"it kept data back for {_seconds(seconds)} s{_though(limited)}",
     }[limit]
 
 
@@ -222,14 +283,19 @@ def _of_application(part: Part, lengths: Array) -> str:
     if part is Part.THINK:
         if many == 1:
             return f"it took {usual:.2g} s to begin its answer"
-        return f"it took {seconds:.1f} s to begin {many} answers, usually {usual:.2g} s each"
+        return f"it took {_seconds(seconds)} s to begin {many} answers, usually {usual:.2g} s each"
     if part is Part.PEER:
         if many == 1:
             return f"it let {usual:.2g} s go by before it asked"
-        return f"it let {seconds:.1f} s go by before it asked, {many} times, usually {usual:.2g} s"
+        return f"it let {_seconds(seconds)} s go by before it asked, {many} times, usually {usual:.2g} s"
     if part is Part.NAGLE:
-        return f"small segments waited {seconds:.1f} s for the ACK of a small one (Nagle's algorithm)"
-    return f"it had nothing to send for {seconds:.1f} s, in {count(many, 'pause')}"
+        return f"small segments waited {_seconds(seconds)} s for the ACK of a small one (Nagle's algorithm)"
+    return f"it had nothing to send for {_seconds(seconds)} s, in {count(many, 'pause')}"
+
+
+def _seconds(seconds: float) -> str:
+    """Return seconds with a digit behind the point; two that count of less than one: never 0.0."""
+    return f"{seconds:.1f}" if seconds >= 0.95 else np.format_float_positional(seconds, 2, fractional=False)
 
 
 def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:

@@ -24,7 +24,7 @@ from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
-from multitracer.words import duration, portable
+from multitracer.words import count, duration, portable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,10 @@ LAYERS = ("radio", "position", "marker", "signalling")
 """The layers whose logs tell of the surroundings; a drive test of a phone holds radio and position in one."""
 
 
-ZONE_DOUBT = "A log names no time zone: its times were taken for UTC, and may be off by whole hours."
+ZONE_DOUBT = (
+    "A log names no time zone, or one that can mean several: its times were taken for UTC, and may be off by "
+    "whole hours."
+)
 """In the first sentence of whatever rests on such a log."""
 
 
@@ -187,6 +190,16 @@ class Surroundings:
         tables = [placed.table for placed in self._tracks or self.markers]
         firsts = [int(times.min()) for table in tables if len(times := _times(table))]
         return min([*firsts, *([phone[0]] if phone else [])], default=None)
+
+    @property
+    def placeless(self) -> str:
+        """What receivers of positions wrote where no route is known, in words; empty if nothing."""
+        rows = sum(len(placed.table) for placed in self.position)
+        if not rows or self.drive is not None:
+            return ""
+        has_fix = any((placed.table["fix"] > 0).any() for placed in self.position)
+        why = "none of a place that can be trusted" if has_fix else "all without a fix, so no position"
+        return f"{count(rows, 'reading')} of a positioning receiver, {why}"
 
     def __bool__(self) -> bool:
         return bool(self.radio or self.position or self.markers)

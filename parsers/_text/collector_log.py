@@ -50,6 +50,10 @@ class Sparse:
         """Return the columns collected, by name: each of shape (len(self),), dtype of its column."""
         return self._rows.columns()
 
+    def nothing(self, name: str) -> Array:
+        """Return a column without any value: shape (len(self),), dtype of its column."""
+        return np.full_like(self.columns()[name], self._missing[name])
+
     def table(self, provenance: Mapping[str, object], columns: Mapping[str, Array] | None = None) -> Table:
         """Return the table in order of time; `columns` replace those that were collected."""
         return filled(self._schema, self.columns() | dict(columns or {}), provenance)

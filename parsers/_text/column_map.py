@@ -26,12 +26,13 @@ RANGES = {
     "ecio_db": (-60, 10), "sinr_db": (-60, 60), "bler_pct": (0, 100), "ber_pct": (0, 100),
     "cell_busy_pct": (0, 100), "lat_deg": (-90, 90), "lon_deg": (-180, 180), "speed_mps": (0, 1000),
     "heading_deg": (0, 360), "altitude_m": (-12_000, 100_000), "error_m": (0, 10**6), "hdop": (0, 1000),
-    "downlink_bps": (0, 10**13), "uplink_bps": (0, 10**13), "tx_power_dbm": (-100, 60), "cqi": (0, 30),
+    "downlink_bps": (0, 10**11), "uplink_bps": (0, 10**11), "tx_power_dbm": (-100, 60), "cqi": (0, 30),
     "rxqual": (0, 7), "registration": (0, 11), "area_code": (0, 0xFFFFFF), "cell_id": (0, (1 << 36) - 1),
     "physical_cell_id": (0, 1007), "channel": (0, 3_279_165), "timing_advance": (0, 10**6), "fix": (0, 3),
     "satellites": (0, 1000),
 }  # fmt: skip
-"""What can be: TS 36.133 9.1 and TS 38.133 10.1 with room for loggers, TS 25.214 6A.2, TS 38.413 9.3.1.7."""
+"""What can be: TS 36.133 9.1 and TS 38.133 10.1 with room for loggers, TS 25.214 6A.2, TS 38.413 9.3.1.7;
+a rate five times that of a whole cell by ITU-R M.2410 (20 Gbit/s)."""
 AUTO_DELIMITER = "auto"
 DELIMITERS = "\t;,|"
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
@@ -131,9 +132,10 @@ def column_map(data: Document) -> ColumnMap:
     MapError
         If a key is unknown, or a table has no such column.
     """
-    unknown = data.keys() - _KEYS
+    unknown = ", ".join(sorted(data.keys() - _KEYS))
     if unknown or not isinstance(data.get("time"), dict) or not data.keys() & SCHEMAS.keys():
-        raise MapError(f"needs [time] and [radio] or [position]; unknown: {sorted(unknown)}")
+        what = f"; unknown: {unknown}" if unknown else "" if data else "; it is empty: write it, or delete it"
+        raise MapError(f"a map needs [time] and [radio] or [position]{what}")
     time = data["time"]
     form = str(time.get("form", "iso"))
     if not is_form(form):

@@ -13,11 +13,29 @@ _EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}
 _DAY = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
 _CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
 _HALF = r"(?: (?P<half>[AaPp])[Mm])?"
-_ZONE = r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d|[A-Z]{2,5}))?"
+_OFFSET_H = {
+    "CET": 1, "CEST": 2, "MET": 1, "MEST": 2, "MEZ": 1, "MESZ": 2, "WET": 0, "WEST": 1, "EET": 2, "EEST": 3,
+    "WAT": 1, "CAT": 2, "EAT": 3, "SAST": 2, "IDT": 3, "PKT": 5, "WIB": 7, "WITA": 8, "WIT": 9, "HKT": 8,
+    "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "ACDT": 10.5, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
+    "HST": -10, "AKST": -9, "AKDT": -8, "PDT": -7, "MDT": -6,
+}  # fmt: skip
+"""Abbreviation -> hours ahead of UTC, where the tz database has one meaning since 2000 and no other country
+writes the same letters (but for KST, half an hour less in Pyongyang from 2015 to 2018)."""
+_OF_SEVERAL = (
+    *("IST", "CST", "CDT", "EST", "EDT", "PST", "MST"),
+    *("BST", "AST", "ADT", "GST", "SST", "NST", "MSK"),
+)
+"""Those that name zones hours apart: India, Israel and Ireland; the USA, China and Australia."""
+_GREENWICH = ("UTC", "GMT", "UT", "Z")
+_OFFSET = r"(?:UTC|GMT)?[+-]\d\d:?\d\d(?!\d)"
+_NAMED = "|".join((*_GREENWICH, *_OFFSET_H, *_OF_SEVERAL))
+_ZONE = rf"(?: ?(?P<zone>{_OFFSET}|(?:{_NAMED})(?!\w|[+-]\d)))?"
+"""Of a line that goes on: a word that is no zone, as AT, OK or RING, is what the modem wrote."""
+_ANY_ZONE = rf"(?: (?P<zone>{_OFFSET}|[A-Z]{{2,5}}))?"
 _MONTH = r"(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _FORMS = (
     rf"{_DAY}[T ]{_CLOCK}{_ZONE}",
-    rf"(?:[A-Z][a-z]{{2}},? +)?{_MONTH} +(?P<day>\d\d?) +{_CLOCK}{_HALF}{_ZONE} +(?P<year>\d{{4}})",
+    rf"(?:[A-Z][a-z]{{2}},? +)?{_MONTH} +(?P<day>\d\d?) +{_CLOCK}{_HALF}{_ANY_ZONE} +(?P<year>\d{{4}})",
     rf"(?:[A-Z][a-z]{{2}},? +)?(?P<day>\d\d?) {_MONTH} (?P<year>\d{{4}}) +{_CLOCK}{_HALF}{_ZONE}",
     _CLOCK,
 )
@@ -31,7 +49,6 @@ _MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
 """What every stamp at the end of a line has; it is looked for first, because most lines have none."""
 _LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_GREENWICH = ("UTC", "GMT", "UT", "Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +137,10 @@ def _zone(text: str | None) -> tuple[timezone, str | None]:
         return UTC, ZONELESS
     if text in _GREENWICH:
         return UTC, None
-    if text[0] in "+-":
-        digits = text[1:].replace(":", "")
+    if text[-1].isdigit():
+        sign, digits = re.sub("[UTCGM:]", "", text)[0], re.sub(r"\D", "", text)
         offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-        return timezone(offset if text[0] == "+" else -offset), None
+        return timezone(offset if sign == "+" else -offset), None
+    if text in _OFFSET_H:
+        return timezone(timedelta(hours=_OFFSET_H[text])), None
     return UTC, f"the time zone {text} can mean several; taken as UTC"

@@ -21,8 +21,8 @@ _DOWN, _UP = ("dl", "downlink", "download", "down"), ("ul", "uplink", "upload", 
 _QUANTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "downlink_bps": tuple((way, word) for way in _DOWN for word in _RATE_WORDS),
     "uplink_bps": tuple((way, word) for way in _UP for word in _RATE_WORDS),
-    "lat_deg": (("latitude",), ("lat",), ("breite",), ("breitengrad",)),
-    "lon_deg": (("longitude",), ("lon",), ("lng",), ("long",), ("länge",), ("längengrad",)),
+    "lat_deg": (("latitude",), ("lat",), ("breite",), ("breitengrad",), ("latitud",)),
+    "lon_deg": (("longitude",), ("lon",), ("lng",), ("long",), ("länge",), ("längengrad",), ("longitud",)),
     "error_m": (("accuracy",), ("hacc",)),
     "speed_mps": (("speed",), ("velocity",), ("geschwindigkeit",)),
     "altitude_m": (("altitude",), ("alt",), ("elevation",), ("ele",)),
@@ -138,6 +138,7 @@ def _guess(column: str, groups: Iterable[tuple[str, ...]], name: str, texts: Seq
     words = set(tokens(bare))
     compact = "".join(tokens(bare))
     fits = any(set(group) <= words or "".join(group) == compact for group in groups)
+    fits = fits or _is_rate(column, compact if not unit else "", words, unit)
     if not fits or words & _NOT.get(column, set()):
         return None
     table = "radio" if column in SCHEMAS["radio"].names else "position"
@@ -147,6 +148,22 @@ def _guess(column: str, groups: Iterable[tuple[str, ...]], name: str, texts: Seq
     if column == "rat":
         return _technology(guess, texts)
     return guess if own.dtype.startswith("U") else _number(guess, own, unit, texts)
+
+
+def _is_rate(column: str, compact: str, words: set[str], unit: str) -> bool:
+    """Return whether a name is a direction alone (DL), or one with the unit of a rate (DL_kbps)."""
+    way = {"downlink_bps": _DOWN, "uplink_bps": _UP}.get(column, ())
+    return compact in way or bool(words & set(way) and unit and factor(unit, "bit/s") is not None)
+
+
+def why_not(name: str) -> str:
+    """Return why a column of a log is no guess, by its name."""
+    others = sorted(_OTHERS & set(tokens(name)))
+    if others:
+        return f"{others[0]!r} is a word of another cell, or of several lines"
+    if any(_guess(column, groups, name, ()) for column, groups in _QUANTITIES.items()):
+        return "another column is taken for the same"
+    return "its name tells of no quantity that is known"
 
 
 def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:

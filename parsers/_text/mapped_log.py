@@ -110,6 +110,18 @@ class _Source:
     seen: int = 0
     impossible: int = 0
     example: str = ""
+    is_wrong: bool = False
+    """Whether what cannot be is more than one number that stands for no value, as 0 dBm for no 5G."""
+
+    @property
+    def is_doubted(self) -> bool:
+        """Whether most of its values cannot be: it may be another column, or in another unit."""
+        return self.impossible >= _FEW and self.impossible > _MOSTLY * self.seen
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether the values that could be are not to be believed either."""
+        return self.is_doubted and self.is_wrong
 
 
 @dataclass(slots=True)
@@ -207,8 +219,13 @@ class _Log:
         for number, fields in chain(sample, rows):
             self._row(number, fields)
         self._check_times()
+        for wrong in (name for table in self._tables for name in self._wrong(table)):
+            self.impossible[wrong] = sum(each.seen for each in self._sources() if each.column.name == wrong)
         provenance = self._lines.provenance(self._path, name, missing=self.impossible)
-        tables = {table: rows.table(provenance) for table, rows in self._tables.items()}
+        tables = {
+            table: rows.table(provenance, {name: rows.nothing(name) for name in self._wrong(table)})
+            for table, rows in self._tables.items()
+        }
         if RADIO.name in tables:
             name_legs(tables[RADIO.name])
         return tables
@@ -279,8 +296,10 @@ class _Log:
         if value is None or not least <= value <= most:
             source.impossible += 1
             source.example = source.example or text[:16]
+            rate = value if column.name in _RATES and value is not None else 0.0
+            source.is_wrong |= text[:16] != source.example or rate > max(most, 0)
             self._cannot_be(column.name)
-            if column.name in _RATES and value is not None and value < 0:
+            if rate < 0:
                 self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
             return None
         return value if column.dtype.startswith("f") else int(value)
@@ -309,14 +328,28 @@ class _Log:
 
     def _wrong_columns(self) -> Iterator[str]:
         """Yield a sentence for each column with mostly impossible values: the map may name a wrong one."""
-        for source in (source for maker in self._makers for source in maker.sources):
-            if source.impossible >= _FEW and source.impossible > _MOSTLY * source.seen:
+        for source in self._sources():
+            if source.is_doubted:
                 least, most = RANGES.get(source.column.name, (-_MOST, _MOST))
+                unread = "; none is read" if source.is_unread else ""
                 yield (
                     f"{source.column.name}: {source.impossible:,} of {source.seen:,} values of column "
                     f"{source.cell.column!r} cannot be (for example {source.example!r}; {least} to {most} "
-                    f"{source.column.unit} can): is it another column, or another unit?"
+                    f"{source.column.unit} can{unread}): is it another column, or another unit?"
                 )
+
+    def _sources(self, table: str = "") -> Iterator[_Source]:
+        """Yield the sources of the columns of a table, or of all."""
+        for maker in self._makers:
+            if table in ("", maker.row.table):
+                yield from maker.sources
+
+    def _wrong(self, table: str) -> set[str]:
+        """Return the columns of a table of which no source is to be believed."""
+        sources = list(self._sources(table))
+        return {each.column.name for each in sources} - {
+            each.column.name for each in sources if not each.is_unread
+        }
 
 
 def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:

@@ -14,7 +14,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import delimiter_of
-from parsers._text.guesses import DEFAULT_MISSING, Guess, guesses, tokens
+from parsers._text.guesses import DEFAULT_MISSING, Guess, guesses, tokens, why_not
 from parsers._text.lines import Lines
 from parsers._text.mapped_log import first_line, names_in
 from parsers._text.times import UncertainTimeError, form_of, time_ns
@@ -40,7 +40,13 @@ _TIME_WORDS = (
     "date",
     "utc",
     "zeit",
+    "uhrzeit",
+    "zeitstempel",
     "datum",
+    "fecha",
+    "hora",
+    "heure",
+    "horodatage",
     "t",
     "ts",
     "epoch",
@@ -197,7 +203,7 @@ def proposed(stream: BinaryIO) -> str:
         raise NoProposalError(
             f"no column has a place or a level by its name and values; its columns are {names}"
         )
-    return "\n".join([*_head(sample, time), *_sections(likely)]) + "\n"
+    return "\n".join([*_head(sample, time), *_sections(likely), *_left_out(sample, time, likely)]) + "\n"
 
 
 def _with_speed(guess: Guess, sample: _Sample, times: Sequence[int | None], likely: Sequence[Guess]) -> Guess:
@@ -272,6 +278,18 @@ def _sections(likely: Sequence[Guess]) -> Iterator[str]:
         yield from _cells(row)
     if position := [guess for guess in likely if guess.table == "position"]:
         yield from ("", "[position]", *_cells(position))
+
+
+def _left_out(sample: _Sample, time: _Time, likely: Sequence[Guess]) -> Iterator[str]:
+    """Yield a comment for each column that is in no line of the map, with why."""
+    named = {guess.name for guess in likely} | {sample.names[at] for at in time.columns}
+    left = [(at, name) for at, name in enumerate(sample.names) if name and name not in named]
+    if left:
+        yield from ("", "# Not used:")
+    for at, name in left:
+        example = next(iter(sample.values[at]), "")
+        shown = f" (for example {_shown(example)})" if example else ", without a value in these lines"
+        yield f"# {_shown(name)}{shown}: {why_not(name)}"
 
 
 def _is_level(guess: Guess) -> bool:

@@ -6,6 +6,8 @@ import base64
 import json
 import shutil
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import xor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -140,6 +142,15 @@ def test_a_log_without_a_zone_says_so_in_the_report(csv: Path, tmp_path: Path) -
     assert "names no time zone" in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.parametrize(("zone", "is_doubted"), [("CET", False), ("CST", True)])
+def test_a_zone_that_can_mean_several_is_in_the_report(tmp_path: Path, zone: str, is_doubted: bool) -> None:
+    stamps = "".join(f"2026-03-02 14:05:0{second} {zone}\n+CSQ: 15,99\nOK\n" for second in range(9))
+    (tmp_path / "modem.txt").write_text(stamps)
+    call("report", "-o", tmp_path / "report.html", tmp_path / "modem.txt")
+    page = (tmp_path / "report.html").read_text()
+    assert ("names no time zone, or one that can mean several" in page) == is_doubted
+
+
 @pytest.mark.parametrize(("column", "zone_is_known"), [("Timestamp", False), ("time_ns", True)])
 def test_a_log_without_a_zone_beside_packets_is_in_the_first_sentence(
     tmp_path: Path, column: str, zone_is_known: bool
@@ -172,6 +183,17 @@ def test_tables_of_a_drive_are_cut_to_the_window(csv: Path, tmp_path: Path) -> N
     clocks = DRIVE / "clocks.jsonl"
     done = call("export", "tables", "--from", "1", "-o", tmp_path / "none", clocks, status=1)
     assert "holds no packet or reading to count seconds from; give points in time" in done.stderr
+
+
+def test_a_receiver_without_a_fix_is_the_reason_why_nothing_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "gps.nmea").write_text("".join(_nmea_without_fix(second) for second in range(29)))
+    said = call("plot", "-o", tmp_path / "x.html", tmp_path / "gps.nmea", status=1).stderr
+    assert "29 readings of a positioning receiver, all without a fix, so no position" in said
+
+
+def _nmea_without_fix(second: int) -> str:
+    body = f"GPRMC,0144{second:02d}.00,V,,,,,,,150209,,,N"
+    return f"${body}*{reduce(xor, body.encode()):02X}\r\n"
 
 
 def test_logs_are_counted_between_from_and_to(csv: Path) -> None:

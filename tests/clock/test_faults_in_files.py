@@ -93,7 +93,9 @@ def test_the_same_files_without_a_fault_are_sound(tmp_path: Path) -> None:
 
 def test_a_modems_log_whose_dates_have_day_and_month_exchanged(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
-    shutil.copytree(SAMPLES / "cellular_upload", folder, ignore=shutil.ignore_patterns("clocks.jsonl"))
+    shutil.copytree(
+        SAMPLES / "cellular_upload", folder, ignore=shutil.ignore_patterns("clocks.jsonl", "tcp_*")
+    )
     begin = int(stamps_of(MOBILE)[0])
     for host, source in (("mobile", MOBILE), ("fixed", FIXED)):
         (folder / host / "tcp-0.pcap.gz").unlink()
@@ -114,3 +116,61 @@ def test_a_clock_that_begins_to_count_atomic_time_in_the_middle_is_named(tmp_pat
     assert (found["code"], found["source"]) == ("tai", str(far))
     assert str(found["sentence"]).startswith("from 2026-11-21 09:19")
     assert found["shift_ns"] == -37 * S
+
+
+DAY = 86_400
+
+
+def write_radio(path: Path, *begins_s: float) -> None:
+    """Write a radio log of a minute for each time, in seconds after the sample's packets begin."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    first = int(stamps_of(MOBILE)[0])
+    times = [first + round((begin + second) * S) for begin in begins_s for second in range(60)]
+    lines = ["time_ns,source,role,rat,rsrp_dbm", *(f"{time},csv,serving,LTE,-90" for time in times)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Path:
+    folder = tmp_path / "session"
+    (folder / "mobile").mkdir(parents=True)
+    shutil.copy(MOBILE, folder / "mobile")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("begin_s", "says"), [(-3 * DAY, "before mobile begins"), (2.6 * DAY, "after mobile ends")]
+)
+@pytest.mark.parametrize("host", ["mobile", "phone"])
+def test_a_log_that_does_not_overlap_the_packets_is_named(
+    session: Path, host: str, begin_s: float, says: str
+) -> None:
+    write_radio(session / host / "radio.csv", begin_s)
+    (complaint,) = complaints(session)
+    assert complaint["code"] == "no-overlap"
+    assert str(complaint["source"]).endswith("radio.csv")
+    assert f"2 d {'23' if begin_s < 0 else '14'} h {says}" in str(complaint["sentence"])
+    assert f"with {-begin_s:+,.0f} s" in str(complaint["repair"])
+    assert "no-overlap" in call("align", "--no-keep", session).stdout
+
+
+def test_a_log_of_many_files_overlaps_if_one_of_them_does(session: Path) -> None:
+    write_radio(session / "mobile" / "radio-0.csv", -400)
+    write_radio(session / "mobile" / "radio-1.csv", -30)
+    assert complaints(session) == []
+    (session / "mobile" / "radio-1.csv").unlink()
+    assert [each["code"] for each in complaints(session)] == ["no-overlap"]
+
+
+@pytest.mark.parametrize(("day", "is_named"), [(0, False), (1, True)])
+def test_a_radio_without_packets_is_held_against_the_positions(
+    tmp_path: Path, day: int, is_named: bool
+) -> None:
+    write_radio(tmp_path / "drive" / "radio.csv", day * DAY)
+    first = int(stamps_of(MOBILE)[0])
+    fixes = [f"{first + second * S},3,52.5,{13 + second / 9999}" for second in range(60)]
+    (tmp_path / "drive" / "position.csv").write_text(
+        "\n".join(["time_ns,fix,lat_deg,lon_deg", *fixes]) + "\n"
+    )
+    said = call("align", "--no-keep", tmp_path / "drive", status=1).stderr  # what its GPS is short of
+    assert ("no-overlap in" in said) == is_named

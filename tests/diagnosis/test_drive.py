@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import explain
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.road import Road
 from multitracer.errors import InputError
 from multitracer.recording.open import open_recording
@@ -21,6 +22,9 @@ from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.diagnosis.case import Finding
+    from multitracer.diagnosis.diagnose import Diagnosis
 
 BEGIN_NS = 1_795_252_742_144_988_755
 """First SYN of the upload."""
@@ -107,3 +111,24 @@ def test_epochs_of_the_recorded_quantities(tmp_path: Path) -> None:
     assert np.nanmax(drive.epochs("rtt")["median"]) > 1e6
     with pytest.raises(InputError, match="has nothing of 'jitter'; there may be throughput, rtt"):
         drive.epochs("jitter")
+
+
+def _handover(diagnosis: Diagnosis | None) -> tuple[Finding, float]:
+    """Return the finding, and for how long the transfer stood still in all."""
+    assert diagnosis is not None
+    (handover,) = (each for each in diagnosis.findings if each.kind == "handover")
+    stops = (
+        each for each in diagnosis.limited.shares if each.limit == Limit.OUTAGE or each.part == Part.TIMER
+    )
+    return handover, sum(each.seconds for each in stops)
+
+
+def test_a_handover_costs_the_whole_stop_in_which_it_fell(tmp_path: Path) -> None:
+    handover, stopped_s = _handover(road(tmp_path, {0: 1, 17: 2}).diagnosis)
+    assert handover.cost_s == pytest.approx(stopped_s)
+    assert 1 < handover.cost_s <= (handover.end_ns - handover.begin_ns) / NS_PER_S
+
+
+def test_a_handover_without_a_stop_costs_nothing(tmp_path: Path) -> None:
+    handover, stopped_s = _handover(road(tmp_path, {0: 1, 8: 2}).diagnosis)
+    assert (handover.cost_s, stopped_s > 1) == (0, True)

@@ -13,6 +13,7 @@ import pytest
 from multitracer.diagnosis import rules
 from multitracer.diagnosis.case import Finding
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import RULES
 from multitracer.diagnosis.use import Use
 from multitracer.radio import RADIO
@@ -198,6 +199,13 @@ def test_stale_data_is_what_the_queue_still_held(found: Callable[[str], Diagnosi
     (stale,) = _of(found("aborted-download"), "stale-data")
     assert stale.cost_bytes == 17 * 460
     assert 5 < stale.cost_s < 12
+
+
+def test_what_the_receiver_no_longer_wanted_was_not_lost(found: Callable[[str], Diagnosis]) -> None:
+    limited = found("aborted-download").limited
+    seconds = {share.limit: share.seconds for share in limited.shares if share.part is Part.NONE}
+    assert Limit.RECOVERY not in seconds, "nothing was repaired"
+    assert seconds[Limit.LINK] > 35, "it carried what was queued to the end"
 
 
 def test_dropped_call_comes_first(found: Callable[[str], Diagnosis]) -> None:

@@ -49,6 +49,14 @@ def rows(data: bytes) -> list[dict[str, Any]]:
     return list(at_transcript.parse(io.BytesIO(data), path="x")["radio"].rows())
 
 
+@pytest.mark.parametrize("question", ["AT+CSQ", "AT", "OK", "RING", "RX +CSQ: 15,99"])
+def test_what_a_modem_is_asked_or_says_is_no_time_zone(question: str) -> None:
+    log = f"2026-03-02 14:05:01 {question}\n+CSQ: 15,99\nOK\n".encode()
+    table = at_transcript.parse(io.BytesIO(log), path="x")["radio"]
+    assert table.provenance["warnings"] == ["the time zone is not given; taken as UTC"]
+    assert {row["rssi_dbm"] for row in table.rows()} == {-83.0}
+
+
 def test_transcript_of_a_terminal_gives_its_values_without_times() -> None:
     csq, cell = rows(MINICOM)
     assert (csq["source"], csq["rssi_dbm"], csq["time_ns"], csq["line"]) == ("+CSQ", -83.0, None, 4)

@@ -175,6 +175,36 @@ def test_columns_that_are_exchanged_are_named(tmp_path: Path) -> None:
     assert len(found["radio"]) == 0
 
 
+def test_of_a_column_in_a_wrong_unit_nothing_is_read(tmp_path: Path) -> None:
+    """The few that could be would else be rates of 750 Gbit/s, and levels that nobody saw."""
+    log = "t,dl,r\n" + "".join(
+        f"{1700000000 + n},{900 if n < 4 else 40_000_000 + n},-90\n" for n in range(12)
+    )
+    table = read(
+        tmp_path, log, TIME + '[radio]\nrsrp_dbm = "r"\ndownlink_bps = { column = "dl", unit = "Mbit/s" }\n'
+    )["radio"]
+    assert {(row["downlink_bps"], row["rsrp_dbm"]) for row in table.rows()} == {(None, -90.0)}
+    assert table.provenance["missing"] == {"downlink_bps": 12}
+    assert any(
+        "8 of 12 values of column 'dl'" in text and "none is read" in text for text in warnings_of(table)
+    )
+
+
+def test_a_number_that_stands_for_no_value_leaves_the_others(tmp_path: Path) -> None:
+    log = "t,r\n" + "".join(f"{1700000000 + n},{-90 if n < 4 else 0}\n" for n in range(12))
+    table = read(tmp_path, log, TIME + '[radio]\nrsrp_dbm = "r"\n')["radio"]
+    assert [row["rsrp_dbm"] for row in table.rows()] == [-90.0] * 4
+    idle = "t,dl\n" + "".join(f"{1700000000 + n},{900 if n < 4 else -1}\n" for n in range(12))
+    rates = read(tmp_path, idle, TIME + '[radio]\ndownlink_bps = "dl"\n')["radio"]
+    assert [row["downlink_bps"] for row in rates.rows()] == [900] * 4
+    assert any("8 of 12 values of column 'r'" in text for text in warnings_of(table))
+
+
+def warnings_of(table: Table) -> list[str]:
+    found: list[str] = table.provenance["warnings"]
+    return found
+
+
 def test_no_place_is_at_zero_and_none_beyond_the_earth(tmp_path: Path) -> None:
     log = "t,y,x\n1700000000,0.0,0\n1700000001,52.5,13.4\n1700000002,0,13.4\n1700000003,91,181\n"
     table = read(tmp_path, log, TIME + '[position]\nlat_deg = "y"\nlon_deg = "x"\n')["position"]

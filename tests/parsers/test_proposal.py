@@ -171,6 +171,45 @@ def test_an_unknown_csv_says_how_to_propose_a_map(tmp_path: Path) -> None:
         parsers.detect(tmp_path / "prose.txt")
 
 
+@pytest.mark.parametrize(
+    ("names", "first"),
+    [
+        ("Datum;Uhrzeit;Breite;Länge", "20.05.2021;14:22:00;52,5;13,4"),
+        ("Fecha;Hora;Latitud;Longitud", "20-05-2021;14:22:00;52,5;13,4"),
+        ("Horodatage;Latitude;Longitude", "2021/05/20 14:22:00;52,5;13,4"),
+    ],
+)
+def test_words_of_other_languages_for_time_and_place(tmp_path: Path, names: str, first: str) -> None:
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, rows(names, *[first] * 5)))
+    table = tables_of(path)["position"]
+    assert set(table["time_ns"].tolist()) == {int(START.timestamp()) * S}
+    assert (table["lat_deg"][0], table["lon_deg"][0]) == (52.5, 13.4)
+
+
+def test_columns_that_are_left_out_are_listed_with_why(tmp_path: Path) -> None:
+    header = "time,rsrp,dl_bps,UL,avg_rsrp,Nivel,Empty,lte_rsrp"
+    line = "2021-05-06T10:00:00Z,-90,4000,7,-91,3,,-90"
+    proposal = propose(tmp_path, rows(header, *[line] * 9))
+    assert '\ndownlink_bps = "dl_bps"\n' in proposal
+    assert '# uplink_bps = "UL"  # unsure: no unit is named' in proposal
+    assert proposal.split("# Not used:\n")[1].splitlines() == [
+        "# 'avg_rsrp' (for example '-91'): 'avg' is a word of another cell, or of several lines",
+        "# 'Nivel' (for example '3'): its name tells of no quantity that is known",
+        "# 'Empty', without a value in these lines: its name tells of no quantity that is known",
+    ]
+    twice = propose(tmp_path, rows("time,rsrp,my rsrp", *["2021-05-06T10:00:00Z,-90,-91"] * 9))
+    assert "# 'my rsrp' (for example '-91'): another column is taken for the same" in twice
+
+
+def test_an_empty_map_is_called_empty(tmp_path: Path) -> None:
+    """As `formats --propose LOG > LOG.toml` leaves it where nothing can be proposed."""
+    (tmp_path / "log.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "log.csv.toml").write_text("")
+    with pytest.raises(FormatError, match="; it is empty: write it, or delete it"):
+        tables_of(tmp_path / "log.csv")
+
+
 def test_technologies_in_one_line_are_rows_each(tmp_path: Path) -> None:
     text = rows(
         "ts,LTE RSRP,NR SS-RSRP,LTE PCI,5G PCI,Neighbour RSRP",

@@ -136,6 +136,10 @@ def test_timer_as_ss_writes_it(printed: str, expires_ns: int) -> None:
         ("Fri Nov 21 12:00:00 UTC 2025", 0, SECOND_NS),
         ("Fri 21 Nov 2025 12:00:00 PM UTC", 0, SECOND_NS),
         ("Fri, 21 Nov 2025 13:30:00 +0130", 0, SECOND_NS),
+        ("Fri Nov 21 13:00:00 CET 2025", 0, SECOND_NS),
+        ("Fri Nov 21 21:30:00 ACST 2025", 0, SECOND_NS),
+        ("2025-11-21 05:00:00 PDT", 0, SECOND_NS),
+        ("Fri Nov 21 07:00:00 GMT-05:00 2025", 0, SECOND_NS),
     ],
 )
 def test_stamps_in_the_forms_that_people_use(stamp: str, offset_ns: int, resolution_ns: int) -> None:
@@ -152,6 +156,7 @@ def test_stamps_in_the_forms_that_people_use(stamp: str, offset_ns: int, resolut
     [
         ("2025-11-21 12:00:00", "zone is not given"),
         ("Fri Nov 21 12:00:00 IST 2025", "IST can mean several"),
+        ("2025-11-21 12:00:00 CST", "CST can mean several"),
         ("12:00:00.5", "day is not given"),
     ],
 )

@@ -17,6 +17,7 @@ from multitracer.clock.doctor import faults_alone, faults_between
 from multitracer.clock.doctor.complaints import Complaint, Stamps
 from multitracer.clock.doctor.faults_between import Difference, Fault, Rule, calendar
 from multitracer.units import NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,6 +164,44 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
     difference = Difference((begins + ends) / 2 / NS_PER_S, error_s, int(other.min()))
     fault = _explained(difference)
     return [] if fault is None else [_complaint(fault, difference, stamps.name, reference.name)]
+
+
+def apart(stamps: Stamps, others: Sequence[Stamps]) -> Complaint | None:
+    """Return the complaint about a log that overlaps none of the others of its session.
+
+    Parameters
+    ----------
+    stamps : Stamps
+        The log.
+    others : sequence of Stamps
+        Those that it should overlap, on its clock or on one that differs little.
+    """
+    own = stamps.known_ns
+    gaps = [(_gap_ns(own, other.known_ns), other) for other in others if len(own) and len(other.known_ns)]
+    if not gaps or any(not gap for gap, _ in gaps):
+        return None
+    gap, nearest = min(gaps, key=lambda each: abs(each[0]))
+    begins = (int(own.min()) - int(nearest.known_ns.min())) / NS_PER_S
+    lies = f"ends {duration(-gap)} before {nearest.name} begins" if gap < 0 else (
+        f"begins {duration(gap)} after {nearest.name} ends"
+    )  # fmt: skip
+    return Complaint(
+        "no-overlap",
+        stamps.name,
+        f"{stamps.name} {lies}: it was written {_span(own)}, {nearest.name} {_span(nearest.known_ns)}",
+        "if it is of this session, correct its dates or its clock "
+        f"(with {-begins:+,.0f} s it would begin with {nearest.name}); otherwise take it out of the session",
+    )
+
+
+def _span(time_ns: Array) -> str:
+    return f"from {_moment(int(time_ns.min()))} to {_moment(int(time_ns.max()))}"
+
+
+def _gap_ns(own: Array, other: Array) -> int:
+    """Return by how much stamps lie before (negative) or after others; 0 if they overlap."""
+    before, after = int(own.max()) - int(other.min()), int(own.min()) - int(other.max())
+    return before if before < 0 else max(after, 0)
 
 
 def _explained(difference: Difference, rules: Sequence[Rule] = faults_between.RULES) -> Fault | None:

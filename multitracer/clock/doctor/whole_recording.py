@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.clock.doctor.complaints import Complaint, Stamps
-from multitracer.clock.doctor.examination import compare, compare_own, compare_spans, examine
+from multitracer.clock.doctor.examination import apart, compare, compare_own, compare_spans, examine
 from multitracer.clock.model.relation import Clock
 
 if TYPE_CHECKING:
@@ -46,14 +46,52 @@ def examine_recording(
     for complaint in _of_clocks(graph, reference):
         complaints.setdefault((complaint.code, complaint.source), complaint)
     yield from complaints.values()
+    if source.folder is None:
+        return
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
-    if own is not None and source.folder is not None:
-        for log in logs:
-            if Clock(hosts[log.name]) not in (reference, *graph.clocks):
-                yield from compare_spans(log, own)
-        at_host = {hosts[log.name]: log for log in logs}
-        for host, log in _others(source):
-            yield from compare_spans(log, at_host.get(host, own))
+    for log in logs:
+        if own is not None and Clock(hosts[log.name]) not in (reference, *graph.clocks):
+            yield from compare_spans(log, own)
+    captured: dict[str, list[Stamps]] = {}
+    for log in logs:
+        captured.setdefault(hosts[log.name], []).append(log)
+    yield from _of_others(list(_others(source)), captured, own, graph)
+
+
+def _of_others(
+    others: Sequence[tuple[str, str, Stamps]],
+    captured: dict[str, list[Stamps]],
+    own: Stamps | None,
+    graph: ClockGraph,
+) -> Iterator[Complaint]:
+    """Yield what is wrong with the times of the logs that are no captures.
+
+    Parameters
+    ----------
+    others : sequence of (str, str, Stamps)
+        Host, layer and stamps of each.
+    captured : dict of str to list of Stamps
+        Host -> its captures.
+    own : Stamps, optional
+        The capture on the reference clock.
+    graph : ClockGraph
+        How the clocks relate.
+    """
+    everywhere = [log for logs in captured.values() for log in logs]
+    positions = [log for _, layer, log in others if layer == "position"]
+    overlapping, lonely = set(), {}
+    for host, layer, log in others:
+        beside = captured.get(host, everywhere if Clock(host) not in graph.clocks else [])
+        named = list(compare_spans(log, captured[host][-1] if host in captured else own)) if own else []
+        yield from named
+        found = apart(log, beside or (positions if layer == "radio" and not captured else []))
+        if found is None:
+            overlapping.add((host, layer))
+        elif not named:
+            lonely[host, layer, log.name] = found
+    for (host, layer, _), complaint in lonely.items():
+        if (host, layer) not in overlapping:  # a file of several that follow each other
+            yield complaint
 
 
 def _of_clocks(graph: ClockGraph, reference: Clock) -> Iterator[Complaint]:
@@ -74,9 +112,9 @@ def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Comp
         yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")
 
 
-def _others(source: LogSource) -> Iterator[tuple[str, Stamps]]:
-    """Yield host and stamps of the logs that are no captures; they cover the same time."""
+def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
+    """Yield host, layer and stamps of the logs that are no captures; they cover the same time."""
     for layer, name in _STAMPED.items():
         for log, tables in source.logs(layer):
             if name in tables and len(tables[name]):
-                yield log.host, Stamps(log.path, tables[name]["time_ns"])
+                yield log.host, layer, Stamps(log.path, tables[name]["time_ns"])

@@ -47,6 +47,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     answers = replace(answers, time_ns=answers.time_ns + half)
     sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
+    told, late = _told_answers(transfer, sends, answers, slack)
     coarse = tick is None or tick >= _COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     return Observed(
@@ -61,7 +62,8 @@ def at_receiver(transfer: Transfer) -> Observed:
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
         slack_ns=slack,
-        late_answer=_late_answers(transfer, sends, answers, slack),
+        late_answer=late,
+        told_answer=told,
         trip_ns=trip,
         weak=weak_limits(transfer, View.RECEIVER, coarse=coarse),
         coarse=coarse,
@@ -137,15 +139,15 @@ def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> i
     return int(min(after.min(), floor_ns)) if len(after) else 0
 
 
-def _late_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> Array:
-    """Return which sends echo an older answer than the last that should have reached their sender by then.
+def _told_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> tuple[Array, Array]:
+    """Return which sends echo an answer, and which an older one than the last that was due by then.
 
     On a way back that keeps ACKs waiting a sender seems idle that only has not heard yet.
     """
     late = np.zeros(len(sends), dtype=bool)
     rows, since = _echoed(transfer)
     if not len(rows) or not len(answers):
-        return late
+        return late, late
     at = np.minimum(np.searchsorted(rows, sends.row), len(rows) - 1)
     known = rows[at] == sends.row
     advances = answers.time_ns[np.diff(answers.ack, prepend=-1) > 0]
@@ -153,7 +155,7 @@ def _late_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: 
     half = answers.time_ns[0] - transfer.sender["time_ns"][answers.row[0]]
     echoed = since[at] + half
     late[:] = known & (due >= 0) & (echoed < advances[np.maximum(due, 0)] - slack_ns)
-    return late
+    return known, late
 
 
 _COUNTED = 0.8

@@ -37,7 +37,11 @@ _BY_CAUSE: dict[tuple[Use, Cause], tuple[Limit, Part]] = {
     (Use.IDLE_CWND, Cause.RECOVERY): (Limit.RECOVERY, Part.FAST),
     (Use.IDLE_CWND, Cause.SLOW_START): (Limit.SLOW_START, Part.NONE),
     (Use.IDLE_APP, Cause.NAGLE): (Limit.APPLICATION, Part.NAGLE),
+    (Use.WASTED, Cause.REFUSED): (Limit.LINK, Part.NONE),
+    (Use.WASTED, Cause.UNFINISHED): (Limit.LINK, Part.NONE),
 }
+"""Where the cause decides. What the receiver no longer wanted, and what was still under way at the end, was
+not lost: nothing waits for its repair, and the link has it queued or in service."""
 
 
 def by_link_log(account: Account, begin_ns: int) -> Cells:

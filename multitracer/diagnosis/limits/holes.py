@@ -11,6 +11,7 @@ from multitracer.diagnosis.limits.spans import Spans
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.diagnosis.limits.quiet import Quiet
     from multitracer.tables import Array
 
 
@@ -21,24 +22,24 @@ class Holes(NamedTuple):
     part: Array
 
 
-def holes(seen: Observed) -> Holes:
+def holes(seen: Observed, still: Quiet) -> Holes:
     """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
+    by_timer = _unseen(seen).union(still.unheard)
     if not len(repairs) or not len(seen.answers):
-        unseen = _unseen(seen)
-        return Holes(unseen, np.full(len(unseen.begin), int(Part.TIMER)))
+        return Holes(by_timer, np.full(len(by_timer.begin), int(Part.TIMER)))
     ack = seen.answers.ack
     over = np.searchsorted(ack, sends.begin[repairs], side="right")  # the first answer that passes the repair
     came = np.append(seen.answers.time_ns, seen.end_ns)[over]
     stalled = np.searchsorted(ack, sends.begin[repairs], side="left")  # the first that asks for it
     asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
     begin = np.minimum(np.maximum(asks, _first_sent(seen, repairs) + seen.floor_ns), sends.time_ns[repairs])
-    spans = Spans.of(begin, came).union(_unseen(seen))
+    spans = Spans.of(begin, came).union(by_timer)
     which = spans.which(sends.time_ns[repairs])
     timed = np.zeros(len(spans.begin) + 1, dtype=bool)
     np.logical_or.at(timed, which, sends.by_timer[repairs])
-    timed[spans.which(_unseen(seen).end - 1)] = True
+    timed[spans.which(by_timer.end - 1)] = True
     return Holes(spans, np.where(timed[:-1], int(Part.TIMER), int(Part.FAST)))
 
 

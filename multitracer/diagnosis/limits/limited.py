@@ -18,6 +18,7 @@ from multitracer.diagnosis.limits.confidence import confidence
 from multitracer.diagnosis.limits.doubts import NOT_CAPTURED
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.partition import Cells, Shown, partition
+from multitracer.diagnosis.limits.quiet import UNTOLD
 from multitracer.diagnosis.limits.shares import Share, shares_of
 from multitracer.findings import LIMITS
 from multitracer.tables import Table
@@ -180,8 +181,14 @@ def limited(transfer: Transfer, account: Account | None = None) -> Limited:
         return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), reason=reason)
     shown = Shown.of(seen)
     cells = partition(seen, shown)
-    reason = NOT_CAPTURED if (cells.limit == Limit.UNKNOWN).any() else ""
+    reason = _unknown(shown) if (cells.limit == Limit.UNKNOWN).any() else ""
     return Limited(transfer, view, cells, seen, shown, reason)
+
+
+def _unknown(shown: Shown) -> str:
+    """Return why the limit of some time is unknown."""
+    reasons = ((shown.missing, NOT_CAPTURED), (shown.untold, UNTOLD))
+    return "; ".join(words for spans, words in reasons if spans.total_ns)
 
 
 def limited_beside_account(transfer: Transfer) -> Limited:

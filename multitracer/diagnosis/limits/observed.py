@@ -169,6 +169,8 @@ class Observed:
     state: Table | None = None
     late_answer: Array | None = None
     """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
+    told_answer: Array | None = None
+    """Per send: it echoes an answer of the capture, so that which ones its sender had is known."""
     trip_ns: int = 0
     """A round trip that is seldom exceeded, queue included; 0 where nobody knows."""
     one_way: bool = False
@@ -216,6 +218,14 @@ class Observed:
         """Highest byte sent so far, at each send: int64, shape (n_sends,)."""
         ends = self.sends.end
         return np.maximum.accumulate(ends) if len(ends) else _NOTHING
+
+    @cached_property
+    def soonest_answer_ns(self) -> Array:
+        """When the answer to each send could be back, seen from the receiver: int64, shape (n_sends,)."""
+        soonest = self.sends.time_ns + self.floor_ns
+        queue_ns = self.delays.way_ns
+        soonest[self.delays.place] += queue_ns - queue_ns.min(initial=0)
+        return soonest
 
     @cached_property
     def turn_ns(self) -> int:

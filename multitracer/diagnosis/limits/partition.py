@@ -16,6 +16,7 @@ from multitracer.diagnosis.limits.holes import Holes, holes
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, Part, View
 from multitracer.diagnosis.limits.pauses import Pauses, pauses
+from multitracer.diagnosis.limits.quiet import quiet
 from multitracer.diagnosis.limits.silence import Outages, outages
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.window import FullWindow, full_window
@@ -66,19 +67,21 @@ class Shown:
     pause: Pauses
     slow: Spans
     missing: Spans
+    untold: Spans
 
     @classmethod
     def of(cls, seen: Observed) -> Shown:
         """Return what the rules show."""
         with meanwhile(len(seen.sends), lambda: busy(seen)) as link_of:
-            pause, missing = pauses(seen), not_captured(seen)
+            still, missing = quiet(seen), not_captured(seen)
+            pause = pauses(seen, still)
             is_known = seen.state is not None or seen.view is View.BOTH_ENDS
             steady = Spans.none() if is_known else steady_flight(seen, missing)
-            out, hole, window = outages(seen), holes(seen), full_window(seen)
+            out, hole, window = outages(seen), holes(seen, still), full_window(seen)
             buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
         link = link_of()
         slow = slow_start(seen, link.spans, pause.spans)
-        return cls(out, link, hole, window, buffer, cwnd, steady, pause, slow, missing)
+        return cls(out, link, hole, window, buffer, cwnd, steady, pause, slow, missing, still.untold)
 
 
 def partition(seen: Observed, shown: Shown) -> Cells:
@@ -100,6 +103,7 @@ def _edges(seen: Observed, shown: Shown) -> Array:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end), shown.missing,
+        shown.untold,
     )  # fmt: skip
     last = seen.sends.time_ns[seen.fresh[-1:]]
     places: list[ArrayLike] = [
@@ -125,6 +129,7 @@ def _paint(shown: Shown, begin: Array, limit: Array, part: Array, possible: Arra
 
     put(shown.slow.holds(begin), Limit.SLOW_START)
     put(shown.steady.holds(begin), Limit.SENDER_BUFFER, certain=False)
+    put(shown.untold.holds(begin), Limit.UNKNOWN)
     at = Spans(shown.pause.begin, shown.pause.end).which(begin)
     put(at >= 0, Limit.APPLICATION, np.append(shown.pause.part, 0)[at])
     put(shown.buffer.holds(begin), Limit.SENDER_BUFFER)

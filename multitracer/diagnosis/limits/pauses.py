@@ -13,6 +13,7 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.diagnosis.limits.quiet import Quiet
     from multitracer.tables import Array
 
 _LONG_GAP = 0.5
@@ -69,7 +70,7 @@ def gaps(seen: Observed) -> Gaps:
     return Gaps(begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left"))
 
 
-def pauses(seen: Observed) -> Pauses:
+def pauses(seen: Observed, still: Quiet) -> Pauses:
     """Return when the sending TCP had nothing to send."""
     each = gaps(seen)
     if not len(each.end):
@@ -86,7 +87,11 @@ def pauses(seen: Observed) -> Pauses:
     answering = empty_pipe & (requested_ns != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     is_polled, unsent = _unsent(seen, each)
-    chosen = np.flatnonzero(np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle)
+    shown = np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle
+    heard = np.isin(each.ended_by, still.idle)
+    last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
+    each = each._replace(begin=np.where(heard & ~shown, np.maximum(each.begin, last), each.begin))
+    chosen = np.flatnonzero(shown | heard)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
     return _cut(each, chosen, part, requested_ns, seen.reaction_ns)
 

@@ -92,7 +92,10 @@ def _part(seen: Observed, tries: Array, silence: tuple[int, int]) -> Part:
 
 
 def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
-    """Return the silences that ended with the oldest missing data, after longer than one timeout."""
+    """Return the silences that ended with the oldest missing data, after longer than one timeout.
+
+    Each begins when the answer to what had arrived was back: until then data waited or were on their way.
+    """
     sends = seen.sends
     ends = np.flatnonzero(sends.by_timer)
     least = _TRIES_AT_RECEIVER * max(_SHORTEST_TIMEOUT_NS, seen.floor_ns, seen.trip_ns)
@@ -102,7 +105,8 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     untold = sends.missing[ends] == NA
     enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
     long = np.flatnonzero((length > least) & oldest & enough & (ends > 0))
-    lost = [(int(begin[i]), int(begin[i] + length[i]), int(begin[i]), int(Part.NONE)) for i in long]
+    heard = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
+    lost = [(int(heard[i]), int(begin[i] + length[i]), int(heard[i]), int(Part.NONE)) for i in long]
     return sorted([*lost, *_without_acks(seen)])
 
 

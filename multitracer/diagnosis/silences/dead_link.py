@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import Part
 from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.diagnosis.silences.mtu_hole import mtu_holes
-from multitracer.diagnosis.silences.receiver_silences import is_smaller_after, silences
+from multitracer.diagnosis.silences.receiver_silences import arrivals_around, is_smaller_after, silences
 from multitracer.tables import NA
 from multitracer.words import ends
 
@@ -67,13 +65,14 @@ def _each_link(case: Case) -> Iterator[Finding]:
 def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
     """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
     lasted_s = case.link_s(silence.begin_ns, silence.end_ns)
+    around = arrivals_around(case, silence)
+    last_ns, next_ns = case.transfer.sender["time_ns"][around].tolist()
     sentence = (
-        f"No data arrived for {lasted_s:.1f} s, {case.at_s(silence.begin_ns):.1f} s into the transfer, "
-        "though some were on their way: what came then was the oldest missing, sent again by a timer."
+        f"No data arrived for {case.link_s(last_ns, next_ns):.1f} s, {case.at_s(last_ns):.1f} s into the "
+        "transfer, though some were on their way: what came then was the oldest missing, "
+        f"which a timer had sent again after {lasted_s:.1f} s."
     )
     numbers = {"outage_s": lasted_s}
-    time = case.transfer.sender["time_ns"]
-    around = np.clip(np.searchsorted(time, [silence.begin_ns, silence.end_ns]), 0, len(time) - 1)
     evidence = rows("sender", around)
     begin_ns, end_ns, helps = silence.begin_ns, silence.end_ns, _help(case)
     return Finding("", begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.case import Case
+    from multitracer.tables import Array
 
 _SHORTEST_TIMEOUT_NS = NS_PER_S // 5
 """Of Linux; others wait for longer, and then fewer tries have failed."""
@@ -65,6 +66,16 @@ def is_smaller_after(case: Case, silence: ReceiverSilence) -> bool:
     size, time = seen.sends.end - seen.sends.begin, seen.sends.time_ns
     before, after = size[time <= silence.begin_ns], size[time >= silence.end_ns]
     return len(after) >= LEAST_SMALLER and int(before.max(initial=0)) > int(after.max()) + _OPTIONS_BYTES
+
+
+def arrivals_around(case: Case, silence: ReceiverSilence) -> Array:
+    """Return the row of what ended a silence, after that of the data that arrived just before."""
+    seen = case.limited.seen
+    assert seen is not None
+    sends = seen.sends
+    ended_by = sends.row[np.searchsorted(sends.time_ns, silence.end_ns)]
+    arrived = np.sort(sends.row)
+    return np.array([arrived[max(int(np.searchsorted(arrived, ended_by)) - 1, 0)], ended_by])
 
 
 def repeated_in(case: Case, silence: ReceiverSilence) -> list[int]:

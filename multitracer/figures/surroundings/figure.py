@@ -37,7 +37,8 @@ def drive_panels(surroundings: Surroundings, view: View = WHOLE) -> list[Panel]:
     panels = surroundings_panels(surroundings)
     if not panels:
         name = surroundings.recording.name
-        raise InputError(f"{name}: holds no packet, and no reading of radio or position to draw")
+        what = surroundings.placeless or "no reading of radio or position to draw"
+        raise InputError(f"{name}: holds no packet, and {what}")
     return cut(chosen_panels(panels, view.labels), view.from_ns, view.to_ns)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
@@ -19,22 +20,33 @@ if TYPE_CHECKING:
 KIND = "handover"
 HELP = "The handover parameters of the two cells; look whether others lose time there, too."
 _AROUND_NS = 2 * NS_PER_S
-"""Outage this close to a change of cell is counted as its cost; radios are read about once a second."""
+"""A stop this close to a change of cell is counted as its cost; radios are read about once a second."""
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield one finding for each change between two readings of the serving cell."""
+    """Yield one finding for each change between two readings of the serving cell, with the stop around it."""
+    stopped = _stopped(case)
     for host, radio in case.transfer.radio:
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
             if ended_ns < case.transfer.begin_ns or began_ns > case.transfer.end_ns:
                 continue
-            cost_s = case.seconds(
-                Use.OUTAGE, Use.IDLE_RTO, begin_ns=began_ns - _AROUND_NS, end_ns=ended_ns + _AROUND_NS
+            near = (stopped.begin < ended_ns + _AROUND_NS) & (stopped.end > began_ns - _AROUND_NS)
+            cost_s, at_s = case.link_s(0, stopped.where(near).total_ns), case.at_s(ended_ns)
+            began_ns, ended_ns = (
+                int(stopped.begin[near].min(initial=began_ns)),
+                int(stopped.end[near].max(initial=ended_ns)),
             )
-            at_s = case.at_s(ended_ns)
             sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host})."
             yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", [before, after]), sentence)
+
+
+def _stopped(case: Case) -> Spans:
+    """Return when nothing came through, or the sender waited for its timer."""
+    cells = case.limited.cells
+    waits = (cells.limit == Limit.RECOVERY) & (cells.part == Part.TIMER)
+    is_stopped = (cells.limit == Limit.OUTAGE) | waits
+    return Spans.of(cells.begin[is_stopped], cells.end[is_stopped])
 
 
 def _changes(radio: Table) -> Iterator[tuple[int, int, str]]:
