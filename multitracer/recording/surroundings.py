@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from multitracer.analysis.mobility.route import route_of
+from multitracer.analysis.mobility.set_back import BACK_NS
 from multitracer.analysis.series.surroundings import speed_series, travelled_series
 from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock
@@ -24,7 +25,6 @@ from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
-from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, portable
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Surroundings:
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
         words = [ZONE_DOUBT] if any(names_no_zone(table) for table in tables) else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
-        if back_ns > _BACK_NS:
+        if back_ns > BACK_NS:
             words.append(
                 f"The times of a log jump back by up to {duration(back_ns)}, as those of two clocks: "
                 "what is said around the jumps may be wrong."
@@ -230,10 +230,6 @@ class Surroundings:
 def names_no_zone(table: Table) -> bool:
     """Return whether the times of a log's table name no time zone, so that they were taken for UTC."""
     return table.provenance.get("zone") == "unknown"
-
-
-_BACK_NS = 5 * NS_PER_S
-"""As for the messages of a diagnostic log: loggers write some rows of one second in another order."""
 
 
 def _farthest_back_ns(table: Table) -> int:
