@@ -110,7 +110,7 @@ def analyse_by_both(capture: Capture) -> Analysis:
 
 
 def tables_of_each(analysis: Analysis) -> list[Table]:
-    """Return what is told of some connections, segment by segment; the kernel gets each alone, however short."""
+    """Return what is told of some connections, each segment; the kernel gets each alone, however short."""
     with patch.object(in_pieces, "LONG", 1):
         numbers = range(1, min(len(analysis.connections), _FEW) + 1)
         ways = (analysis.tcp_segments, analysis.rtt_samples, analysis.sack_blocks)

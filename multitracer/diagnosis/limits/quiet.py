@@ -64,10 +64,10 @@ def quiet(seen: Observed) -> Quiet:
 def _nothing_lost(seen: Observed) -> Array:
     """Return before which sends no packet was lost, neither of theirs nor the ACK before."""
     nothing = np.asarray(seen.sends.missing == 0)
-    told, late = seen.told_answer, seen.late_answer
-    if told is None or late is None or not told.any():  # no timestamps: it would have sent again by now
+    echoing, late = seen.echoed_answer, seen.late_answer
+    if echoing is None or late is None or not echoing.any():  # no timestamps: it would have sent again by now
         return nothing
-    return np.asarray(nothing & told & ~late)
+    return np.asarray(nothing & echoing & ~late)
 
 
 def _follow_at_once(seen: Observed, came_ns: Array) -> Array:
