@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from multitracer.diagnosis.limits.names import Limit
 from tests.analysis.traffic import ACK, SYN
 from tests.diagnosis.talk import Talk
@@ -27,3 +29,22 @@ def test_a_window_that_holds_what_is_written_does_not_limit(tmp_path: Path) -> N
     found = talk.diagnosed(tmp_path)
     assert found.headline.limit is Limit.APPLICATION
     assert not any(row.limit is Limit.RECEIVER_WINDOW for row in found.limited.shares)
+
+
+def test_a_connection_that_began_before_the_capture_is_not_opening(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.note(0, 1, seq=_SERVER, ack=_CLIENT, flags=ACK | 1)
+    talk.note(0.2, 0, seq=_CLIENT, ack=_SERVER + 1)
+    talk.note(26_000, 0, seq=_CLIENT, ack=_SERVER + 1, flags=ACK | 1)
+    found = talk.diagnosed(tmp_path)
+    assert found.headline.limit is Limit.UNKNOWN
+    assert "began before the capture" in found.headline.sentence
+
+
+def test_a_connection_without_data_is_opened_until_its_handshake_ends(tmp_path: Path) -> None:
+    talk = Talk().opened()
+    talk.note(5_000, 0, seq=_CLIENT, ack=_SERVER, flags=ACK | 1)
+    talk.note(5_050, 1, seq=_SERVER, ack=_CLIENT + 1, flags=ACK | 1)
+    found = talk.diagnosed(tmp_path)
+    assert found.headline.limit is Limit.HANDSHAKE
+    assert found.limited.total_s == pytest.approx(0.05, abs=0.001)
