@@ -8,7 +8,7 @@ import pytest
 
 from multitracer.diagnosis.limits.names import Limit
 from tests.analysis.traffic import ACK, SYN
-from tests.diagnosis.talk import Talk
+from tests.diagnosis.talk import FULL, Talk, kinds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,3 +48,20 @@ def test_a_connection_without_data_is_opened_until_its_handshake_ends(tmp_path: 
     found = talk.diagnosed(tmp_path)
     assert found.headline.limit is Limit.HANDSHAKE
     assert found.limited.total_s == pytest.approx(0.05, abs=0.001)
+
+
+def test_what_is_sent_again_and_never_acknowledged_is_no_slow_start(tmp_path: Path) -> None:
+    """At the receiver, whose host has gone: all copies come, none is answered."""
+    talk = Talk()
+    talk.note(0, 0, seq=_CLIENT - 1, flags=SYN, options={"mss": FULL, "scale": 0})
+    talk.note(0.1, 1, seq=_SERVER - 1, ack=_CLIENT, flags=SYN | ACK, options={"mss": FULL, "scale": 0})
+    talk.note(50, 0, seq=_CLIENT, ack=_SERVER)
+    talk.data(50.2, 0)
+    talk.ack(50.3, 1)
+    talk.data(100, 1)
+    for turn in range(7):
+        talk.data(100 + 300 * 2**turn, 1)
+    found = talk.diagnosed(tmp_path)
+    assert found.headline.limit is Limit.RECOVERY
+    assert found.headline.share > 0.95
+    assert "slow-start-limited" not in kinds(found)

@@ -110,10 +110,12 @@ def _echoed(transfer: Transfer) -> tuple[Array, Array]:
 def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
     """Return the shortest round trip, and one that is seldom longer, queue included.
 
-    Of the handshake, or from an answer of ours until a segment that echoes it.
+    Of the handshake, or from an answer of ours until a segment that echoes it; a copy waited for a timer.
     """
     rows, since = _echoed(transfer)
-    trips = transfer.sender["time_ns"][rows] - since
+    table = transfer.sender
+    is_copy = (table["payload_bytes"][rows] > 0) & (table["new_bytes"][rows] == 0)
+    trips = (table["time_ns"][rows] - since)[~is_copy]
     trips = trips[trips > 0]
     known = [] if handshake is None else [handshake]
     known += [int(trips.min())] if len(trips) else []
@@ -193,7 +195,9 @@ def _placed(
         again = _fills(arrived.begin, arrived.end)
         needed = again & (transfer.sender["new_bytes"][arrived.row] > 0)
         still = replace(arrived, time_ns=arrived.time_ns - half_ns, again=again, needed=needed)
-        still = replace(still, by_timer=_after_silence(still, trip_ns))
+        by_timer = _after_silence(still, trip_ns)
+        needed |= by_timer & again & _unanswered(transfer, still.row)
+        still = replace(still, by_timer=by_timer, needed=needed)
         return still, np.zeros(len(arrived), dtype=np.int64), None
     stamp, tick = by_stamps
     way = arrived.time_ns - stamp
@@ -214,7 +218,17 @@ def _placed(
         pushed=arrived.pushed[order],
         missing=arrived.missing[order],
     )
-    return replace(placed, by_timer=_after_silence(placed, trip_ns)), (way - shortest)[order], tick
+    by_timer = _after_silence(placed, trip_ns)
+    needed = placed.needed | (by_timer & again & _unanswered(transfer, row))
+    return replace(placed, by_timer=by_timer, needed=needed), (way - shortest)[order], tick
+
+
+def _unanswered(transfer: Transfer, rows: Array) -> Array:
+    """Return which segments we had not acknowledged when they came, though an earlier copy had come here."""
+    table, acks = transfer.sender, transfer.acks
+    acks = acks[table["ack_bytes"][acks] != NA]
+    acked = np.append(np.maximum.accumulate(table["ack_bytes"][acks]), 0)[np.searchsorted(acks, rows) - 1]
+    return np.asarray(acked < table["end_bytes"][rows])
 
 
 def _fills(begin: Array, end: Array) -> Array:
