@@ -13,7 +13,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from multitracer.diagnosis.limits.group import Group
     from multitracer.diagnosis.limits.limited import Limited
@@ -50,8 +50,12 @@ _PART_HELP = {
     Part.ZERO: "a receiving program that reads what has arrived",
     Part.PEER: "a peer that sends its requests sooner, or several at once",
     Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
+    Part.LATENCY: "fewer round trips: several requests at once, larger ones, or a shorter path",
+    Part.REPAIR: "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss",
 }
-_BOTH = "the programs at both ends"
+_ANSWERS_HELP = {Part.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
+"""Where the data are the initiator's: its peer answers."""
+_BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
 _POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
 _NOUNS = {
     Limit.HANDSHAKE: "opening the connection",
@@ -65,6 +69,11 @@ _NOUNS = {
     Limit.CONGESTION_WINDOW: "the congestion window",
     Limit.UNKNOWN: "what nobody can tell from this recording",
 }
+_PATH_NOUNS = {
+    Part.LATENCY: "the path's latency",
+    Part.REPAIR: "the repair of lost requests or answers",
+}
+"""Of the parts of the application that no program made."""
 
 
 class Headline(NamedTuple):
@@ -96,13 +105,30 @@ def headline_of(limited: Limited) -> Headline:
     own = [row for row in limited.shares if row.limit is limit]
     others = {each: share for each, share in sums.items() if each is not limit}
     told = _told(own, max(others.values(), default=0.0))
+    told, beside = _parted(limited, told, max(others.values(), default=0.0))
     part = told[0].part if len(told) == 1 else Part.NONE
     share = told[0].share if part and told[0].share >= max(others.values(), default=0.0) else sums[limit]
+    share = sum(row.share for row in told) if beside else share
     first = _first(limited, limit, told, share)
-    rest = [_also(limited, each, share) for each, share in others.items() if share >= WORTH_SAYING]
+    rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
-    helps = "; ".join(dict.fromkeys(_PART_HELP.get(row.part, helps) for row in told))
-    return Headline(limit, part, share, own[0].confidence, " ".join([first, *filter(None, rest)]), helps)
+    helps = "; ".join(dict.fromkeys(_part_help(limited, row.part) or helps for row in told))
+    sentence = " ".join([first, *beside, *filter(None, rest)])
+    return Headline(limit, part, share, own[0].confidence, sentence, helps)
+
+
+def _parted(limited: Limited, told: list[Share], next_share: float) -> tuple[list[Share], list[str]]:
+    """Return the rows of whose was most, if the path is among them, and what is said of the others beside it.
+
+    All rows, and nothing, where only programs are told, or another limit is larger than what is left.
+    """
+    nouns = [_noun(limited, row.limit, row.part) for row in told]
+    mine = [row for row, noun in zip(told, nouns, strict=True) if noun == nouns[0]]
+    is_largest = sum(row.share for row in mine) >= next_share
+    if len(mine) == len(told) or _of_all(nouns) == _BOTH or not is_largest:
+        return told, []
+    others = {row.part: row.share for row in told if row not in mine}
+    return mine, [_programs(limited, others)]
 
 
 def _told(own: list[Share], next_share: float) -> list[Share]:
@@ -138,7 +164,7 @@ def headline_of_group(group: Group) -> Headline:
     noun = next(iter(ends), _noun(group.longest, limit, part))
     if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
         part = Part.NONE
-        noun = f"{_BOTH}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
+        noun = f"{_of_all(ends)}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
     first = f"{many} {mostly} {noun} ({share:.0%}, {sure.label})."
     rest = [
         _programs(group.longest, parts)
@@ -147,8 +173,19 @@ def headline_of_group(group: Group) -> Headline:
         for each, other in ordered[1:]
         if other >= WORTH_SAYING
     ]
-    helps = _PART_HELP.get(part, _help(group.longest, limit))
+    helps = _part_help(group.longest, part) or _help(group.longest, limit)
     return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
+
+
+def _part_help(limited: Limited, part: Part) -> str:
+    """Return what would help against a part of a limit; "" where that is what helps against the whole."""
+    own = {} if limited.transfer.reverse else _ANSWERS_HELP
+    return own.get(part, _PART_HELP.get(part, ""))
+
+
+def _of_all(nouns: Iterable[str]) -> str:
+    """Return a name for what all of these did: programs, or the path as well."""
+    return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
 
 def _help(limited: Limited, limit: Limit) -> str:
@@ -172,11 +209,13 @@ def _first(limited: Limited, limit: Limit, told: list[Share], share: float) -> s
     if len(nouns) == 1:
         return f"{begin} {nouns[0]}: {', and '.join(parts.values())} ({basis})."
     what = "; ".join(_of_end(_noun(limited, limit, part), words) for part, words in parts.items())
-    return f"{begin} {_BOTH}: {what} ({basis})."
+    return f"{begin} {_of_all(nouns)}: {what} ({basis})."
 
 
 def _of_end(noun: str, words: str) -> str:
     """Return what one of two ends did: "the client let 2 s go by", "the server's small segments waited"."""
+    if noun in _PATH_NOUNS.values():
+        return words
     return f"{noun} {words.removeprefix('it ')}" if words.startswith("it ") else f"{noun}'s {words}"
 
 
@@ -195,7 +234,7 @@ def _programs(limited: Limited, parts: Mapping[Part, float]) -> str:
     ends = _by_end(limited, parts)
     told = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
     if not told:
-        return f"{_BOTH.capitalize()} were the limit for {sum(ends.values()):.0%}."
+        return f"{_of_all(ends).capitalize()} were the limit for {sum(ends.values()):.0%}."
     return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in told.items())
 
 
@@ -215,6 +254,8 @@ def _ceiling(share: float) -> str:
 def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     if limit is not Limit.APPLICATION:
         return _NOUNS[limit]
+    if part in _PATH_NOUNS:
+        return _PATH_NOUNS[part]
     server, client = (
         ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
     )
@@ -249,7 +290,7 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
     lengths = _lengths(limited, limit, part)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION:
-        return _of_application(part, lengths)
+        return _of_application(part, lengths, asks="asked" if limited.transfer.reverse else "answered")
     if limit is Limit.LINK:
         held = "a policer let no more through" if is_policed(limited) else "it had data queued or in service"
         return f"{held} for {_seconds(seconds)} s{_at_rate(limited)}"
@@ -277,7 +318,8 @@ def _or_window(limited: Limited) -> str:
     return ", or the congestion window stood still" if limited.view in (View.SENDER, View.RECEIVER) else ""
 
 
-def _of_application(part: Part, lengths: Array) -> str:
+def _of_application(part: Part, lengths: Array, *, asks: str) -> str:
+    """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
     seconds, usual = float(lengths.sum()), float(np.median(lengths))
     many = len(lengths)
     if part is Part.THINK:
@@ -286,8 +328,13 @@ def _of_application(part: Part, lengths: Array) -> str:
         return f"it took {_seconds(seconds)} s to begin {many} answers, usually {usual:.2g} s each"
     if part is Part.PEER:
         if many == 1:
-            return f"it let {usual:.2g} s go by before it asked"
-        return f"it let {_seconds(seconds)} s go by before it asked, {many} times, usually {usual:.2g} s"
+            return f"it let {usual:.2g} s go by before it {asks}"
+        return f"it let {_seconds(seconds)} s go by before it {asks}, {many} times, usually {usual:.2g} s"
+    if part is Part.LATENCY:
+        pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
+        return f"{pair} took a round trip {count(many, 'time')}, {_seconds(seconds)} s in all"
+    if part is Part.REPAIR:
+        return f"{_seconds(seconds)} s went by until a lost one was sent again, {count(many, 'time')}"
     if part is Part.NAGLE:
         return f"small segments waited {_seconds(seconds)} s for the ACK of a small one (Nagle's algorithm)"
     return f"it had nothing to send for {_seconds(seconds)} s, in {count(many, 'pause')}"

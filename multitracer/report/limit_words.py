@@ -52,9 +52,11 @@ _PARTS = {
     Part.ZERO: "the receiver offered a window of zero",
     Part.WRITES: "the program wrote at its own pace",
     Part.THINK: "the program had not begun its answer",
-    Part.PEER: "it waited for the peer's next request",
+    Part.PEER: "it waited for the peer, which had not sent its next request",
     Part.NAGLE: "a small segment waited for the ACK of a small one",
     Part.PACING: "the pacer kept data back though the path had room",
+    Part.LATENCY: "its data and the peer's next request were under way: a round trip for each",
+    Part.REPAIR: "a request, or what it answers, was lost and had to be sent again",
 }
 
 _SHORT = {
@@ -69,6 +71,8 @@ _SHORT = {
     Part.THINK: "thinking",
     Part.PEER: "late requests",
     Part.NAGLE: "small segments held (nagle)",
+    Part.LATENCY: "round trips",
+    Part.REPAIR: "lost requests",
 }
 """What the first screen calls a part, where its label says too little."""
 

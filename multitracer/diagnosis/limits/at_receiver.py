@@ -18,6 +18,7 @@ from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sen
 from multitracer.diagnosis.limits.doubts import weak_limits
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.requests import requests_at_receiver
 from multitracer.diagnosis.limits.stamps import sent_by_stamps
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
@@ -61,6 +62,8 @@ def at_receiver(transfer: Transfer) -> Observed:
         floor_ns=floor,
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
+        requests=requests_at_receiver(transfer, answers),
+        peer_begins=transfer.reverse,
         slack_ns=slack,
         late_answer=late,
         echoed_answer=echoing,
@@ -110,10 +113,12 @@ def _echoed(transfer: Transfer) -> tuple[Array, Array]:
 def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
     """Return the shortest round trip, and one that is seldom longer, queue included.
 
-    Of the handshake, or from an answer of ours until a segment that echoes it.
+    Of the handshake, or from an answer of ours until a segment that echoes it; a copy waited for a timer.
     """
     rows, since = _echoed(transfer)
-    trips = transfer.sender["time_ns"][rows] - since
+    table = transfer.sender
+    is_copy = (table["payload_bytes"][rows] > 0) & (table["new_bytes"][rows] == 0)
+    trips = (table["time_ns"][rows] - since)[~is_copy]
     trips = trips[trips > 0]
     known = [] if handshake is None else [handshake]
     known += [int(trips.min())] if len(trips) else []
@@ -193,12 +198,15 @@ def _placed(
         again = _fills(arrived.begin, arrived.end)
         needed = again & (transfer.sender["new_bytes"][arrived.row] > 0)
         still = replace(arrived, time_ns=arrived.time_ns - half_ns, again=again, needed=needed)
-        still = replace(still, by_timer=_after_silence(still, trip_ns))
+        by_timer = _after_silence(still, trip_ns)
+        needed |= by_timer & again & _unanswered(transfer, still.row)
+        still = replace(still, by_timer=by_timer, needed=needed)
         return still, np.zeros(len(arrived), dtype=np.int64), None
     stamp, tick = by_stamps
     way = arrived.time_ns - stamp
     shortest = int(way.min())
-    sent = stamp + shortest - half_ns
+    sent = np.maximum(stamp + shortest - half_ns, _heard_ns(transfer, arrived.row) + half_ns)
+    sent = np.minimum(sent, arrived.time_ns - half_ns) + 1  # what was heard comes first
     order = np.lexsort((arrived.row, sent))
     begin, end, row = arrived.begin[order], arrived.end[order], arrived.row[order]
     again = _fills(begin, end)
@@ -214,7 +222,32 @@ def _placed(
         pushed=arrived.pushed[order],
         missing=arrived.missing[order],
     )
-    return replace(placed, by_timer=_after_silence(placed, trip_ns)), (way - shortest)[order], tick
+    by_timer = _after_silence(placed, trip_ns)
+    needed = placed.needed | (by_timer & again & _unanswered(transfer, row))
+    return replace(placed, by_timer=by_timer, needed=needed), (way - shortest)[order], tick
+
+
+def _unanswered(transfer: Transfer, rows: Array) -> Array:
+    """Return which segments we had not acknowledged when they came, though an earlier copy had come here."""
+    table, acks = transfer.sender, transfer.acks
+    acks = acks[table["ack_bytes"][acks] != NA]
+    acked = np.append(np.maximum.accumulate(table["ack_bytes"][acks]), 0)[np.searchsorted(acks, rows) - 1]
+    return np.asarray(acked < table["end_bytes"][rows])
+
+
+def _heard_ns(transfer: Transfer, rows: Array) -> Array:
+    """Return when we sent the last payload that each of the sender's `rows` acknowledges: it left later.
+
+    Where a tick of the timestamps is longer than the round trip, they alone do not tell which came first.
+    """
+    table, asks = transfer.sender, transfer.acks
+    asks = asks[table["payload_bytes"][asks] > 0]
+    if not len(asks):
+        return np.full(len(rows), np.iinfo(np.int64).min // 2)
+    begins, first = np.unique(table["seq_bytes"][asks], return_index=True)
+    last = np.searchsorted(begins, table["ack_bytes"][rows]) - 1  # begins below what is acknowledged
+    heard: Array = transfer.time_ns[asks[first[np.maximum(last, 0)]]]
+    return np.where(last >= 0, heard, np.iinfo(np.int64).min // 2)
 
 
 def _fills(begin: Array, end: Array) -> Array:

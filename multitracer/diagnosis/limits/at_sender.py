@@ -17,6 +17,7 @@ from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.requests import requests_at_sender
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
@@ -74,6 +75,8 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         mss_bytes=full,
         segments=segments,
         reaction_ns=_REACTION_NS,
+        requests=requests_at_sender(transfer, answers),
+        peer_begins=transfer.reverse,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
         policer=limiter,
         dead_times=dead,

@@ -28,6 +28,7 @@ _FOLLOWS_NS = NS_PER_S
 MOST = 400
 """Connections of a group that are explained, the longest ones; a page of 300 fetches is within it."""
 _STAGES = {(Limit.HANDSHAKE, Part.NONE): "handshake", (Limit.APPLICATION, Part.PEER): "request",
+           (Limit.APPLICATION, Part.LATENCY): "request", (Limit.APPLICATION, Part.REPAIR): "request",
            (Limit.APPLICATION, Part.THINK): "think"}  # fmt: skip
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
 _ONE_TIME = "all packets carry the same time"
+_BEGUN_BEFORE = "the connection began before the capture, which holds no data of it"
 _NO_DATA_HERE = "no data arrived where it was captured; only the other end knows whether any were sent"
 
 
@@ -165,13 +166,8 @@ def limited(transfer: Transfer, account: Account | None = None) -> Limited:
     reason = _untold(transfer)
     if reason:
         return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
-    if not len(transfer.data) and (transfer.sender["payload_bytes"] > 0).any():
-        reason = "no data were sent in this direction"
-        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
     if not len(transfer.data):
-        if _view(transfer) is View.RECEIVER:
-            return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=_NO_DATA_HERE)
-        return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE))
+        return _without_data(transfer, begin, end)
     if account is not None and not account.inferred:
         return Limited(transfer, View.LINK_LOG, by_link_log(account, begin))
     view = _view(transfer)
@@ -189,6 +185,24 @@ def _unknown(shown: Shown) -> str:
     """Return why the limit of some time is unknown."""
     reasons = ((shown.missing, NOT_CAPTURED), (shown.untold, UNTOLD))
     return "; ".join(words for spans, words in reasons if spans.total_ns)
+
+
+def _without_data(transfer: Transfer, begin: int, end: int) -> Limited:
+    """Return what limited a connection that carried no data this way: opening it, if that was captured.
+
+    What came after the handshake is no part of it: the connection was idle, and nobody waited for data.
+    """
+    reason = ""
+    if (transfer.sender["payload_bytes"] > 0).any():
+        reason = "no data were sent in this direction"
+    elif _view(transfer) is View.RECEIVER:
+        reason = _NO_DATA_HERE
+    elif not has(transfer.sender["flags"], Flag.SYN).any():
+        reason = _BEGUN_BEFORE
+    if reason:
+        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
+    _, opened, _ = transfer.once(opening)
+    return Limited(transfer, _view(transfer), _all(begin, max(opened, begin), Limit.HANDSHAKE))
 
 
 def limited_beside_account(transfer: Transfer) -> Limited:

@@ -61,10 +61,14 @@ class Part(_Named):
     THINK = 11
     """It owes the peer an answer, and has not begun it."""
     PEER = 12
-    """It waits for the peer's next request."""
+    """It waits for the peer's next request, which the peer has not sent yet."""
     NAGLE = 13
     """A small segment waits for the ACK of a small one."""
     PACING = 14
+    LATENCY = 15
+    """Of the application: its data and the peer's next request are under way, a round trip for each."""
+    REPAIR = 16
+    """The request, or what it answers, was lost: nothing could go on until it was sent again."""
 
 
 class Confidence(_Named):

@@ -16,6 +16,7 @@ from multitracer.analysis.intervals import distinct, places
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.limits.names import Limit, View
+    from multitracer.diagnosis.limits.requests import Requests
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.losses import Carried
     from multitracer.diagnosis.packets.policing import Policer
@@ -162,6 +163,10 @@ class Observed:
     floor_ns: int
     mss_bytes: int
     reaction_ns: int
+    requests: Requests | None = None
+    """What the peer asked; None where nobody looked for it."""
+    peer_begins: bool = False
+    """The peer opened the connection, so that it may ask as soon as the sender may send."""
     slack_ns: int = 0
     """A send may seem to come by so much before the answer that woke it: times are in ticks."""
     segments: WireSegments | None = None

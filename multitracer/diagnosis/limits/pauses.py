@@ -78,13 +78,13 @@ def pauses(seen: Observed, still: Quiet) -> Pauses:
         return Pauses(empty, empty, empty)
     size = (seen.sends.end - seen.sends.begin)[each.ended_by]
     small = size < seen.mss_bytes
-    requested_ns = _requested_at(seen, each)
+    request = _request_of(seen, each)
     empty_pipe = seen.outstanding(each.end, side="left") == 0
     long = each.end - each.begin > _long_gap_ns(seen)
     unqueued = ~each.woken | writes_alone(seen)
     idle = unqueued & (empty_pipe | long | _small_before(seen, each))
     silent = idle & _may_be_silent(seen, each, empty_pipe)
-    answering = empty_pipe & (requested_ns != NA) & ~(seen.sends.missing[each.ended_by] > 0)
+    answering = empty_pipe & (request != NA) & ~(seen.sends.missing[each.ended_by] > 0)
     nagle = _nagle(each, small, seen.mss_bytes)
     is_polled, unsent = _unsent(seen, each)
     shown = np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle
@@ -93,7 +93,7 @@ def pauses(seen: Observed, still: Quiet) -> Pauses:
     each = each._replace(begin=np.where(in_silence & ~shown, np.maximum(each.begin, last), each.begin))
     chosen = np.flatnonzero(shown | in_silence)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
-    return _cut(each, chosen, part, requested_ns, seen.reaction_ns)
+    return _cut(seen, each, chosen, part, request)
 
 
 _ALONE = 0.8
@@ -159,14 +159,14 @@ def answered(seen: Observed, each: Gaps) -> Array:
     return np.asarray(payload[each.woken_by] > 0)
 
 
-def _requested_at(seen: Observed, each: Gaps) -> Array:
-    """Return when the peer's last payload within each gap came; NA where none did."""
-    asking = seen.answers.time_ns[seen.answers.payload > 0]
+def _request_of(seen: Observed, each: Gaps) -> Array:
+    """Return the index in `requests` of the peer's last one within each gap; NA where none came."""
+    asking = seen.requests.time_ns if seen.requests is not None else np.empty(0, dtype=np.int64)
     if not len(asking):
         return np.full(len(each.end), NA, dtype=np.int64)
     at = np.searchsorted(asking, each.end + seen.slack_ns, side="right") - 1
     came = np.minimum(asking[np.maximum(at, 0)], each.end)
-    return np.where((at >= 0) & (came >= each.begin), came, NA)
+    return np.where((at >= 0) & (came >= each.begin), at, NA)
 
 
 def _unsent(seen: Observed, each: Gaps) -> tuple[Array, Array]:
@@ -185,14 +185,50 @@ def _unsent(seen: Observed, each: Gaps) -> tuple[Array, Array]:
     return is_polled, is_polled & (zeros[last] > zeros[first])
 
 
-def _cut(each: Gaps, chosen: Array, part: Array, requested_ns: Array, reaction_ns: int) -> Pauses:
-    """Return the chosen gaps; where the peer asked in one, its wait and ours are distinguished."""
-    begin, end, what, requested_ns = each.begin[chosen], each.end[chosen], part[chosen], requested_ns[chosen]
-    parted = requested_ns != NA
-    turn = np.where(parted, np.where(end - requested_ns > reaction_ns, requested_ns, end), end)
-    first = np.where(parted, int(Part.PEER), what)
-    begins, ends = np.concatenate([begin, turn]), np.concatenate([turn, end])
-    parts = np.concatenate([first, np.full(len(end), int(Part.THINK))])
+_ROUND = 1.3
+"""A round trip with what it may take longer than the shortest (limits.md)."""
+
+
+def _cut(seen: Observed, each: Gaps, chosen: Array, part: Array, request: Array) -> Pauses:
+    """Return the chosen gaps; those in which the peer asked are cut into what each of the two did."""
+    begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
+    asked = np.flatnonzero(request != NA)
+    turn = end.copy()
+    if seen.requests is not None and len(asked):
+        came = np.minimum(seen.requests.time_ns[request[asked]], end[asked])
+        turn[asked] = np.where(
+            end[asked] - came > seen.reaction_ns, np.maximum(came, begin[asked]), end[asked]
+        )
+        what = what.copy()
+        what[asked] = int(Part.PEER)
+    own_ns, repair_ns = _of_the_peer(seen, request, turn - begin, is_first=chosen == 0)
+    repaired = turn - repair_ns
+    own = repaired - own_ns
+    waits = np.full(len(end), int(Part.LATENCY))
+    begins = np.concatenate([begin, own, repaired, turn])
+    ends = np.concatenate([own, repaired, turn, end])
+    parts = np.concatenate(
+        [waits, what, np.full(len(end), int(Part.REPAIR)), np.full(len(end), int(Part.THINK))]
+    )
     some = np.flatnonzero(ends > begins)
     order = some[np.argsort(begins[some], kind="stable")]
     return Pauses(begins[order], ends[order], parts[order])
+
+
+def _of_the_peer(seen: Observed, request: Array, wait_ns: Array, *, is_first: Array) -> tuple[Array, Array]:
+    """Return how much of each wait for a request the peer let pass, and how much a repair took.
+
+    The rest is a round trip, at least the shortest. Where only the sender's capture is there, all above one
+    is the peer's. A wait without a request is not cut: all of it is returned as the first.
+    """
+    trip_ns = np.where(is_first & seen.peer_begins, 0, seen.floor_ns)
+    above_ns = np.where(wait_ns > _ROUND * trip_ns, wait_ns - trip_ns, 0)
+    repair_ns = np.zeros(len(wait_ns), dtype=np.int64)
+    if seen.requests is None or not len(seen.requests.time_ns):
+        return wait_ns, repair_ns
+    waited_ns, repair_ns = seen.requests.waited_ns[request], seen.requests.repair_ns[request]
+    repair_ns = np.minimum(repair_ns, np.maximum(wait_ns - trip_ns, 0))
+    seen_ns = np.clip(waited_ns - repair_ns, 0, np.maximum(wait_ns - trip_ns - repair_ns, 0))
+    own_ns = np.where(waited_ns == NA, above_ns, seen_ns)
+    asked = request != NA
+    return np.where(asked, own_ns, wait_ns), np.where(asked, repair_ns, 0)

@@ -25,7 +25,8 @@ def full_window(seen: Observed) -> FullWindow:
     """Return when the window offered kept the sender back.
 
     After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
-    window counts there too, if what ended it was data.
+    window counts there too, if what ended it was data. A window into which what was sent next fits, with room
+    left, kept nothing back, however small it is.
     """
     first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
     chosen = slice(first, behind)
@@ -37,12 +38,20 @@ def full_window(seen: Observed) -> FullWindow:
     last = seen.sends.time_ns[fresh[-1]]
     edge, sent = seen.edge_of(seen.moments_answer[chosen]), seen.moments_sent[chosen]
     acked = seen.moments_acknowledged[chosen]
-    is_known = (edge >= 0) & (times < last)
+    is_known = (edge >= 0) & (times < last) & ~_fits(seen, times, edge)
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)
     return FullWindow(
         Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed])
     )
+
+
+def _fits(seen: Observed, times: Array, edge: Array) -> Array:
+    """Return at which times the new segment that came next left room in the window then offered."""
+    ends, fresh = seen.sends.end, seen.fresh
+    following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
+    fits: Array = ends[fresh[np.minimum(following, len(fresh) - 1)]] < edge
+    return fits & (following < len(fresh))
 
 
 def samples_in_full_window(seen: Observed) -> float:

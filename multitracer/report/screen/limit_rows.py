@@ -95,8 +95,9 @@ def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], 
 def _name(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> str:
     """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
     ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
-    is_other = max(own, key=lambda each: each.share).part is Part.PEER
-    more = [ends[is_other]] if limit is Limit.APPLICATION else []
+    main = max(own, key=lambda each: each.share).part
+    is_an_end = limit is Limit.APPLICATION and main not in (Part.LATENCY, Part.REPAIR)
+    more = [ends[main is Part.PEER]] if is_an_end else []
     more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
     more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
     return f"{limit.label} ({', '.join(more)})" if more else limit.label

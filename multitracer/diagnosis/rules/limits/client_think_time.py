@@ -22,8 +22,8 @@ KIND = "client-think-time"
 HELP = "A client that sends its requests sooner, or several at once."
 _LOSSY = 0.03
 """Part of the requests that were lost; or share of the time that the repair of data took."""
-_ROUND_TRIPS = 2.0
-"""An answer's last packet and the next request take one; twice that is a pause of the client ..."""
+_ROUND_TRIPS = 1.0
+"""Above that of an answer's last packet and the next request: as much again is a pause of the client ..."""
 _MOST = 0.5
 """... if such make this part of the wait: a repair parts one, and its pieces are short. Not measured"""
 _REACTS_S = 0.01  # a program that waits for nothing asks sooner, also on a busy host. Not measured
@@ -39,7 +39,8 @@ def find(case: Case) -> Iterator[Finding]:
         return  # who was slow nobody knows
     paused_s = _paused_s(case)
     if paused_s is None:
-        paused_s = wait.lengths_s[wait.lengths_s >= _ROUND_TRIPS * case.link_s(0, seen.floor_ns)]
+        shortest_s = max(_ROUND_TRIPS * case.link_s(0, seen.floor_ns), _REACTS_S)
+        paused_s = wait.lengths_s[wait.lengths_s >= shortest_s]
         least_s = _MOST * wait.seconds
     else:
         seconds, least_s = float(paused_s.sum()), WORTH * case.limited.total_s

@@ -1,0 +1,100 @@
+"""What the peer sent in the data's opposite direction: how long it waited itself, and for what it repeated.
+
+A pause of the sender in which its peer asks has up to four parts: the way of the data and of the request,
+which is a round trip; the peer's own time; the repair of what was lost; and the sender's time to begin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.group import has
+from multitracer.analysis.intervals import distinct, places
+from multitracer.capture import Flag
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.observed import Answers
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array, Table
+
+
+class Requests(NamedTuple):
+    """Segments of the peer with payload as they reached the sender, in order; int64, ns, shape (n,)."""
+
+    time_ns: Array
+    """When each came, in the time of `Answers`."""
+    waited_ns: Array
+    """From the last data that had come to the peer before until it left; NA without the peer's capture."""
+    repair_ns: Array
+    """Of this, for how long it had to be sent again; 0 without the peer's capture."""
+
+
+class _Peer(NamedTuple):
+    """The peer's own capture."""
+
+    table: Table
+    time_ns: Array
+    sent: Array
+    """Rows that it sent."""
+    came: Array
+    """Rows of data that came to it."""
+
+
+def requests_at_sender(transfer: Transfer, answers: Answers) -> Requests:
+    """Return what the peer asked, by a capture at the sender and, where there is one, at the peer.
+
+    Of several copies the first that came counts.
+    """
+    new = (answers.payload > 0) & (transfer.sender["new_bytes"][answers.row] > 0)
+    rows, time_ns = answers.row[new], answers.time_ns[new]
+    unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
+    asks, data = transfer.ack_pairs, transfer.data_pairs
+    if asks is None or data is None or transfer.receiver is None or not len(rows):
+        return unknown
+    both = np.flatnonzero((asks.sent != NA) & (asks.arrived != NA))
+    left = np.full(len(transfer.sender), NA, dtype=np.int64)
+    left[asks.arrived[both]] = asks.sent[both]
+    sent, came = (distinct(each[each != NA]) for each in (asks.sent, data.arrived))
+    came = came[transfer.receiver["payload_bytes"][came] > 0]
+    known = left[rows] != NA
+    peer = _Peer(transfer.receiver, np.maximum.accumulate(transfer.came_ns), sent, came)
+    waited_ns, repair_ns = _at_the_peer(peer, left[rows][known])
+    unknown.waited_ns[known], unknown.repair_ns[known] = waited_ns, repair_ns
+    return unknown
+
+
+def requests_at_receiver(transfer: Transfer, answers: Answers) -> Requests:
+    """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard."""
+    asks = (answers.payload > 0) & ~_is(transfer.sender, answers.row, Kind.KEEP_ALIVE)
+    peer = _Peer(transfer.sender, transfer.time_ns, transfer.acks, transfer.data)
+    return Requests(answers.time_ns[asks], *_at_the_peer(peer, answers.row[asks]))
+
+
+def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
+    """Return how long the peer had waited when it sent `rows`, and how much of this was for a repair."""
+    table, time = peer.table, peer.time_ns
+    own = peer.sent[table["payload_bytes"][peer.sent] > 0]
+    fresh, again = own[~_is(table, own, Kind.RETRANSMISSION)], _is(table, rows, Kind.RETRANSMISSION)
+    at = np.searchsorted(np.maximum.accumulate(table["end_bytes"][fresh]), table["seq_bytes"][rows], "right")
+    first = np.where(again & (at < len(fresh)), np.append(fresh, 0)[at], rows)
+    first = np.minimum(first, rows)
+    came = _arrivals(peer)
+    before = places(came, first)
+    since_ns = np.where(before > 0, np.append(time[came], 0)[before - 1], time[first])
+    return time[rows] - since_ns, time[rows] - time[first]
+
+
+def _is(table: Table, rows: Array, kind: int) -> Array:
+    mask: Array = (table["kind"][rows] & np.uint32(kind)) != 0
+    return mask
+
+
+def _arrivals(peer: _Peer) -> Array:
+    """Return the rows of new data that came to the peer, after the one that ended the handshake."""
+    table = peer.table
+    opened = np.flatnonzero(~has(table["flags"], Flag.SYN) & ~table["reverse"].astype(bool))[:1]
+    return distinct(np.concatenate([opened, peer.came[table["new_bytes"][peer.came] > 0]]))
