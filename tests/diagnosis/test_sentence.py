@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
+from multitracer.diagnosis.held import shown_s
 from multitracer.diagnosis.limits.names import Limit, Part
-from tests.diagnosis.test_limit_findings import answers
+from multitracer.diagnosis.limits.spans import Spans
+from tests.diagnosis.talk import FULL, Talk, of
+from tests.diagnosis.test_limit_findings import _CLIENT, _SERVER, answers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,3 +28,44 @@ def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
         headline.sentence,
     )
     assert headline.help.count(";") == 1, "each end has its own remedy"
+
+
+def test_the_sentence_and_the_finding_count_the_same_pauses_of_a_client(tmp_path: Path) -> None:
+    found = answers(think_ms=1, pause_ms=1000).diagnosed(tmp_path, reverse=True)
+    told = re.search(r"before it asked, (\d+) times", found.headline.sentence)
+    counted = re.search(r"before it asked, (\d+) times", of(found, "client-think-time").sentence)
+    assert told is not None
+    assert counted is not None
+    assert told[1] == counted[1] == "9"
+
+
+def test_a_window_that_was_full_is_told_as_it_was_then(tmp_path: Path) -> None:
+    """Not the middle of a large and a closed one, nor what was offered when it was not full."""
+    talk = Talk().opened()
+    talk.data(51, 0, count=4)
+    talk.note(101, 1, seq=_SERVER, ack=_CLIENT + 4 * FULL, window=2 * FULL)
+    talk.data(102, 4, count=2)
+    talk.note(152, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=0)
+    talk.note(3000, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=60_000)
+    talk.data(3000.1, 6, count=4)
+    talk.ack(3050, 10)
+    found = talk.diagnosed(tmp_path)
+    assert "window of 0 to 2,000 bytes was full" in of(found, "receiver-limited").sentence
+    assert "it had no room for a segment for 2.8 s" in found.headline.sentence
+
+
+def test_what_a_queue_shows_counts_only_while_the_link_was_the_limit(tmp_path: Path) -> None:
+    """An outage stands before the link: delays that go on through it show no more of the link."""
+    talk = Talk().opened()
+    for number in range(60):
+        talk.data(51 + 2 * number, number)
+        talk.ack(101 + 10 * number, number + 1)
+    talk.data(701, 60, count=8)
+    for wait_ms in (300, 600, 1200, 2400):
+        talk.data(701 + wait_ms, 60)
+    talk.ack(3151, 68)
+    limited = talk.diagnosed(tmp_path).limited
+    always = Spans(limited.cells.begin[:1], limited.cells.end[-1:])
+    by_limit = {row.limit: row.seconds for row in limited.shares}
+    assert shown_s(limited, Limit.LINK, always) == pytest.approx(by_limit[Limit.LINK])
+    assert by_limit[Limit.OUTAGE] > 2
