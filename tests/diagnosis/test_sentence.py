@@ -69,3 +69,18 @@ def test_what_a_queue_shows_counts_only_while_the_link_was_the_limit(tmp_path: P
     by_limit = {row.limit: row.seconds for row in limited.shares}
     assert shown_s(limited, Limit.LINK, always) == pytest.approx(by_limit[Limit.LINK])
     assert by_limit[Limit.OUTAGE] > 2
+
+
+@pytest.mark.parametrize(("segments", "saved"), [(8, 0), (25, 1), (100, 2)])
+def test_a_larger_initial_window_saves_no_more_round_trips_than_were_needed(
+    tmp_path: Path, segments: int, saved: int
+) -> None:
+    """Ten segments go out in the first round trip anyway, and thirty in two."""
+    talk, at_ms, sent, flight = Talk().opened(), 51.0, 0, 10
+    while sent < segments:
+        flight = min(flight, segments - sent)
+        at_ms = talk.round_trips(at_ms, sent, count=1, flight=flight) + 0.1
+        sent, flight = sent + flight, 2 * flight
+    found = [each for each in talk.diagnosed(tmp_path).findings if each.kind == "slow-start-limited"]
+    assert len(found) == (saved > 0)
+    assert all(each.numbers["saving_s"] == pytest.approx(0.05 * saved, abs=0.005) for each in found)
