@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.held import shown_s, stretches
+from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.diagnosis.request_pauses import pauses_s
@@ -26,6 +27,7 @@ WORTH_SAYING = 0.1
 MOSTLY = 0.5
 """Share from which on a sentence begins so: half (limits.md)."""
 _BITS = 8  # in a byte
+_SHORT_S = 0.95  # below it one digit behind the point is less than two that count
 _AS_ONE = 1.02
 """Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
@@ -273,7 +275,7 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
         return f"it had no room for a segment for {_seconds(seconds)} s"
     return {
-        Limit.HANDSHAKE: f"it took {seconds:.2f} s",
+        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}",
         Limit.OUTAGE: f"nothing came through for {_seconds(seconds)} s, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {_seconds(seconds)} s for it, {count(len(lengths), 'time')}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {_seconds(seconds)} s",
@@ -281,6 +283,20 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
         Limit.SLOW_START: f"for {_seconds(seconds)} s the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"it kept data back for {_seconds(seconds)} s{_though(limited)}",
     }[limit]
+
+
+def _opened(limited: Limited, seconds: float) -> str:
+    """Return how long opening took; at a client, how long to connect, and how long until its peer knew."""
+    transfer = limited.transfer
+    begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
+    connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
+    is_client = limited.view is View.RECEIVER and transfer.reverse
+    if not is_client or not 0 < connected_s < seconds:
+        return f"{_seconds(seconds, 2)} s"
+    return (
+        f"{_seconds(connected_s, 2)} s to connect, and {_seconds(seconds - connected_s, 2)} s more until "
+        "the server knew"
+    )
 
 
 def _though(limited: Limited) -> str:
@@ -309,9 +325,11 @@ def _of_application(part: Part, seconds: float, lengths: Array) -> str:
     return f"it had nothing to send for {_seconds(seconds)} s, in {count(many, 'pause')}"
 
 
-def _seconds(seconds: float) -> str:
-    """Return seconds with a digit behind the point; two that count of less than one: never 0.0."""
-    return f"{seconds:.1f}" if seconds >= 0.95 else np.format_float_positional(seconds, 2, fractional=False)
+def _seconds(seconds: float, digits: int = 1) -> str:
+    """Return seconds with digits behind the point; two that count of less than one: never 0.0."""
+    if seconds >= _SHORT_S:
+        return f"{seconds:.{digits}f}"
+    return np.format_float_positional(seconds, 2, fractional=False, trim="-")
 
 
 def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:

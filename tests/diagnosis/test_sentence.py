@@ -84,3 +84,13 @@ def test_a_larger_initial_window_saves_no_more_round_trips_than_were_needed(
     found = [each for each in talk.diagnosed(tmp_path).findings if each.kind == "slow-start-limited"]
     assert len(found) == (saved > 0)
     assert all(each.numbers["saving_s"] == pytest.approx(0.05 * saved, abs=0.005) for each in found)
+
+
+def test_a_client_connects_before_its_server_knows(tmp_path: Path) -> None:
+    """A round trip takes the client's connect; half of one more its ACK, which the server waits for."""
+    talk = Talk().opened()
+    talk.data(50.2, 0)
+    talk.note(160, 1, seq=_SERVER + 1, ack=_CLIENT + FULL, payload=FULL)
+    talk.note(160.1, 0, seq=_CLIENT + FULL, ack=_SERVER + 1 + FULL)
+    sentence = talk.diagnosed(tmp_path, reverse=True).headline.sentence
+    assert "it took 0.05 s to connect, and 0.025 s more until the server knew" in sentence
