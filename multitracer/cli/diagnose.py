@@ -108,7 +108,8 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     if not diagnosis.findings:
         sheet.line("No known fault was found.")
     for incident in document["incidents"]:
-        _show_incident(sheet, incident, document)
+        lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
+        _show_incident(sheet, incident, document, lasts)
 
 
 _SEEN_FROM = {
@@ -132,11 +133,10 @@ def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
         sheet.line()
 
 
-def _show_incident(sheet: Page, incident: Document, document: Document) -> None:
+def _show_incident(sheet: Page, incident: Document, document: Document, lasts: str) -> None:
     """Show an incident as its first cause, with what else belongs to it."""
     parts = [document["findings"][part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""
-    lasts = ends(f"{incident['begin_s']:.1f} s", f"{incident['end_s']:.1f} s")
     sheet.line(f"{incident['kind']}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
     sheet.line(f"  {incident['sentence']}")
     others = dict.fromkeys(part["kind"] for part in parts if part["kind"] != incident["kind"])

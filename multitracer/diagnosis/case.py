@@ -138,8 +138,18 @@ class Case(Once):
         return (end_ns - begin_ns) * self.transfer.speed / NS_PER_S
 
     def at_s(self, time_ns: int) -> float:
-        """Return a stamp as link seconds since the transfer began."""
+        """Return a stamp as link seconds since the connection's first SYN, as T begins."""
+        return self.link_s(self._begin_ns, time_ns)
+
+    def since_own_syn_s(self, time_ns: int) -> float:
+        """Return a stamp as link seconds since the data sender's SYN, as documents count."""
         return self.link_s(self.transfer.begin_ns, time_ns)
+
+    @property
+    def _begin_ns(self) -> int:
+        """When T began: before the data's own SYN, if that answered another."""
+        known = len(self.limited.cells.begin) > 0
+        return min(self.limited.begin_ns, self.transfer.begin_ns) if known else self.transfer.begin_ns
 
 
 def rows(table: str, numbers: Array | list[int]) -> tuple[str, ...]:

@@ -111,6 +111,10 @@ class Diagnosis:
         """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
         return incidents(self._case, self.findings)
 
+    def at_s(self, time_ns: int) -> float:
+        """Return a stamp as link seconds since the connection's first SYN."""
+        return self._case.at_s(time_ns)
+
     @property
     def _case(self) -> Case:
         return Case(self.transfer, self.account, self.limited)
@@ -144,7 +148,7 @@ class Diagnosis:
             **listed,
             "group": self.group.document(),
             "incidents": [incident_document(self._case, each) for each in self.incidents],
-            "findings": [_finding(self.transfer, finding) for finding in self.findings],
+            "findings": [_finding(self._case, finding) for finding in self.findings],
             "account": {
                 "total_s": round(account.total_s, _DIGITS),
                 "utilization": None if np.isnan(account.utilization) else round(account.utilization, _DIGITS),
@@ -163,10 +167,9 @@ def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _finding(transfer: Transfer, finding: Finding) -> Document:
+def _finding(case: Case, finding: Finding) -> Document:
     begin_s, end_s = (
-        round((stamp - transfer.begin_ns) * transfer.speed / 1e9, _DIGITS)
-        for stamp in (finding.begin_ns, finding.end_ns)
+        round(case.since_own_syn_s(stamp), _DIGITS) for stamp in (finding.begin_ns, finding.end_ns)
     )
     return {
         "kind": finding.kind,

@@ -82,6 +82,12 @@ def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: flo
     return Held(int(begin[0]), int(end[-1]), total, total / limited.total_s, lengths, tuple(rows.tolist()))
 
 
+def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
+    """Return for how much of a limit's link time something was shown; none of it while another limit held."""
+    overlap_ns = spans.overlap_ns(*stretches(limited, limit))
+    return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
+
+
 def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
     """Return begin and end of each time that a limit, or a part of it, held; data end a pause.
 

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.held import stretches
+from multitracer.diagnosis.held import shown_s, stretches
+from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.request_pauses import pauses_s
 from multitracer.units import NS_PER_S
 from multitracer.words import count
 
@@ -25,6 +27,7 @@ WORTH_SAYING = 0.1
 MOSTLY = 0.5
 """Share from which on a sentence begins so: half (limits.md)."""
 _BITS = 8  # in a byte
+_SHORT_S = 0.95  # below it one digit behind the point is less than two that count
 _AS_ONE = 1.02
 """Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
@@ -104,38 +107,38 @@ def headline_of(limited: Limited) -> Headline:
     limit = next(iter(sums))
     own = [row for row in limited.shares if row.limit is limit]
     others = {each: share for each, share in sums.items() if each is not limit}
-    told = _told(own, max(others.values(), default=0.0))
-    told, beside = _parted(limited, told, max(others.values(), default=0.0))
-    part = told[0].part if len(told) == 1 else Part.NONE
-    share = told[0].share if part and told[0].share >= max(others.values(), default=0.0) else sums[limit]
-    share = sum(row.share for row in told) if beside else share
-    first = _first(limited, limit, told, share)
+    next_share = max(others.values(), default=0.0)
+    parts, beside = _parted(limited, _main_parts(own, next_share), next_share)
+    part = parts[0].part if len(parts) == 1 else Part.NONE
+    share = parts[0].share if part and parts[0].share >= next_share else sums[limit]
+    share = sum(row.share for row in parts) if beside else share
+    first = _first(limited, limit, parts, share)
     rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
-    helps = "; ".join(dict.fromkeys(_part_help(limited, row.part) or helps for row in told))
+    helps = "; ".join(dict.fromkeys(_part_help(limited, row.part) or helps for row in parts))
     sentence = " ".join([first, *beside, *filter(None, rest)])
     return Headline(limit, part, share, own[0].confidence, sentence, helps)
 
 
-def _parted(limited: Limited, told: list[Share], next_share: float) -> tuple[list[Share], list[str]]:
+def _parted(limited: Limited, parts: list[Share], next_share: float) -> tuple[list[Share], list[str]]:
     """Return the rows of whose was most, if the path is among them, and what is said of the others beside it.
 
-    All rows, and nothing, where only programs are told, or another limit is larger than what is left.
+    All rows, and nothing, where only programs are named, or another limit is larger than what is left.
     """
-    nouns = [_noun(limited, row.limit, row.part) for row in told]
-    mine = [row for row, noun in zip(told, nouns, strict=True) if noun == nouns[0]]
+    nouns = [_noun(limited, row.limit, row.part) for row in parts]
+    mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
-    if len(mine) == len(told) or _of_all(nouns) == _BOTH or not is_largest:
-        return told, []
-    others = {row.part: row.share for row in told if row not in mine}
+    if len(mine) == len(parts) or _of_all(nouns) == _BOTH or not is_largest:
+        return parts, []
+    others = {row.part: row.share for row in parts if row not in mine}
     return mine, [_programs(limited, others)]
 
 
-def _told(own: list[Share], next_share: float) -> list[Share]:
+def _main_parts(own: list[Share], next_share: float) -> list[Share]:
     """Return the parts of the largest limit that the first sentence tells; all as one row without a part.
 
     One part stands for its limit if it is most of it, and no other limit is larger than that part. What an
-    application did is told by its parts: they may be of two ends, and neither is to be silent.
+    application did is named by its parts: they may be of two ends, and neither is to be silent.
     """
     main, whole = own[0], sum(row.share for row in own)
     many = [row for row in own if row is main or row.share >= WORTH_SAYING]
@@ -193,8 +196,8 @@ def _help(limited: Limited, limit: Limit) -> str:
     return _RADIO_HELP.get(limit, HELP[limit]) if limited.transfer.has_radio else HELP[limit]
 
 
-def _first(limited: Limited, limit: Limit, told: list[Share], share: float) -> str:
-    basis = f"{share:.0%} of {_seconds(limited.total_s)} s, {told[0].confidence.label}"
+def _first(limited: Limited, limit: Limit, parts: list[Share], share: float) -> str:
+    basis = f"{share:.0%} of {_seconds(limited.total_s)} s, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN:
         return (
             f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
@@ -202,13 +205,18 @@ def _first(limited: Limited, limit: Limit, told: list[Share], share: float) -> s
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {_ceiling(others)}"
-        return f"The link was the limit{_at_rate(limited)} ({basis}); {rest}."
+        at = (
+            f": a policer let no more through{_policed_to(limited)}"
+            if is_policed(limited)
+            else _at_rate(limited)
+        )
+        return f"The link was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
-    parts = {row.part: _what(limited, limit, row.part) for row in told}
-    nouns = list(dict.fromkeys(_noun(limited, limit, part) for part in parts))
+    words = {row.part: _what(limited, limit, row.part) for row in parts}
+    nouns = list(dict.fromkeys(_noun(limited, limit, part) for part in words))
     if len(nouns) == 1:
-        return f"{begin} {nouns[0]}: {', and '.join(parts.values())} ({basis})."
-    what = "; ".join(_of_end(_noun(limited, limit, part), words) for part, words in parts.items())
+        return f"{begin} {nouns[0]}: {', and '.join(words.values())} ({basis})."
+    what = "; ".join(_of_end(_noun(limited, limit, part), did) for part, did in words.items())
     return f"{begin} {_of_all(nouns)}: {what} ({basis})."
 
 
@@ -232,10 +240,10 @@ def _also(limited: Limited, limit: Limit, share: float) -> str:
 def _programs(limited: Limited, parts: Mapping[Part, float]) -> str:
     """Return for how much of the time the program of either end was the limit; both, if each is little."""
     ends = _by_end(limited, parts)
-    told = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
-    if not told:
+    large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
+    if not large:
         return f"{_of_all(ends).capitalize()} were the limit for {sum(ends.values()):.0%}."
-    return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in told.items())
+    return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in large.items())
 
 
 def _by_end(limited: Limited, parts: Mapping[Part, float]) -> dict[str, float]:
@@ -264,7 +272,16 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
 
 def is_policed(limited: Limited) -> bool:
     """Return whether the empty bucket of a policer, more than a queue, shows that the link was the limit."""
-    return limited.by_bucket_s > limited.by_queue_s
+    if limited.shown is None:
+        return False
+    link = limited.shown.link
+    return shown_s(limited, Limit.LINK, link.by_bucket) > shown_s(limited, Limit.LINK, link.by_queue)
+
+
+def _policed_to(limited: Limited) -> str:
+    """Return what a policer lets pass: what came in bunches behind its losses is not its rate."""
+    policer = None if limited.seen is None else limited.seen.policer
+    return "" if policer is None else f" than {_rate(policer.rate_bytes_per_s)} with headers"
 
 
 def _at_rate(limited: Limited) -> str:
@@ -290,14 +307,17 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
     lengths = _lengths(limited, limit, part)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION:
-        return _of_application(part, lengths, asks="asked" if limited.transfer.reverse else "answered")
+        paused = pauses_s(limited) if part is Part.PEER else lengths
+        asks = "asked" if limited.transfer.reverse else "answered"
+        return _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
     if limit is Limit.LINK:
-        held = "a policer let no more through" if is_policed(limited) else "it had data queued or in service"
-        return f"{held} for {_seconds(seconds)} s{_at_rate(limited)}"
+        if is_policed(limited):
+            return f"a policer let no more through{_policed_to(limited)} for {_seconds(seconds)} s"
+        return f"it had data queued or in service for {_seconds(seconds)} s{_at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
         return f"it had no room for a segment for {_seconds(seconds)} s"
     return {
-        Limit.HANDSHAKE: f"it took {seconds:.2f} s",
+        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}",
         Limit.OUTAGE: f"nothing came through for {_seconds(seconds)} s, in {count(len(lengths), 'gap')}",
         Limit.RECOVERY: f"new data waited {_seconds(seconds)} s for it, {count(len(lengths), 'time')}",
         Limit.RECEIVER_WINDOW: f"data in flight filled it for {_seconds(seconds)} s",
@@ -305,6 +325,20 @@ def _what(limited: Limited, limit: Limit, part: Part) -> str:
         Limit.SLOW_START: f"for {_seconds(seconds)} s the congestion window was still growing",
         Limit.CONGESTION_WINDOW: f"it kept data back for {_seconds(seconds)} s{_though(limited)}",
     }[limit]
+
+
+def _opened(limited: Limited, seconds: float) -> str:
+    """Return how long opening took; at a client, how long to connect, and how long until its peer knew."""
+    transfer = limited.transfer
+    begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
+    connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
+    is_client = limited.view is View.RECEIVER and transfer.reverse
+    if not is_client or not 0 < connected_s < seconds:
+        return f"{_seconds(seconds, 2)} s"
+    return (
+        f"{_seconds(connected_s, 2)} s to connect, and {_seconds(seconds - connected_s, 2)} s more until "
+        "the server knew"
+    )
 
 
 def _though(limited: Limited) -> str:
@@ -318,17 +352,16 @@ def _or_window(limited: Limited) -> str:
     return ", or the congestion window stood still" if limited.view in (View.SENDER, View.RECEIVER) else ""
 
 
-def _of_application(part: Part, lengths: Array, *, asks: str) -> str:
+def _of_application(part: Part, seconds: float, lengths: Array, *, asks: str) -> str:
     """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
-    seconds, usual = float(lengths.sum()), float(np.median(lengths))
-    many = len(lengths)
+    usual, many = float(np.median(lengths)), len(lengths)
     if part is Part.THINK:
         if many == 1:
             return f"it took {usual:.2g} s to begin its answer"
         return f"it took {_seconds(seconds)} s to begin {many} answers, usually {usual:.2g} s each"
     if part is Part.PEER:
         if many == 1:
-            return f"it let {usual:.2g} s go by before it {asks}"
+            return f"it let {seconds:.2g} s go by before it {asks}"
         return f"it let {_seconds(seconds)} s go by before it {asks}, {many} times, usually {usual:.2g} s"
     if part is Part.LATENCY:
         pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
@@ -340,9 +373,11 @@ def _of_application(part: Part, lengths: Array, *, asks: str) -> str:
     return f"it had nothing to send for {_seconds(seconds)} s, in {count(many, 'pause')}"
 
 
-def _seconds(seconds: float) -> str:
-    """Return seconds with a digit behind the point; two that count of less than one: never 0.0."""
-    return f"{seconds:.1f}" if seconds >= 0.95 else np.format_float_positional(seconds, 2, fractional=False)
+def _seconds(seconds: float, digits: int = 1) -> str:
+    """Return seconds with digits behind the point; two that count of less than one: never 0.0."""
+    if seconds >= _SHORT_S:
+        return f"{seconds:.{digits}f}"
+    return np.format_float_positional(seconds, 2, fractional=False, trim="-")
 
 
 def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
+from multitracer.diagnosis.held import shown_s
 from multitracer.diagnosis.limits.names import Limit, Part
-from tests.diagnosis.test_limit_findings import answers
+from multitracer.diagnosis.limits.spans import Spans
+from tests.diagnosis.talk import FULL, Talk, of
+from tests.diagnosis.test_limit_findings import _CLIENT, _SERVER, answers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,3 +28,69 @@ def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
         headline.sentence,
     )
     assert headline.help.count(";") == 1, "each end has its own remedy"
+
+
+def test_the_sentence_and_the_finding_count_the_same_pauses_of_a_client(tmp_path: Path) -> None:
+    found = answers(think_ms=1, pause_ms=1000).diagnosed(tmp_path, reverse=True)
+    told = re.search(r"before it asked, (\d+) times", found.headline.sentence)
+    counted = re.search(r"before it asked, (\d+) times", of(found, "client-think-time").sentence)
+    assert told is not None
+    assert counted is not None
+    assert told[1] == counted[1] == "9"
+
+
+def test_a_window_that_was_full_is_told_as_it_was_then(tmp_path: Path) -> None:
+    """Not the middle of a large and a closed one, nor what was offered when it was not full."""
+    talk = Talk().opened()
+    talk.data(51, 0, count=4)
+    talk.note(101, 1, seq=_SERVER, ack=_CLIENT + 4 * FULL, window=2 * FULL)
+    talk.data(102, 4, count=2)
+    talk.note(152, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=0)
+    talk.note(3000, 1, seq=_SERVER, ack=_CLIENT + 6 * FULL, window=60_000)
+    talk.data(3000.1, 6, count=4)
+    talk.ack(3050, 10)
+    found = talk.diagnosed(tmp_path)
+    assert "window of 0 to 2,000 bytes was full" in of(found, "receiver-limited").sentence
+    assert "it had no room for a segment for 2.8 s" in found.headline.sentence
+
+
+def test_what_a_queue_shows_counts_only_while_the_link_was_the_limit(tmp_path: Path) -> None:
+    """An outage stands before the link: delays that go on through it show no more of the link."""
+    talk = Talk().opened()
+    for number in range(60):
+        talk.data(51 + 2 * number, number)
+        talk.ack(101 + 10 * number, number + 1)
+    talk.data(701, 60, count=8)
+    for wait_ms in (300, 600, 1200, 2400):
+        talk.data(701 + wait_ms, 60)
+    talk.ack(3151, 68)
+    limited = talk.diagnosed(tmp_path).limited
+    always = Spans(limited.cells.begin[:1], limited.cells.end[-1:])
+    by_limit = {row.limit: row.seconds for row in limited.shares}
+    assert shown_s(limited, Limit.LINK, always) == pytest.approx(by_limit[Limit.LINK])
+    assert by_limit[Limit.OUTAGE] > 2
+
+
+@pytest.mark.parametrize(("segments", "saved"), [(8, 0), (25, 1), (100, 2)])
+def test_a_larger_initial_window_saves_no_more_round_trips_than_were_needed(
+    tmp_path: Path, segments: int, saved: int
+) -> None:
+    """Ten segments go out in the first round trip anyway, and thirty in two."""
+    talk, at_ms, sent, flight = Talk().opened(), 51.0, 0, 10
+    while sent < segments:
+        flight = min(flight, segments - sent)
+        at_ms = talk.round_trips(at_ms, sent, count=1, flight=flight) + 0.1
+        sent, flight = sent + flight, 2 * flight
+    found = [each for each in talk.diagnosed(tmp_path).findings if each.kind == "slow-start-limited"]
+    assert len(found) == (saved > 0)
+    assert all(each.numbers["saving_s"] == pytest.approx(0.05 * saved, abs=0.005) for each in found)
+
+
+def test_a_client_connects_before_its_server_knows(tmp_path: Path) -> None:
+    """A round trip takes the client's connect; half of one more its ACK, which the server waits for."""
+    talk = Talk().opened()
+    talk.data(50.2, 0)
+    talk.note(160, 1, seq=_SERVER + 1, ack=_CLIENT + FULL, payload=FULL)
+    talk.note(160.1, 0, seq=_CLIENT + FULL, ack=_SERVER + 1 + FULL)
+    sentence = talk.diagnosed(tmp_path, reverse=True).headline.sentence
+    assert "it took 0.05 s to connect, and 0.025 s more until the server knew" in sentence

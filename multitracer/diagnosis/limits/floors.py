@@ -29,6 +29,13 @@ _NOISE_NS, _NOISE_SERVICES = NS_PER_MS, 1.5
 _LASTS_NS = 3 * NS_PER_S  # limits.md
 _LASTS_PART = 0.7
 """A step lasts if so much of it is left in the best of all that follows for three seconds."""
+_GROWS_PART = 2.0
+"""If the best way grew by more than so many steps, a queue grew. Found on rates that step: overlap with the
+truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, from 0.86 to 0.81 on one of 54."""
+_STAYS_PART = 0.6
+"""A longer path is so for a time as long as the step, too. Where a host was busy, what had come meanwhile
+comes at once, and the way soon is the old one: of five such steps of 18 to 68 ms, in a queue of 0.34 s, 0 to
+0.55 was left."""
 
 
 class Paths(NamedTuple):
@@ -103,7 +110,10 @@ def _steps(delays: Delays, service_ns: float) -> list[int]:
         way, np.minimum(before, at - 1), at
     )
     size = jump[at - 1]
-    lasts = np.where(size > 0, moved >= _LASTS_PART * size, -moved >= _LASTS_PART * -size)
+    soon = np.searchsorted(sent, sent[at] + np.maximum(size, 0), side="right")
+    stays = span_minimum(way, at, np.maximum(soon, at + 1)) - way[at - 1] >= _STAYS_PART * size
+    longer = stays & (moved >= _LASTS_PART * size) & (moved <= _GROWS_PART * size)
+    lasts = np.where(size > 0, longer, -moved >= _LASTS_PART * -size)
     return [int(each) for each in at[lasts]]
 
 

@@ -96,9 +96,8 @@ def busy(seen: Observed) -> Busy:
     link, empty = _busy(seen), _empty_bucket(seen)
     if not empty.total_ns:
         return link
-    times, _, rate = _delivery(seen, seen.floor_ns)
     spans = link.spans.union(empty)
-    return Busy(spans, link.by_queue, empty, _rates(rate[spans.holds(times) & (rate > 0)]))
+    return Busy(spans, link.by_queue, empty, _rates(seen, spans, seen.floor_ns, 0))
 
 
 def _empty_bucket(seen: Observed) -> Spans:
@@ -115,10 +114,10 @@ def _empty_bucket(seen: Observed) -> Spans:
 
 def _busy(seen: Observed) -> Busy:
     delivery = _delivery(seen, seen.floor_ns)
-    times, _, rate = delivery
+    rate = delivery.rate
     if not len(seen.delays.time_ns):
         even = _clipped(steady_arrivals(seen), seen).without(full_window(seen).spans)
-        return Busy(even, Spans.none(), Spans.none(), _rates(rate[even.holds(times) & (rate > 0)]))
+        return Busy(even, Spans.none(), Spans.none(), _rates(seen, even, seen.floor_ns, 0))
     service_ns = seen.mss_bytes / float(np.quantile(rate, _FULL_RATE)) if len(rate) else 0.0
     if not seen.one_way and not seen.answers.lag_ns.any():
         of_answers = _beside_answers(seen, service_ns)
@@ -132,17 +131,19 @@ def _busy(seen: Observed) -> Busy:
     )
     times, _, rate = delivery
     floor_ns = seen.floor_ns + paths.above_first(times)
+    of_answers_ns = seen.floor_ns + paths.above_first(seen.answers.time_ns)
+    shown = _rates(seen, queued, of_answers_ns, of_answers_ns)
     proven = _proven(queued, delivery, floor_ns)
     if not proven.any() or queued.total_ns < _STEADY_ROUNDS * seen.floor_ns:
-        return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
+        return Busy(queued, queued, Spans.none(), shown)
     throughout = _proven_throughout(queued, delivery, floor_ns)
     usual = _usual(times, rate, throughout) if throughout.sum() >= _ENOUGH else None
     usual = _usual(times, rate, proven) if usual is None else usual
     if usual is None:
-        return Busy(queued, queued, Spans.none(), _rates(rate[proven]))
+        return Busy(queued, queued, Spans.none(), shown)
     kept_up = _kept_up(seen, paths, delivery, usual).without(steady.room)
     spans = _clipped(queued.union(kept_up), seen)
-    return Busy(spans, queued, Spans.none(), _rates(rate[proven]))
+    return Busy(spans, queued, Spans.none(), shown)
 
 
 def _kept_up(seen: Observed, paths: Paths, delivery: Delivery, usual: Array) -> Spans:
@@ -166,8 +167,7 @@ def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
     best = np.quantile(delivery.rate, _BEST_RATE) if len(delivery.rate) else 0.0
     kept_up = _kept_up(seen, paths, delivery, np.full(len(delivery.rate), best))
     spans = kept_up.without(kept_up.without(queued)).without(full_window(seen).spans)
-    served = spans.holds(delivery.time_ns) & (delivery.rate > 0)
-    return Busy(spans, Spans.none(), Spans.none(), _rates(delivery.rate[served]))
+    return Busy(spans, Spans.none(), Spans.none(), _rates(seen, spans, seen.floor_ns, 0))
 
 
 def _proven(queued: Spans, delivery: Delivery, floor_ns: Array) -> Array:
@@ -211,18 +211,37 @@ def _clipped(spans: Spans, seen: Observed) -> Spans:
     return Spans.of(begin, end)
 
 
-def _rates(rate: Array) -> Rates | None:
+def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array | int) -> Rates | None:
+    """Return the rates of delivery within stretches, each counted for the time that it held.
+
+    A rate that began before its stretch holds a pause of the sender, too; only where no stretch is long
+    enough for eight segments such are taken. Answers come `behind_ns` after the link has served what they
+    cover; that and the shortest round trip `floor_ns` are of the whole, or of each answer.
+    """
+    delivery = _delivery(seen, floor_ns, (spans, behind_ns))
+    if not len(delivery.rate):
+        delivery = _delivery(seen, floor_ns)
+        delivery = Delivery(*(column[spans.holds(delivery.time_ns)] for column in delivery))
+    rate = delivery.rate
     if not len(rate):
         return None
-    low, median, high = np.quantile(rate, [0.05, 0.5, 0.95]) * 1e9
+    held_ns = np.diff(delivery.time_ns, prepend=delivery.since_ns[:1])
+    held_ns = np.minimum(held_ns, delivery.time_ns - delivery.since_ns)
+    order = np.argsort(rate, kind="stable")
+    passed = np.cumsum(held_ns[order])
+    at = np.searchsorted(passed, np.array([0.05, 0.5, 0.95]) * passed[-1])
+    low, median, high = rate[order][np.minimum(at, len(rate) - 1)] * 1e9
     return Rates(float(low), float(median), float(high))
 
 
-def _delivery(seen: Observed, floor_ns: Array | int) -> Delivery:
+def _delivery(
+    seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None
+) -> Delivery:
     """Return at each answer that delivers the bytes per ns delivered in the round trip before it.
 
     `floor_ns` is the shortest round trip, of the whole or at each answer. A queue of answers spaces them by
-    its own rate; by the receiver's timestamps it does not.
+    its own rate; by the receiver's timestamps it does not. `within` keeps those that begin and end in one
+    stretch, by the time of each answer less the given one.
     """
     time = np.maximum.accumulate(seen.answers.time_ns - seen.answers.lag_ns)
     done = seen.answers.delivered
@@ -234,6 +253,13 @@ def _delivery(seen: Observed, floor_ns: Array | int) -> Delivery:
     fewer = places(done, done - _RATE_SEGMENTS * seen.mss_bytes, "right") - 1
     before = np.minimum(places(time, time - width, "right") - 1, fewer)
     known = (before >= 0) & (before < np.arange(len(time)))
+    if within is not None:
+        spans, behind_ns = within
+        stretch = spans.which(time - np.broadcast_to(behind_ns, len(seen.answers.time_ns))[new])
+        first = np.flatnonzero(np.diff(stretch, prepend=-2))
+        first = np.repeat(first, np.diff(np.append(first, len(time))))
+        known = (stretch >= 0) & (first <= fewer) & (fewer < np.arange(len(time)))
+        before = np.maximum(before, first)
     since = time[before[known]]
     gone = time[known] - since
     rate = (done[known] - done[before[known]]) / np.maximum(gone, 1)

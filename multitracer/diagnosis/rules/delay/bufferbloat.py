@@ -141,11 +141,12 @@ def _finding(case: Case, queue: _Queue) -> Finding:
     began_ns, ended_ns = (int(stamp) for stamp in stamps)
     a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
     lost = case.transfer.verdicts["row"]
-    hidden = "; losses hide the longest" if not queue.delays.is_one_way and len(lost) else ""
+    hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
     of_data = "" if case.limited.view is View.RECEIVER else " of a data segment"
     sentence = (
-        f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s to the least round trip{of_data}, "
-        f"{queue.unloaded_s:.3f} s (up to {queue.longest_s:.3f} s{hidden}): grade {grade(queue.added_s)}, "
+        f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s, 95 % of the time at most "
+        f"{queue.longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
+        f"grade {grade(queue.added_s)}, "
         f"{a_minute:.0f} round trips a minute, for everybody who uses it."
     )
     numbers = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held
+from multitracer.diagnosis.held import held, shown_s
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.words import ends
 
@@ -25,17 +25,20 @@ def find(case: Case) -> Iterator[Finding]:
     limit = None if case.is_link_logged else held(case.limited, Limit.LINK)
     if limit is None or shown is None:
         return
+    by_queue, by_bucket = (
+        shown_s(case.limited, Limit.LINK, spans) for spans in (shown.link.by_queue, shown.link.by_bucket)
+    )
     numbers, rate, how = limit.numbers, shown.link.rate, ""
-    if rate is not None:
+    if rate is not None and by_bucket <= by_queue:
         low, middle, high = (value * _BITS / 1e6 for value in (rate.low, rate.median, rate.high))
         around = ends(f"{low:.3g}", f"{high:.3g}")
         how = f", at {middle:.3g} Mbit/s of payload" + (f" ({around})" if around != f"{middle:.3g}" else "")
         numbers |= {"rate_bps": middle * 1e6, "rate_low_bps": low * 1e6, "rate_high_bps": high * 1e6}
-    by_queue, by_bucket = case.limited.by_queue_s, case.limited.by_bucket_s
-    policed = f", the empty bucket of a policer for {by_bucket:.1f} s" if by_bucket else ""
+    by = [("a queue", by_queue), ("the empty bucket of a policer", by_bucket)]
+    shown_by = [f"{what} for {seconds:.1f} s" for what, seconds in by if seconds]
     sentence = (
-        f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; a queue "
-        f"shows it for {by_queue:.1f} s{policed}, the rate for the rest."
+        f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; "
+        f"it is shown by {', by '.join([*shown_by, 'the rate for the rest'])}."
     )
     finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
     yield finding._replace(help=_RADIO_HELP) if case.transfer.has_radio else finding

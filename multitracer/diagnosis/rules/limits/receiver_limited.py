@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.held import held
+from multitracer.diagnosis.held import held, stretches
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.words import ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.case import Case, Finding
+    from multitracer.tables import Array
 
 KIND = "receiver-limited"
 HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_rmem)."
@@ -23,11 +26,27 @@ def find(case: Case) -> Iterator[Finding]:
     limit = held(case.limited, Limit.RECEIVER_WINDOW)
     if limit is None:
         return
-    offered = case.transfer.sender["window_bytes"][case.transfer.acks]
-    window = int(np.median(offered)) if len(offered) else 0
+    offered = _offered(case)
+    low, high = (f"{each:,}" for each in (offered.min(), offered.max()))
     sentence = (
-        f"The receiver's window ({window:,} bytes in the middle) was full for {limit.seconds:.1f} s, "
+        f"The receiver's window of {ends(low, high)} bytes was full for {limit.seconds:.1f} s, "
         f"{limit.share:.0%} of the time."
     )
-    numbers = limit.numbers | {"window_bytes": float(window)}
+    numbers = limit.numbers | {"window_bytes": float(offered[(len(offered) - 1) // 2])}
     yield limit.finding(KIND, sentence, numbers)
+
+
+def _offered(case: Case) -> Array:
+    """Return the windows in force at each moment while full, bytes, ascending; at least one.
+
+    A window offered at other times was never full, nor was the middle of a large and a closed one.
+    """
+    seen, acks = case.limited.seen, case.transfer.acks
+    begin, end = stretches(case.limited, Limit.RECEIVER_WINDOW)
+    if seen is None:
+        at = np.searchsorted(case.transfer.time_ns[acks], begin, side="right") - 1
+        return np.sort(case.transfer.sender["window_bytes"][acks[np.maximum(at, 0)]])
+    moments = seen.moments_ns
+    moments = np.concatenate([begin, moments[Spans(begin, end).holds(moments)]])
+    edge, acknowledged = seen.window_edge(moments), seen.acknowledged(moments)
+    return np.sort(np.maximum(edge - np.maximum(acknowledged, 1), 0))

@@ -5,14 +5,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import held
+import numpy as np
+
+from multitracer.diagnosis.held import held, stretches
 from multitracer.diagnosis.limits.names import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.observed import Observed
 
+_INITIAL_SEGMENTS = 10
+"""Of an initial window (RFC 6928)."""
 KIND = "slow-start-limited"
 HELP = "A connection that is used again, a larger initial window (initcwnd), or a shorter path."
 _LARGER = 4
@@ -20,14 +26,16 @@ _LARGER = 4
 
 
 def find(case: Case) -> Iterator[Finding]:
-    """Yield at most one finding."""
+    """Yield at most one finding; none where all fitted into initial windows: larger ones save nothing."""
     limit = held(case.limited, Limit.SLOW_START)
     seen = case.limited.seen
     if limit is None or seen is None or not seen.floor_ns:
         return
     trip_s = case.link_s(0, seen.floor_ns)
     rounds = limit.seconds / trip_s
-    saved_s = min(math.log2(_LARGER), rounds) * trip_s
+    saved_s = min(_trips_saved(case.limited, seen), rounds) * trip_s
+    if not saved_s:
+        return
     sentence = (
         f"For {limit.seconds:.2g} s, {limit.share:.0%} of the time, some {rounds:.0f} round trips of "
         f"{trip_s:.2g} s, the congestion window was still growing; {_LARGER} times the initial window would "
@@ -35,3 +43,18 @@ def find(case: Case) -> Iterator[Finding]:
     )
     numbers = limit.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
     yield limit.finding(KIND, sentence, numbers)
+
+
+def _trips_saved(limited: Limited, seen: Observed) -> int:
+    """Return the round trips that the larger window saves at most: all but one that doubling takes."""
+    begin, end = stretches(limited, Limit.SLOW_START)
+    sent_bytes = seen.sent_by(end) - seen.sent_by(begin, side="left")
+    trips = np.ceil(np.log2(1 + sent_bytes / _initial_bytes(seen)))
+    return int(np.clip(trips - 1, 0, math.log2(_LARGER)).max(initial=0))
+
+
+def _initial_bytes(seen: Observed) -> int:
+    """Return what was sent before the first answer to it, between a segment and the usual initial window."""
+    first = np.flatnonzero(seen.answers.ack > 1)[:1]
+    flight = seen.sent_by(seen.answers.time_ns[first], side="left").max(initial=1) - 1
+    return int(np.clip(flight, seen.mss_bytes, _INITIAL_SEGMENTS * seen.mss_bytes))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 KIND = "policer"
 HELP = "The contract's rate; shaping (a queue) instead of policing; pacing or BBR at the sender."
 _BITS = 8  # in a byte
+_OF_HOSTS = 1000.0
+"""Mbit/s: no access link that is policed is as fast. Not measured."""
 
 
 def find(case: Case) -> Iterator[Finding]:
@@ -28,15 +30,28 @@ def find(case: Case) -> Iterator[Finding]:
     rate, link = (each * _BITS / 1e6 for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
-        f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself can do "
-        f"{link:.1f} Mbit/s."
+        f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself "
+        f"{_can(case, link)}."
     )
     numbers = {
         "policed_bytes_per_s": policing.rate_bytes_per_s,
-        "link_bytes_per_s": policing.link_bytes_per_s,
         "lost_packets": len(policing.lost),
     }
+    if _is_links(case, link):
+        numbers["link_bytes_per_s"] = policing.link_bytes_per_s
     payload = int(case.segments.payload_bytes[policing.lost].sum())
     cost_s = repair_s(case, began_ns)
     evidence = rows("sender", np.unique(sent))
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)
+
+
+def _can(case: Case, link: float) -> str:
+    return f"can do {link:.1f} Mbit/s" if _is_links(case, link) else "is faster"
+
+
+def _is_links(case: Case, link: float) -> bool:
+    """Return whether a rate (Mbit/s) of short trains is the link's, not that of bunches made by a host.
+
+    ACKs come in bunches; and what arrives faster than this has stood in a buffer of the receiver's host.
+    """
+    return case.transfer.data_pairs is not None and link < _OF_HOSTS
