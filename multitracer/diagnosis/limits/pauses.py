@@ -227,8 +227,9 @@ def _of_the_peer(seen: Observed, request: Array, wait_ns: Array, *, is_first: Ar
     if seen.requests is None or not len(seen.requests.time_ns):
         return wait_ns, repair_ns
     waited_ns, repair_ns = seen.requests.waited_ns[request], seen.requests.repair_ns[request]
-    repair_ns = np.minimum(repair_ns, np.maximum(wait_ns - trip_ns, 0))
+    most_ns = np.where(waited_ns == NA, above_ns, np.maximum(wait_ns - trip_ns, 0))
+    repair_ns = np.minimum(repair_ns, most_ns)
     seen_ns = np.clip(waited_ns - repair_ns, 0, np.maximum(wait_ns - trip_ns - repair_ns, 0))
-    own_ns = np.where(waited_ns == NA, above_ns, seen_ns)
+    own_ns = np.where(waited_ns == NA, above_ns - repair_ns, seen_ns)
     asked = request != NA
     return np.where(asked, own_ns, wait_ns), np.where(asked, repair_ns, 0)
