@@ -41,8 +41,14 @@ ROUTE_GAPS = Schema(
     (
         Column("begin_ns", "int64", "last position before", "ns since 1970"),
         Column("end_ns", "int64", "first position after", "ns since 1970"),
-        *_reals(("length_m", "great circle between the two; a leap adds nothing to the distance", "m")),
-        Column("kind", "U7", "silence (no position in time) or leap (faster than anything that drives)"),
+        *_reals(
+            ("length_m", "great circle between the two; a leap or a clock adds nothing to the distance", "m")
+        ),
+        Column(
+            "kind",
+            "U7",
+            "silence (no position in time), leap (faster than anything that drives) or clock (set back)",
+        ),
         Column("reason", "U64", "the gap in words: leap of 300 km in 1 s"),
     ),
 )

@@ -108,7 +108,7 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     if not diagnosis.findings:
         sheet.line("No known fault was found.")
     for incident in document["incidents"]:
-        _show_incident(sheet, incident, document["findings"])
+        _show_incident(sheet, incident, document)
 
 
 _SEEN_FROM = {
@@ -132,9 +132,9 @@ def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
         sheet.line()
 
 
-def _show_incident(sheet: Page, incident: Document, findings: list[Document]) -> None:
+def _show_incident(sheet: Page, incident: Document, document: Document) -> None:
     """Show an incident as its first cause, with what else belongs to it."""
-    parts = [findings[part] for part in incident["parts"]]
+    parts = [document["findings"][part] for part in incident["parts"]]
     times = f"{incident['count']} times, " if incident["count"] > 1 else ""
     lasts = ends(f"{incident['begin_s']:.1f} s", f"{incident['end_s']:.1f} s")
     sheet.line(f"{incident['kind']}, {times}{lasts}, cost {incident['cost_s']:.1f} s")
@@ -144,7 +144,14 @@ def _show_incident(sheet: Page, incident: Document, findings: list[Document]) ->
         sheet.line(f"  with it: {', '.join(others)}")
     if incident["help"]:
         sheet.line(f"  what would help: {incident['help']}")
-    sheet.line(f"  evidence: {', '.join(parts[0]['evidence']) or 'the account'}")
+    evidence = ", ".join(_named(place, document["view"]) for place in parts[0]["evidence"])
+    sheet.line(f"  evidence: {evidence or 'the account'}")
+
+
+def _named(place: str, view: str) -> str:
+    """Return a row with the name of the end where it was captured: the one capture may be the receiver's."""
+    table, _, row = place.partition(":")
+    return f"receiver:{row}" if (table, view) == ("sender", "receiver") else place
 
 
 def _account_rows(diagnosis: Diagnosis) -> Iterator[tuple[str, str, str]]:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _LOGGED_RATES = {"Radio_rate_down": "downlink", "Radio_rate_up": "uplink"}
 """Series of the rates that a logger saw, and the way that each is of; of equal ones the first."""
+_RUNS, _IDLE = {"downlink": "D", "uplink": "U"}, "I"
+"""State of a test program (G-NetTrack) while it loads, and while it rests."""
 SEED = 1
 """Of the draws of intervals, unless another is given: the same recording gives the same picture."""
 
@@ -209,8 +211,9 @@ class Road:
             raise InputError(f"{name}: holds no log of a phone's radio; handovers are found in one")
         series = self._quantity(of)
         if series is None:
-            there = ", ".join(("throughput", "rtt", *self.surroundings.series))
-            raise InputError(f"{name}: has nothing of {of!r}; there may be {there}")
+            measured = [each for each in ("throughput", "rtt") if self._quantity(each) is not None]
+            there = ", ".join((*measured, *self.surroundings.series)) or "no other quantity"
+            raise InputError(f"{name}: has nothing of {of!r}; there is {there}")
         return epochs(self.phones[0].handovers, series, seed=seed)
 
     def _quantity(self, of: str) -> Steps | Samples | None:
@@ -273,9 +276,21 @@ class Road:
         if not self.is_of_the_packets:  # its readings say nothing of a transfer at another time
             phone = phone.within((0, 0))
         drive = Drive(
-            phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine
-        )
+            phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine,
+            self._wanted(phone),
+        )  # fmt: skip
         return stretches(drive, shown_ns=self.shown_ns)
+
+    def _wanted(self, phone: Phone) -> Steps | None:
+        """When a test program loaded data, by the state that it logs; None where nothing says so."""
+        if self.surroundings.recording.parts or self._logged_rate is None:
+            return None
+        runs = _RUNS[_LOGGED_RATES[str(self._logged_rate.provenance["label"])]]
+        told = phone.radio.take(np.isin(phone.radio["state"], (*_RUNS.values(), _IDLE)))
+        if not (told["state"] == runs).any():
+            return None
+        gap_ns = int(self._logged_rate.provenance["gap_ns"])
+        return Steps(told["time_ns"], (told["state"] == runs).astype(np.float64), gap_ns)
 
     @property
     def _part(self) -> Part | None:

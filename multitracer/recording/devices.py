@@ -241,7 +241,7 @@ def _cut(table: Table, cuts: Times) -> list[Table]:
 
 def radio_of(logs: list[PhoneLog]) -> Table:
     """Return RADIO of logs together, in their order."""
-    return Table.concatenate(RADIO, [log.radio for log in logs])
+    return logs[0].radio if len(logs) == 1 else Table.concatenate(RADIO, [log.radio for log in logs])
 
 
 def orders_of(logs: list[PhoneLog]) -> Table:

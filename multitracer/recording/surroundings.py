@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from multitracer.analysis.mobility.route import route_of
+from multitracer.analysis.mobility.set_back import BACK_NS
 from multitracer.analysis.series.surroundings import speed_series, travelled_series
+from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
@@ -23,7 +25,6 @@ from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
-from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, portable
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ ZONE_DOUBT = (
     "whole hours."
 )
 """In the first sentence of whatever rests on such a log."""
+
+CONTRADICTED = (
+    "A log of the radio says that no network served while packets were answered: its clock is off, or its "
+    "modem is another one (`multitracer align` names it), and the causes that rest on it may be wrong."
+)
 
 
 class Recorded(Protocol):
@@ -176,12 +182,28 @@ class Surroundings:
         tables = [placed.table for placed in (*self.radio, *self.position, *self.markers)]
         words = [ZONE_DOUBT] if any(names_no_zone(table) for table in tables) else []
         back_ns = max((_farthest_back_ns(table) for table in tables), default=0)
-        if back_ns > _BACK_NS:
+        if back_ns > BACK_NS:
             words.append(
                 f"The times of a log jump back by up to {duration(back_ns)}, as those of two clocks: "
                 "what is said around the jumps may be wrong."
             )
+        words += [CONTRADICTED] if self._is_contradicted else []
         return " ".join(words)
+
+    @property
+    def _is_contradicted(self) -> bool:
+        """Whether a log of the radio says that no network served where its host's packets were answered."""
+        clocks = self.recording.clocks
+        captures = [
+            (part.point.name if clocks is None else clocks.of_point(part.point.name).host, part.capture)
+            for part in self.recording.parts
+        ]
+        return any(
+            contradiction(table, capture) is not None
+            for log, table in self.recording.tables("radio", RADIO.name)
+            for host, capture in captures
+            if host == log.host
+        )
 
     @property
     def first_ns(self) -> int | None:
@@ -208,10 +230,6 @@ class Surroundings:
 def names_no_zone(table: Table) -> bool:
     """Return whether the times of a log's table name no time zone, so that they were taken for UTC."""
     return table.provenance.get("zone") == "unknown"
-
-
-_BACK_NS = 5 * NS_PER_S
-"""As for the messages of a diagnostic log: loggers write some rows of one second in another order."""
 
 
 def _farthest_back_ns(table: Table) -> int:

@@ -91,12 +91,19 @@ def _facts(drawn: Drawn) -> list[Markup]:
     row, speed, again = drawn.direction, goodput(drawn.direction), drawn.direction["retransmitted_segments"]
     window = drawn.opposite["max_window_bytes"]
     return [
-        _fact("Delivered once", size(row["unique_bytes"]), count(row["data_segments"], "data segment")),
+        _fact("Delivered once", size(row["unique_bytes"]), _segments(drawn)),
         _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
         *(_at_receiver(row) if drawn.is_at_receiver else [_retransmitted(again, row["data_segments"])]),
         _rtt_fact(drawn),
         _in_flight(drawn, window),
     ]
+
+
+def _segments(drawn: Drawn) -> str:
+    """Return how many data segments there were, every copy counted."""
+    verb = "arrived" if drawn.is_at_receiver else "sent"
+    copies = ", copies among them" if drawn.direction["retransmitted_segments"] else ""
+    return f"{count(drawn.direction['data_segments'], 'data segment')} {verb}{copies}"
 
 
 def _retransmitted(again: int, segments: int) -> Markup:

@@ -188,7 +188,10 @@ def test_tables_of_a_drive_are_cut_to_the_window(csv: Path, tmp_path: Path) -> N
 def test_a_receiver_without_a_fix_is_the_reason_why_nothing_is_drawn(tmp_path: Path) -> None:
     (tmp_path / "gps.nmea").write_text("".join(_nmea_without_fix(second) for second in range(29)))
     said = call("plot", "-o", tmp_path / "x.html", tmp_path / "gps.nmea", status=1).stderr
-    assert "29 readings of a positioning receiver, all without a fix, so no position" in said
+    what = "29 readings of a positioning receiver, all without a fix, so no position"
+    assert what in said
+    call("report", "-o", tmp_path / "x.html", tmp_path / "gps.nmea")
+    assert f"The logs hold {what}" in (tmp_path / "x.html").read_text()
 
 
 def _nmea_without_fix(second: int) -> str:

@@ -118,6 +118,17 @@ def test_who_heard_all_and_sends_nothing_has_nothing_to_send(tmp_path: Path, sta
     assert share.confidence == (Confidence.INFERRED if stamped else Confidence.WEAK)
 
 
+def test_what_is_lost_behind_a_pause_does_not_make_it_a_repair(tmp_path: Path) -> None:
+    phone = _Phone()
+    phone.flights(30)
+    phone.silence()
+    phone.repaired()
+    phone.flights(30)
+    held = _held(phone.diagnosed(tmp_path))
+    assert held[Limit.APPLICATION, Part.WRITES] == pytest.approx(_SILENCE_S, abs=0.2)
+    assert (Limit.RECOVERY, Part.TIMER) not in held
+
+
 def test_who_had_not_heard_all_may_have_waited_for_it(tmp_path: Path) -> None:
     phone = _Phone()
     phone.flights(30)

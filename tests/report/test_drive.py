@@ -219,3 +219,85 @@ def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_p
     assert "It was bad for 32.5 s of 3 min 5 s" in html
     assert "No reading of the radio lies in the time of the packets" in html
     assert "(coverage)" not in html
+
+
+def test_a_clock_that_was_set_back_joins_nothing(tmp_path: Path) -> None:
+    """Daylight saving in local time: the way between was driven twice, and a change of the cell made up."""
+    log = drive(tmp_path / "drive.csv")
+    whole = mt.open(log)
+    rows = log.read_text().splitlines()
+    rows[181:] = [row.replace("_10.", "_09.", 1) for row in rows[181:]]
+    log.write_text("\n".join(rows) + "\n")
+    back = mt.open(log)
+    changes = [
+        frame.handovers[["source_cell_id", "target_cell_id"]].to_numpy().tolist() for frame in (back, whole)
+    ]
+    assert changes == [[[1, 2]], [[1, 2]]]
+    assert back.cells[["cell_id", "handovers_in"]].to_numpy().tolist() == [[1, 0], [2, 1]]
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "a route of 4.1 km" in html
+    assert "The route has 1 gap, in which nothing is drawn: its clock was set back." in html
+
+
+def test_of_a_clock_that_was_set_back_by_seconds_the_later_positions_count(tmp_path: Path) -> None:
+    """Twenty seconds stand twice in the log: joined by time, the car went to and fro."""
+    log = drive(tmp_path / "drive.csv")
+    rows = log.read_text().splitlines()
+    stamps = [row.partition(",")[0] for row in rows[1:]]
+    rows[181:] = [f"{stamps[n + 160]},{row.partition(',')[2]}" for n, row in enumerate(rows[181:])]
+    log.write_text("\n".join(rows) + "\n")
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "a route of 3.8 km" in html
+    assert "20 (before its clock was set back)" in html
+
+
+def test_a_cell_serves_no_longer_than_readings_name_it(tmp_path: Path) -> None:
+    log = drive(tmp_path / "drive.csv", planted=False)
+    rows = log.read_text().splitlines()
+    rows[61:] = [row.replace(",A,1,", ",A,-,").replace(",A,2,", ",A,-,") for row in rows[61:]]
+    log.write_text("\n".join(rows) + "\n")
+    (cell,) = mt.open(log).cells.to_dict("records")
+    assert (cell["cell_id"], cell["seconds"]) == (1, 69)
+
+
+def with_rates(log: Path, rates: list[int], states: str = "") -> None:
+    """Write what the logger saw, in kbit/s, and the state of its test program."""
+    rows = log.read_text().splitlines()
+    rows[0] += ",State" if states else ""
+    for i, rate in enumerate(rates):
+        rows[i + 1] = f"{rows[i + 1].removesuffix(',0,0')},{rate},9{f',{states[i]}' if states else ''}"
+    log.write_text("\n".join(rows) + "\n")
+
+
+def test_a_download_that_stalls_in_a_good_radio_is_bad_where_the_log_says_that_it_ran(tmp_path: Path) -> None:
+    """A stall of 60 s was silent; and with a bad quality, at the usual rate, it was 'interference'."""
+    rates = [300 if i in range(30, 90) or i in HOLE else 40_000 for i in range(SECONDS)]
+    with_rates(log := drive(tmp_path / "drive.csv"), rates, "D" * 250 + "I" * 50)
+    bad = mt.open(log).stretches
+    assert bad["cause"].tolist() == ["unknown", "coverage"]
+    assert bad["seconds"].tolist() == [60, 30]
+    assert bad["missing"].tolist()[0] == "the limits of the transfer (a capture)"
+    write_report(open_recording(log), tmp_path / "report.html")
+    assert "0.3 Mbit/s" in (tmp_path / "report.html").read_text()
+
+
+def test_a_low_rate_in_a_good_radio_is_told_where_nobody_knows_what_was_wanted(tmp_path: Path) -> None:
+    rates = [300 if i in range(30, 90) else 40_000 for i in range(SECONDS)]
+    with_rates(log := drive(tmp_path / "drive.csv", planted=False), rates)
+    assert mt.open(log).stretches.empty
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert (
+        "In 60 seconds with a good radio the logger saw less than 8.0 Mbit/s, a fifth of its median" in html
+    )
+    assert "longest for 60 s from 30 s on" in html
+
+
+def test_a_stretch_at_the_usual_rate_is_not_bad_by_its_quality_alone(tmp_path: Path) -> None:
+    """Bursts: the upper quartile is far above the median, and half of it was asked of each second."""
+    rates = [(100_000 if i % 3 == 0 else 25_000) for i in range(SECONDS)]
+    rates = [30_000 if i in DISTURBED else rate for i, rate in enumerate(rates)]
+    with_rates(log := drive(tmp_path / "drive.csv"), rates)
+    assert mt.open(log).stretches["cause"].tolist() == []

@@ -108,12 +108,19 @@ def test_near_the_receiver_nobody_says_that_nothing_was_sent_twice() -> None:
     assert "Retransmitted" not in tiles
     assert "only its sender knows" in tiles
     assert "Filled holes" in tiles
+    assert "3 data segments arrived<" in tiles
     assert "cannot be read there" in figure_section(["one"], at_receiver=drawn.is_at_receiver)
 
 
 def test_one_segment_takes_no_time() -> None:
     rows = [*handshake(C - 1, S - 1), Segment(0, C, DATA, ack=S)]
     assert "sent 1.0 kB to 10.0.0.2:80 in a single moment; none of it twice" in said(rows)
+
+
+def test_copies_are_not_among_what_was_delivered_once() -> None:
+    rows = [*handshake(C - 1, S - 1), *2 * [Segment(0, C, DATA, ack=S)], Segment(0, C + DATA, DATA, ack=S)]
+    drawn = choose([part(capture(rows))], connection=None, most=1)[0]
+    assert "3 data segments sent, copies among them<" in summary_section(drawn, connections=1)
 
 
 def test_a_connection_without_data_says_so() -> None:

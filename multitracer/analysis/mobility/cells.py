@@ -55,8 +55,8 @@ def cells_of(
     columns: dict[str, Array] = {
         "seconds": stays.seconds,
         "visits": np.bincount(of_stay, minlength=number),
-        "handovers_in": np.bincount(of_stay[1:], minlength=number),
-        "handovers_out": np.bincount(of_stay[:-1], minlength=number),
+        "handovers_in": np.bincount(of_stay[1:][stays.entered[1:]], minlength=number),
+        "handovers_out": np.bincount(of_stay[:-1][stays.entered[1:]], minlength=number),
         **_identities(stays, number),
         **_levels(stays, number),
         **_traffic(stays, throughput, rtt, number),

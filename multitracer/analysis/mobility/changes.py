@@ -82,6 +82,8 @@ def _shown(serving: Serving) -> tuple[Changes, dict[str, int]]:
     left_out: dict[str, int] = {}
     for number, sign in enumerate(signs):
         before, after = sign.steps()
+        of_one = serving.piece[before] == serving.piece[after]
+        before, after = before[of_one], after[of_one]
         changes, alone = _absorbed(changes, before, after)
         before, after = before[alone], after[alone]
         for stronger in signs[:number]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.set_back import overtaken, pieces_of
 from multitracer.analysis.mobility.sphere import distance_m, vectors
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
@@ -79,6 +80,7 @@ def _faults(position: Table) -> list[tuple[str, Mask]]:
     lat, lon = position["lat_deg"], position["lon_deg"]
     return [
         ("no time", position["time_ns"] == NOT_A_TIME),
+        ("before its clock was set back", overtaken(position["time_ns"], pieces_of(position))),
         ("no position", ~(np.isfinite(lat) & np.isfinite(lon))),
         ("no fix", position["fix"] == 0),
         ("0/0", (np.abs(lat) < _ZERO_DEG) & (np.abs(lon) < _ZERO_DEG)),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.positions import FASTEST_MPS, STANDING_MPS, is_leap, trusted
+from multitracer.analysis.mobility.set_back import pieces_of
 from multitracer.analysis.mobility.sphere import EARTH_M, course_deg, degrees, distance_m, vectors
 from multitracer.mobility import ROUTE, ROUTE_GAPS
 from multitracer.tables import NOT_A_TIME, Table
@@ -32,6 +33,8 @@ NOISE_M = 20.0
 open sky, are farther apart in one pair of 10,000."""
 PARKED_NOISE_M = 50.0
 """Of one that says it stands, for hours and between houses; a log whose speed is always 0 still counts."""
+_NO_WAY = ("leap", "clock")
+"""Gaps that add nothing to the distance: nobody drove there, or nobody knows when."""
 _SHORT_M = 1_000.0  # a length is written in metres below it, in kilometres from it
 
 
@@ -143,12 +146,14 @@ def route_of(position: Table, *, gap_s: float = GAP_S, gap_m: float = GAP_M) -> 
     points = vectors(lat, lon)
     step_m = distance_m(points[:-1], points[1:]) if len(rows) else np.empty(0)
     gap = _gaps(len(rows), step_m, np.diff(time_ns) / NS_PER_S, (gap_s, gap_m))
+    gap[1:][np.diff(pieces_of(position)[rows]) != 0] = "clock"
+    broken = np.isin(gap, _NO_WAY)
     speed = position["speed_mps"][rows]
-    counted = _counted(points, _noise_m(speed, position["error_m"][rows]), gap == "leap")
-    _count_last(counted, points, time_ns, gap)
+    counted = _counted(points, _noise_m(speed, position["error_m"][rows]), broken)
+    _count_last(counted, points, time_ns, broken)
     columns = {
         "time_ns": time_ns, "row": rows, "lat_deg": lat, "lon_deg": lon, "speed_mps": speed, "gap": gap,
-        "distance_m": _distance(points, counted, gap, time_ns), "moved": counted,
+        "distance_m": _distance(points, counted, broken, time_ns), "moved": counted,
         "heading_deg": _heading(points, counted, gap, position["heading_deg"][rows], speed),
     }  # fmt: skip
     facts = {"left_out": left_out, "gap_s": gap_s, "gap_m": gap_m}
@@ -172,12 +177,12 @@ def _noise_m(speed_mps: Array, error_m: Array) -> Array:
     return np.where(np.isfinite(speed_mps), noise, unknown)
 
 
-def _counted(points: Array, noise_m: Array, leap: Mask) -> Mask:
+def _counted(points: Array, noise_m: Array, broken: Mask) -> Mask:
     """Return which positions count: each is compared with the last one that did."""
     chord = (2 * np.sin(noise_m / (2 * EARTH_M))) ** 2
     counted = np.zeros(len(points), dtype=bool)
     x, y, z = (0.0, 0.0, 0.0)
-    rows = zip(points.tolist(), chord.tolist(), leap.tolist(), strict=True)
+    rows = zip(points.tolist(), chord.tolist(), broken.tolist(), strict=True)
     for row, ((east, up, north), least, begins) in enumerate(rows):
         apart = (east - x) ** 2 + (up - y) ** 2 + (north - z) ** 2
         if row == 0 or begins or apart > least:
@@ -186,9 +191,9 @@ def _counted(points: Array, noise_m: Array, leap: Mask) -> Mask:
     return counted
 
 
-def _count_last(counted: Mask, points: Array, time_ns: Times, gap: Array) -> None:
-    """Let the last position before a leap, and the last of all, count if the car was on its way there."""
-    last = np.append(np.flatnonzero(gap == "leap"), len(points)) - 1
+def _count_last(counted: Mask, points: Array, time_ns: Times, broken: Mask) -> None:
+    """Let the last position before a break, and the last of all, count if the car was on its way there."""
+    last = np.append(np.flatnonzero(broken), len(points)) - 1
     last = last[last >= 0]
     last = last[~counted[last]]
     before = np.maximum.accumulate(np.where(counted, np.arange(len(counted)), 0))[last]
@@ -196,7 +201,7 @@ def _count_last(counted: Mask, points: Array, time_ns: Times, gap: Array) -> Non
     counted[last] = distance_m(points[before], points[last]) >= STANDING_MPS * np.maximum(seconds, 1.0)
 
 
-def _distance(points: Array, counted: Mask, gap: Array, time_ns: Times) -> Array:
+def _distance(points: Array, counted: Mask, broken: Mask, time_ns: Times) -> Array:
     """Return the distance along the route at each row.
 
     A row that does not count has that of the last that did; between two that count, and are so far apart
@@ -207,7 +212,7 @@ def _distance(points: Array, counted: Mask, gap: Array, time_ns: Times) -> Array
         return np.empty(0)
     step = np.zeros(len(rows))
     step[1:] = distance_m(points[rows[:-1]], points[rows[1:]])
-    step[gap[rows] == "leap"] = 0.0
+    step[broken[rows]] = 0.0
     total, at_s = np.cumsum(step), (time_ns - time_ns[0]) / NS_PER_S
     last = np.cumsum(counted) - 1
     seconds = np.append(np.diff(at_s[rows]), 0.0)
@@ -252,6 +257,8 @@ def _gap_table(table: Table, step_m: Array) -> Table:
 
 
 def _reason(kind: str, metres: float, seconds: float) -> str:
+    if kind == "clock":
+        return "its clock was set back"
     if kind == "leap":
         return f"leap of {_length(metres)} in {seconds:.0f} s"
     return f"no position for {seconds:.0f} s and {_length(metres)}"

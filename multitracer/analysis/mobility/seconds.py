@@ -129,7 +129,7 @@ def seconds_of(drive: Drive) -> Seconds:
             wanted = _mean(drive.wanted, begin) > 0
     serving = drive.stays.serving
     level = {name: _held(serving.time_ns, serving[name], begin) for name in _LEVELS}
-    named = np.where(serving.known("cell_id") | (serving.physical >= 0), 1.0, np.nan)
+    named = np.where(serving.is_named, 1.0, np.nan)
     return Seconds(
         begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
         no_service=_held(serving.time_ns, _no_service(serving), begin),

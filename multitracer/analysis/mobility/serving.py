@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.set_back import overtaken, pieces_of
 from multitracer.tables import NA, NOT_A_TIME
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ class Serving:
         readings of one time the announcement is the later one, and of two announcements, as the answer of
         AT+CREG? has the same form, that of the cell which did not serve before.
         """
-        rows = np.flatnonzero(is_serving(radio) & (radio["time_ns"] != NOT_A_TIME))
+        known = (radio["time_ns"] != NOT_A_TIME) & ~overtaken(radio["time_ns"], pieces_of(radio))
+        rows = np.flatnonzero(is_serving(radio) & known)
         announced = np.isin(radio["source"][rows], _ANNOUNCEMENTS)
         return cls(radio, _old_cell_first(radio, rows[np.lexsort([announced, radio["time_ns"][rows]])]))
 
@@ -65,6 +67,16 @@ class Serving:
     def time_ns(self) -> Times:
         """Best estimate of the time of each reading."""
         return np.asarray(self["time_ns"])
+
+    @cached_property
+    def piece(self) -> Numbers:
+        """The piece of the log that each reading is of, in which its clock was not set back."""
+        return np.asarray(pieces_of(self.radio)[self.rows])
+
+    @cached_property
+    def is_named(self) -> Mask:
+        """Which readings name the cell."""
+        return np.asarray(self.known("cell_id") | (self.physical >= 0))
 
     @cached_property
     def family(self) -> Array:

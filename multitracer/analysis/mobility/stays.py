@@ -17,11 +17,11 @@ from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.serving import FAMILY, Serving
 from multitracer.mobility import STAYS
 from multitracer.radio import RADIO
-from multitracer.tables import NA, Table
+from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array, Numbers, Times
+    from multitracer.tables import Array, Mask, Numbers, Times
 
 HOLD_S = 10.0
 """The slowest polls of routers that are known (RUTOS, 3ginfo) are 5 s and 10 s apart. Not measured."""
@@ -43,7 +43,9 @@ class Stays:
     serving : Serving
         The readings.
     of_reading : ndarray of int64, shape (n_readings,)
-        Row of `table` of each of them; NA between two cells.
+        Row of `table` of each of them; NA between two cells, and where no reading near names one.
+    entered : ndarray of bool, shape (n_stays,)
+        Whether a change of the cell led to it.
     """
 
     table: Table
@@ -52,6 +54,7 @@ class Stays:
     stay: Numbers
     serving: Serving
     of_reading: Numbers
+    entered: Mask
 
     def at(self, time_ns: Times) -> Numbers:
         """Return the row of `table` at each time, NA where no cell is known; shape of `time_ns`."""
@@ -92,19 +95,55 @@ def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -
         A reading holds until the next one, if that is not later than this.
     """
     serving = Serving.of(radio if radio is not None else Table.empty(RADIO))
-    changes = handovers.take(np.flatnonzero(handovers["result"] != "failed"))
+    changes = _with_breaks(handovers.take(np.flatnonzero(handovers["result"] != "failed")), serving)
     low, high = bounds_ns(changes)
     low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
     time = serving.time_ns
     of_reading = np.searchsorted(high, time, side="right")
     between = np.searchsorted(low, time, side="left") > of_reading
-    of_reading[between] = NA
+    of_reading[between | _is_nameless(serving, changes)] = NA
     hold_ns = round(hold_s * NS_PER_S) if len(serving) else np.iinfo(np.int64).max
     begin, end, stay = _pieces((time, of_reading), low, high, hold_ns)
     number = len(changes) + 1 if len(serving) or len(changes) else 0
     columns = _identities(serving, of_reading, changes, number)
     columns |= {"cell": _cells(columns), **_times(begin, end, stay, number)}
-    return Stays(Table(STAYS, columns), begin, end, stay, serving, of_reading)
+    entered = np.append(np.zeros(min(number, 1), dtype=bool), changes["evidence"] != _CLOCK)[:number]
+    return Stays(Table(STAYS, columns), begin, end, stay, serving, of_reading, entered)
+
+
+def _with_breaks(changes: Table, serving: Serving) -> Table:
+    """Return the changes, and between them a row where the clock of the log was set back."""
+    rows = np.flatnonzero(np.diff(serving.piece))
+    if not len(rows):
+        return changes
+    missing = {"f": np.nan, "U": "", "i": NA}
+    columns = {
+        column.name: np.full(len(rows), missing[np.dtype(column.dtype).kind], dtype=column.dtype)
+        for column in changes.schema
+    }
+    columns |= {
+        "earliest_ns": serving.time_ns[rows],
+        **dict.fromkeys(("time_ns", "latest_ns"), serving.time_ns[rows + 1]),
+        "complete_ns": np.full(len(rows), NOT_A_TIME),
+        "evidence": np.full(len(rows), _CLOCK, dtype="U12"),
+    }
+    both = Table.concatenate(changes.schema, [changes, Table(changes.schema, columns)])
+    return both.take(np.argsort(both["time_ns"], kind="stable"))
+
+
+_CLOCK = "clock"
+
+
+def _is_nameless(serving: Serving, changes: Table) -> Mask:
+    """Return the readings before the first, and after the last, that names a cell, beyond its hold.
+
+    A log that names no cell at all, and one whose messages show each change, have none.
+    """
+    named = serving.time_ns[serving.is_named]
+    if not len(named) or (changes["evidence"] == "signalling").any():
+        return np.zeros(len(serving), dtype=bool)
+    hold_ns = round(HOLD_S * NS_PER_S)
+    return np.asarray((serving.time_ns < named.min() - hold_ns) | (serving.time_ns > named.max() + hold_ns))
 
 
 def _pieces(

@@ -33,6 +33,8 @@ GOOD_BPS = 1e6
 measured."""
 LEAST_S = 2
 """A single second may be the edge of a reading or of a burst. Not measured."""
+_LEAST_SLOW_S = 10
+"""A low rate for less is any pause between two requests. Not measured."""
 _BRIDGE_S = 2
 """Up to this many seconds that are not bad do not end a stretch. Not measured."""
 _PLACES = ("lat_deg", "lon_deg", "begin_m", "end_m", "cause_begin_m", "cause_end_m")
@@ -102,7 +104,9 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
         STRETCHES. `cell` is the row of the table that `cells_of` makes of the same stays. Provenance:
         `typical_bps`, `poor_bps`, `good_bps`, `judged_s` (seconds judged by rate, by radio alone, and not at
         all), `of_s` (those that were judged or lie in a stretch), and `by_logger_s`: seconds with a bad radio
-        in which the phone's logger saw `good_bps` or more.
+        in which the phone's logger saw `good_bps` or more, or in a stretch its usual rate. `slow_s`, with the
+        longest run, is of a log that does not tell when data were wanted: a good radio, and a rate below
+        `slow_bps`.
 
     Raises
     ------
@@ -111,20 +115,11 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
     """
     seconds = seconds_of(drive)
     radio = radio_of(seconds)
-    judged = seconds.is_wanted & np.isfinite(seconds.rate_bps)
-    typical = float(np.quantile(seconds.rate_bps[judged], 0.75)) if judged.any() else float("nan")
-    poor = POOR_SHARE * typical if poor_bps is None else poor_bps
-    known = radio.level_known | radio.quality_known
-    out = (np.char.partition(seconds.limit, " ")[:, 0] == "outage") if len(judged) else judged
-    out = out | (seconds.limit == "recovery timer")
-    bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
-    with np.errstate(invalid="ignore"):
-        alone = known & (radio.is_weak | radio.is_poor)
-        good = _good_bps(seconds.rate_bps[~judged])
-        by_logger = ~judged & alone & (seconds.rate_bps >= good)
-        bad = np.where(judged, seconds.rate_bps < bound, alone & ~by_logger)
-    shown = causes_of(seconds, radio, bad)
+    found = _bad(seconds, radio, poor_bps)
+    judged, bad = found.by_rate, found.bad
     first, last = _runs(bad)
+    shown = causes_of(seconds, radio, bad)
+    known = radio.level_known | radio.quality_known
     undecided = radio.quality_known & ~radio.is_good & ~radio.is_poor
     parts = []
     for a, b in zip(first, last, strict=True):
@@ -143,15 +138,73 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
         in_parts[part.rows] = True
     known, judged_rows = known[rows], judged[rows]
     facts = {
-        "typical_bps": typical,
-        "poor_bps": poor,
-        "good_bps": good,
-        "by_logger_s": int(by_logger[rows].sum()),
+        "typical_bps": found.typical_bps,
+        "poor_bps": found.poor_bps,
+        "good_bps": found.good_bps,
+        "by_logger_s": int(found.by_logger[rows].sum()),
         "judged_s": {"by rate": int(judged_rows.sum()), "by radio": int((~judged_rows & known).sum()),
                      "not": int((~judged_rows & ~known).sum())},
         "of_s": int((in_parts[rows] | judged_rows | known).sum()),
     }  # fmt: skip
-    return _table(_Judged(drive, seconds, radio, shown, judged, typical, shown_ns), parts, facts)
+    if drive.limits is None and drive.wanted is None:
+        facts |= _slow(seconds.begin_ns[rows], _is_slow(seconds, radio, found)[rows], found.usual_bps)
+    return _table(_Judged(drive, seconds, radio, shown, judged, found.typical_bps, shown_ns), parts, facts)
+
+
+class _Bad(NamedTuple):
+    """Which seconds were bad, and the rates by which they were judged."""
+
+    by_rate: Mask
+    bad: Mask
+    by_logger: Mask
+    """The radio was bad, and the logger saw a rate as good as usual."""
+    typical_bps: float
+    poor_bps: float
+    good_bps: float
+    usual_bps: float
+
+
+def _bad(seconds: Seconds, radio: Radio, poor_bps: float | None) -> _Bad:
+    rate = seconds.rate_bps
+    judged = seconds.is_wanted & np.isfinite(rate)
+    typical = float(np.quantile(rate[judged], 0.75)) if judged.any() else float("nan")
+    poor = POOR_SHARE * typical if poor_bps is None else poor_bps
+    known = radio.level_known | radio.quality_known
+    out = (np.char.partition(seconds.limit, " ")[:, 0] == "outage") if len(judged) else judged
+    out = out | (seconds.limit == "recovery timer")
+    bound = np.where(out, max(OUTAGE_SHARE * typical, poor), poor)
+    good, usual = _good_bps(rate[~judged]), _usual_bps(rate[~judged])
+    with np.errstate(invalid="ignore"):
+        alone = ~judged & known & (radio.is_weak | radio.is_poor)
+        bad = np.where(judged, rate < bound, alone & ~(rate >= good))
+    for first, last in zip(*_runs(bad), strict=True):
+        inside = slice(first, last + 1)
+        seen = rate[inside][np.isfinite(rate[inside])]
+        if not judged[inside].any() and len(seen) and seen.mean() >= usual:
+            bad[inside] = False
+    return _Bad(judged, bad, alone & ~bad & np.isfinite(rate), typical, poor, good, usual)
+
+
+def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
+    """Return how long, and when longest, the rate was low though nobody knows whether data were wanted."""
+    edges = np.flatnonzero(np.diff(np.append(np.append(0, slow.astype(np.int8)), 0)))
+    lengths = edges[1::2] - edges[::2]
+    if not len(lengths) or lengths.max() < _LEAST_SLOW_S or not usual_bps > GOOD_BPS:
+        return {}
+    longest = int(lengths.argmax())
+    return {
+        "slow_s": int(slow.sum()),
+        "slow_bps": POOR_SHARE * usual_bps,
+        "slow_longest_s": int(lengths[longest]),
+        "slow_longest_ns": int(begin_ns[edges[2 * longest]]),
+    }
+
+
+def _is_slow(seconds: Seconds, radio: Radio, found: _Bad) -> Mask:
+    """Return in which seconds the logger saw far less than usual, though nothing is bad of the radio."""
+    fine = radio.level_known & ~radio.is_weak & ~radio.is_poor
+    with np.errstate(invalid="ignore"):
+        return np.asarray(fine & (seconds.rate_bps < POOR_SHARE * found.usual_bps))
 
 
 def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
@@ -161,6 +214,12 @@ def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
     first = 0 if begin_ns is None else np.searchsorted(middle, begin_ns)
     last = len(middle) if end_ns is None else np.searchsorted(middle, end_ns)
     return slice(int(first), int(last))
+
+
+def _usual_bps(rate_bps: Array) -> float:
+    """Return the median of what a logger saw, and at least what is a good rate."""
+    known = rate_bps[np.isfinite(rate_bps)]
+    return max(float(np.median(known)), GOOD_BPS) if len(known) else float("inf")
 
 
 def _good_bps(rate_bps: Array) -> float:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from multitracer.clock.doctor.complaints import Complaint, Stamps
 from multitracer.clock.doctor.examination import apart, compare, compare_own, compare_spans, examine
+from multitracer.clock.doctor.no_service import no_service
 from multitracer.clock.model.relation import Clock
+from multitracer.radio import RADIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,6 +58,18 @@ def examine_recording(
     for log in logs:
         captured.setdefault(hosts[log.name], []).append(log)
     yield from _of_others(list(_others(source)), captured, own, graph)
+    yield from _of_silences(source, captured)
+
+
+def _of_silences(source: LogSource, captured: dict[str, list[Stamps]]) -> Iterator[Complaint]:
+    """Yield what the radio logs say of hosts whose captures contradict it."""
+    for log, tables in source.logs("radio"):
+        radio = tables.get(RADIO.name)
+        pairs = [(at.name, at.capture) for at in captured.get(log.host, ()) if radio is not None]
+        complaints = (
+            no_service(log.path, name, radio, capture) for name, capture in pairs if radio and capture
+        )
+        yield from list(filter(None, complaints))[:1]
 
 
 def _of_others(
@@ -81,14 +95,14 @@ def _of_others(
     positions = [log for _, layer, log in others if layer == "position"]
     overlapping, lonely = set(), {}
     for host, layer, log in others:
-        beside = captured.get(host, everywhere if Clock(host) not in graph.clocks else [])
+        overlapped = captured.get(host, everywhere if Clock(host) not in graph.clocks else [])
         named = list(compare_spans(log, captured[host][-1] if host in captured else own)) if own else []
         yield from named
-        found = apart(log, beside or (positions if layer == "radio" and not captured else []))
-        if found is None:
+        complaint = apart(log, overlapped or (positions if layer == "radio" and not captured else []))
+        if complaint is None:
             overlapping.add((host, layer))
         elif not named:
-            lonely[host, layer, log.name] = found
+            lonely[host, layer, log.name] = complaint
     for (host, layer, _), complaint in lonely.items():
         if (host, layer) not in overlapping:  # a file of several that follow each other
             yield complaint

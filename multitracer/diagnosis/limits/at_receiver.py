@@ -47,7 +47,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     answers = replace(answers, time_ns=answers.time_ns + half)
     sends = replace(sends, time_ns=sends.time_ns - _late_by(transfer, sends, half, floor))
     slack = min((tick or 0) * 5 // 2, half)
-    told, late = _told_answers(transfer, sends, answers, slack)
+    echoing, late = _echoed_answers(transfer, sends, answers, slack)
     coarse = tick is None or tick >= _COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     return Observed(
@@ -65,7 +65,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         peer_begins=transfer.reverse,
         slack_ns=slack,
         late_answer=late,
-        told_answer=told,
+        echoed_answer=echoing,
         trip_ns=trip,
         weak=weak_limits(transfer, View.RECEIVER, coarse=coarse),
         coarse=coarse,
@@ -143,7 +143,7 @@ def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> i
     return int(min(after.min(), floor_ns)) if len(after) else 0
 
 
-def _told_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> tuple[Array, Array]:
+def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns: int) -> tuple[Array, Array]:
     """Return which sends echo an answer, and which an older one than the last that was due by then.
 
     On a way back that keeps ACKs waiting a sender seems idle that only has not heard yet.

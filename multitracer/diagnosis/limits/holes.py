@@ -26,7 +26,7 @@ def holes(seen: Observed, still: Quiet) -> Holes:
     """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
-    by_timer = _unseen(seen).union(still.unheard)
+    by_timer = _unseen(seen, still).union(still.unheard)
     if not len(repairs) or not len(seen.answers):
         return Holes(by_timer, np.full(len(by_timer.begin), int(Part.TIMER)))
     ack = seen.answers.ack
@@ -36,6 +36,8 @@ def holes(seen: Observed, still: Quiet) -> Holes:
     asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
     begin = np.minimum(np.maximum(asks, _first_sent(seen, repairs) + seen.floor_ns), sends.time_ns[repairs])
     spans = Spans.of(begin, came).union(by_timer)
+    if len(still.idle):  # nobody saw when the first copy of a lost segment left: not before the sender sent
+        spans = spans.without(still.silent)
     which = spans.which(sends.time_ns[repairs])
     timed = np.zeros(len(spans.begin) + 1, dtype=bool)
     np.logical_or.at(timed, which, sends.by_timer[repairs])
@@ -43,14 +45,14 @@ def holes(seen: Observed, still: Quiet) -> Holes:
     return Holes(spans, np.where(timed[:-1], int(Part.TIMER), int(Part.FAST)))
 
 
-def _unseen(seen: Observed) -> Spans:
+def _unseen(seen: Observed, still: Quiet) -> Spans:
     """Return silences before the next data whose last packets are known to be missing: a timer ended them.
 
     Only a receiver's capture has such: what was lost and its repair look like new data there.
     """
     sends = seen.sends
     ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
-    ended = ended[ended > 0]
+    ended = ended[(ended > 0) & ~np.isin(ended, still.idle)]
     return Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended])
 
 

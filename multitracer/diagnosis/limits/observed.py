@@ -174,7 +174,7 @@ class Observed:
     state: Table | None = None
     late_answer: Array | None = None
     """Per send: an answer that was due had not reached the sender yet; None where nobody knows."""
-    told_answer: Array | None = None
+    echoed_answer: Array | None = None
     """Per send: it echoes an answer of the capture, so that which ones its sender had is known."""
     trip_ns: int = 0
     """A round trip that is seldom exceeded, queue included; 0 where nobody knows."""

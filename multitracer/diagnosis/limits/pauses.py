@@ -88,10 +88,10 @@ def pauses(seen: Observed, still: Quiet) -> Pauses:
     nagle = _nagle(each, small, seen.mss_bytes)
     is_polled, unsent = _unsent(seen, each)
     shown = np.where(is_polled, unsent & (unqueued | empty_pipe), silent) | answering | nagle
-    heard = np.isin(each.ended_by, still.idle)
+    in_silence = np.isin(each.ended_by, still.idle)
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
-    each = each._replace(begin=np.where(heard & ~shown, np.maximum(each.begin, last), each.begin))
-    chosen = np.flatnonzero(shown | heard)
+    each = each._replace(begin=np.where(in_silence & ~shown, np.maximum(each.begin, last), each.begin))
+    chosen = np.flatnonzero(shown | in_silence)
     part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
     return _cut(seen, each, chosen, part, request)
 

@@ -29,7 +29,9 @@ class Quiet(NamedTuple):
     """What ended each silence without anything outstanding that lasted longer than a timer's."""
 
     idle: Array
-    """Indexes in `sends`: the sender had heard all, nothing is missing before; it had nothing to send."""
+    """Indexes in `sends`: the sender had heard all, and had sent nothing in vain; it had nothing to send."""
+    silent: Spans
+    """These silences, from when the sender had heard all."""
     unheard: Spans
     """What had arrived was sent again, and new data followed at once: no ACK had reached the sender."""
     untold: Spans
@@ -40,7 +42,7 @@ def quiet(seen: Observed) -> Quiet:
     """Return the silences of a receiver's capture after all was acknowledged; none of any other view."""
     sends = seen.sends
     if seen.view is not View.RECEIVER or len(sends) < 2 or not len(seen.answers):
-        return Quiet(np.empty(0, dtype=np.int64), Spans.none(), Spans.none())
+        return Quiet(np.empty(0, dtype=np.int64), Spans.none(), Spans.none(), Spans.none())
     came_ns = seen.soonest_answer_ns
     over = places(seen.answers.ack, seen.highest[:-1])  # the first answer that covers all sent before
     covered_ns = np.append(seen.answers.time_ns, np.iinfo(np.int64).max)[over]
@@ -56,18 +58,25 @@ def quiet(seen: Observed) -> Quiet:
     untold = long & ~idle & ~(sends.missing[1:] > 0)  # what is missing was lost: its repair ended it
     return Quiet(
         np.flatnonzero(idle) + 1,
+        Spans.of(heard_ns[idle], end[idle]),
         Spans.of(covered_ns[in_vain], came_ns[1:][in_vain]),
         Spans.of(heard_ns[untold], end[untold]),
     )
 
 
 def _nothing_lost(seen: Observed) -> Array:
-    """Return before which sends no packet was lost, neither of theirs nor the ACK before."""
-    nothing = np.asarray(seen.sends.missing == 0)
-    told, late = seen.told_answer, seen.late_answer
-    if told is None or late is None or not told.any():  # no timestamps: it would have sent again by now
+    """Return before which sends no packet was lost, neither of theirs nor the ACK before.
+
+    What is missing does not count where it is just the segments before them: no copy of these was lost, so
+    they left together, after the silence.
+    """
+    sends = seen.sends
+    skipped = sends.begin - seen.acknowledged(sends.time_ns, side="left")
+    nothing = np.asarray(sends.missing == -(-np.maximum(skipped, 0) // max(seen.mss_bytes, 1)))
+    echoing, late = seen.echoed_answer, seen.late_answer
+    if echoing is None or late is None or not echoing.any():  # no timestamps: it would have sent again by now
         return nothing
-    return np.asarray(nothing & told & ~late)
+    return np.asarray(nothing & echoing & ~late)
 
 
 def _follow_at_once(seen: Observed, came_ns: Array) -> Array:

@@ -105,8 +105,10 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     untold = sends.missing[ends] == NA
     enough = untold | (sends.missing[ends] >= _FEWEST_MISSING)
     long = np.flatnonzero((length > least) & oldest & enough & (ends > 0))
-    heard = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
-    lost = [(int(heard[i]), int(begin[i] + length[i]), int(heard[i]), int(Part.NONE)) for i in long]
+    answered_ns = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
+    lost = [
+        (int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(Part.NONE)) for i in long
+    ]
     return sorted([*lost, *_without_acks(seen)])
 
 

@@ -183,6 +183,7 @@ def _sentence(surroundings: Surroundings) -> str:
         table = route.table
         took_ns = int(table["time_ns"][-1] - table["time_ns"][0])
         facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
+    facts += [surroundings.placeless] if surroundings.placeless else []
     first_ns = surroundings.first_ns
     begin = "" if first_ns is None else f", from {moment(first_ns)} on"
     what = " and ".join(facts) or "no reading of radio or position"

@@ -90,7 +90,7 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
         )
         if len(items) > _FIRST
         else None,
-        element("p", _how(road), class_="muted"),
+        element("p", _how(road, origin_ns, speed), class_="muted"),
         class_="stretches long",
     )
 
@@ -139,7 +139,7 @@ def _answer(road: Road) -> str:
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
 
 
-def _how(road: Road) -> str:
+def _how(road: Road, origin_ns: int, speed: float) -> str:
     """Return how a second was judged."""
     facts = road.stretches.provenance
     judged = facts.get("judged_s", {})
@@ -155,10 +155,19 @@ def _how(road: Road) -> str:
             "Judged by the radio alone, where nothing shows that data were wanted: "
             f"{count(judged['by radio'], 'second')}."
         )
+    if facts.get("slow_s"):
+        begin_s = (facts["slow_longest_ns"] - origin_ns) * speed / NS_PER_S
+        longest = duration(facts["slow_longest_s"] * NS_PER_S)
+        words.append(
+            f"In {count(facts['slow_s'], 'second')} with a good radio the logger saw less than "
+            f"{rate(facts['slow_bps'])}, a fifth of its median (longest for {longest} from {begin_s:.0f} s "
+            "on): nothing shows whether data were wanted then; a log of the test program's state, or a "
+            "capture, would."
+        )
     if facts.get("by_logger_s"):
         words.append(
             f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
-            f"{rate(facts['good_bps'])} or more all the same: they were not bad."
+            f"{rate(facts['good_bps'])} or more all the same, or its usual rate: they were not bad."
         )
     if judged.get("not"):
         words.append(f"Cannot be judged: {count(judged['not'], 'second')}.")
