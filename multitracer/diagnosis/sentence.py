@@ -105,15 +105,15 @@ def headline_of(limited: Limited) -> Headline:
     own = [row for row in limited.shares if row.limit is limit]
     others = {each: share for each, share in sums.items() if each is not limit}
     told = _told(own, max(others.values(), default=0.0))
-    told, beside = _parted(limited, told, max(others.values(), default=0.0))
+    told, others_of_it = _parted(limited, told, max(others.values(), default=0.0))
     part = told[0].part if len(told) == 1 else Part.NONE
     share = told[0].share if part and told[0].share >= max(others.values(), default=0.0) else sums[limit]
-    share = sum(row.share for row in told) if beside else share
+    share = sum(row.share for row in told) if others_of_it else share
     first = _first(limited, limit, told, share)
     rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
     helps = "; ".join(dict.fromkeys(_part_help(limited, row.part) or helps for row in told))
-    sentence = " ".join([first, *beside, *filter(None, rest)])
+    sentence = " ".join([first, *others_of_it, *filter(None, rest)])
     return Headline(limit, part, share, own[0].confidence, sentence, helps)
 
 

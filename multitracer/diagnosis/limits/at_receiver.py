@@ -17,10 +17,10 @@ from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
 from multitracer.diagnosis.limits.doubts import weak_limits
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.numbered import missing_before
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
-from multitracer.diagnosis.limits.requests import requests_at_receiver
 from multitracer.diagnosis.limits.stamps import sent_by_stamps
+from multitracer.diagnosis.packets.numbered import missing_before
+from multitracer.diagnosis.packets.requests import requests_at_receiver
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
@@ -50,6 +50,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     echoing, late = _echoed_answers(transfer, sends, answers, slack)
     coarse = tick is None or tick >= _COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
+    asks = answers.payload > 0
     return Observed(
         view=View.RECEIVER,
         begin_ns=begin,
@@ -61,7 +62,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         floor_ns=floor,
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
-        requests=requests_at_receiver(transfer, answers),
+        requests=requests_at_receiver(transfer, answers.row[asks], answers.time_ns[asks]),
         peer_begins=transfer.reverse,
         slack_ns=slack,
         late_answer=late,
@@ -223,8 +224,8 @@ def _heard_ns(transfer: Transfer, rows: Array) -> Array:
         return np.full(len(rows), np.iinfo(np.int64).min // 2)
     begins, first = np.unique(table["seq_bytes"][asks], return_index=True)
     last = np.searchsorted(begins, table["ack_bytes"][rows]) - 1  # begins below what is acknowledged
-    heard: Array = transfer.time_ns[asks[first[np.maximum(last, 0)]]]
-    return np.where(last >= 0, heard, np.iinfo(np.int64).min // 2)
+    sent_ns: Array = transfer.time_ns[asks[first[np.maximum(last, 0)]]]
+    return np.where(last >= 0, sent_ns, np.iinfo(np.int64).min // 2)
 
 
 def _fills(begin: Array, end: Array) -> Array:

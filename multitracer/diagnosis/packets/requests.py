@@ -14,12 +14,11 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places
 from multitracer.capture import Flag
-from multitracer.diagnosis.limits.numbered import missing_before
+from multitracer.diagnosis.packets.numbered import missing_before
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.observed import Answers
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -28,7 +27,7 @@ class Requests(NamedTuple):
     """Segments of the peer with payload as they reached the sender, in order; int64, ns, shape (n,)."""
 
     time_ns: Array
-    """When each came, in the time of `Answers`."""
+    """When each came, in the time of the sender."""
     waited_ns: Array
     """From the last data that had come to the peer before until it left; NA without the peer's capture."""
     repair_ns: Array
@@ -46,13 +45,14 @@ class _Peer(NamedTuple):
     """Rows of data that came to it."""
 
 
-def requests_at_sender(transfer: Transfer, answers: Answers, floor_ns: int) -> Requests:
+def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns: int) -> Requests:
     """Return what the peer asked, by a capture at the sender and, where there is one, at the peer.
 
-    Of several copies the first that came counts. `floor_ns` is the shortest round trip.
+    Of several copies the first that came counts. `rows` are the peer's segments with payload, `time_ns` is
+    when each came, `floor_ns` the shortest round trip.
     """
-    new = (answers.payload > 0) & (transfer.sender["new_bytes"][answers.row] > 0)
-    rows, time_ns = answers.row[new], answers.time_ns[new]
+    new = transfer.sender["new_bytes"][rows] > 0
+    rows, time_ns = rows[new], time_ns[new]
     timers_ns = _timers_ns(transfer, rows, floor_ns)
     unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), timers_ns)
     asks, data = transfer.ack_pairs, transfer.data_pairs
@@ -93,11 +93,14 @@ def _timers_ns(transfer: Transfer, rows: Array, floor_ns: int) -> Array:
     return np.asarray((2**copies - 1) * int(_ABOVE * (floor_ns + _TIMEOUT_NS)), dtype=np.int64)
 
 
-def requests_at_receiver(transfer: Transfer, answers: Answers) -> Requests:
-    """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard."""
-    asks = (answers.payload > 0) & ~_is(transfer.sender, answers.row, Kind.KEEP_ALIVE)
+def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Requests:
+    """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard.
+
+    `rows` and `time_ns` as in `requests_at_sender`.
+    """
+    real = ~_is(transfer.sender, rows, Kind.KEEP_ALIVE)
     peer = _Peer(transfer.sender, transfer.time_ns, transfer.acks, transfer.data)
-    return Requests(answers.time_ns[asks], *_at_the_peer(peer, answers.row[asks]))
+    return Requests(time_ns[real], *_at_the_peer(peer, rows[real]))
 
 
 def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
