@@ -286,11 +286,11 @@ class Road:
         if self.surroundings.recording.parts or self._logged_rate is None:
             return None
         runs = _RUNS[_LOGGED_RATES[str(self._logged_rate.provenance["label"])]]
-        told = phone.radio.take(np.isin(phone.radio["state"], (*_RUNS.values(), _IDLE)))
-        if not (told["state"] == runs).any():
+        states = phone.radio.take(np.isin(phone.radio["state"], (*_RUNS.values(), _IDLE)))
+        if not (states["state"] == runs).any():
             return None
         gap_ns = int(self._logged_rate.provenance["gap_ns"])
-        return Steps(told["time_ns"], (told["state"] == runs).astype(np.float64), gap_ns)
+        return Steps(states["time_ns"], (states["state"] == runs).astype(np.float64), gap_ns)
 
     @property
     def _part(self) -> Part | None:

@@ -108,15 +108,15 @@ def headline_of(limited: Limited) -> Headline:
     own = [row for row in limited.shares if row.limit is limit]
     others = {each: share for each, share in sums.items() if each is not limit}
     next_share = max(others.values(), default=0.0)
-    parts, beside = _parted(limited, _main_parts(own, next_share), next_share)
+    parts, others_of_it = _parted(limited, _main_parts(own, next_share), next_share)
     part = parts[0].part if len(parts) == 1 else Part.NONE
     share = parts[0].share if part and parts[0].share >= next_share else sums[limit]
-    share = sum(row.share for row in parts) if beside else share
+    share = sum(row.share for row in parts) if others_of_it else share
     first = _first(limited, limit, parts, share)
     rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
     helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
     helps = "; ".join(dict.fromkeys(_part_help(limited, row.part) or helps for row in parts))
-    sentence = " ".join([first, *beside, *filter(None, rest)])
+    sentence = " ".join([first, *others_of_it, *filter(None, rest)])
     return Headline(limit, part, share, own[0].confidence, sentence, helps)
 
 

@@ -31,11 +31,12 @@ def turns(*, at_client: bool, pause_ms: float = 0, repaired_ms: float = 0, rtt_m
     Its fourth and its seventh request are lost, and sent again `repaired_ms` later, if that is not 0; the
     server captures what arrives.
     """
-    talk, half = Talk(rtt_ms=rtt_ms), rtt_ms / 2
+    talk, half, ids = Talk(rtt_ms=rtt_ms), rtt_ms / 2, [100, 7000]
 
     def note(sent_ms: float, side: int, **what: Any) -> None:
         stamp = (7_000 + 90_000 * side + int(sent_ms), 0)
-        talk.note(sent_ms + half * (at_client == side), side, stamp=stamp, **what)
+        ids[side] += 1
+        talk.note(sent_ms + half * (at_client == side), side, stamp=stamp, ip_id=ids[side], **what)
 
     options = {"mss": FULL + 12, "scale": 0}
     note(0, 0, seq=_CLIENT - 1, flags=SYN, options=options)
@@ -45,6 +46,7 @@ def turns(*, at_client: bool, pause_ms: float = 0, repaired_ms: float = 0, rtt_m
     for turn in range(10):
         ack = _SERVER + _ANSWER * turn * FULL
         lost = repaired_ms if turn in (3, 6) else 0
+        ids[0] += lost > 0 and not at_client
         for sent_ms in [at_ms] * (at_client or not lost) + [at_ms + lost] * (lost > 0):
             note(sent_ms, 0, seq=_CLIENT + turn * 100, ack=ack, payload=100)
         at_ms += lost + half + 0.1
@@ -91,6 +93,13 @@ def test_a_lost_request_is_repaired_and_not_late(tmp_path: Path) -> None:
     assert seconds(found, Part.REPAIR) == pytest.approx(0.8, abs=0.01)
     assert seconds(found, Part.PEER) < 0.01
     assert found.headline.sentence.startswith("Mostly the repair of lost requests or answers: 0.8 s went by")
+    assert "client-think-time" not in kinds(found)
+
+
+def test_the_servers_capture_knows_a_lost_request_by_its_missing_number(tmp_path: Path) -> None:
+    found = turns(at_client=False, pause_ms=1, repaired_ms=300).diagnosed(tmp_path, reverse=True)
+    assert seconds(found, Part.REPAIR) == pytest.approx(0.6, abs=0.01)
+    assert seconds(found, Part.PEER) < 0.02
     assert "client-think-time" not in kinds(found)
 
 

@@ -212,7 +212,7 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
     ("name", "words"),
     [
         ("00004-policer", "made congestion-window the limit"),
-        ("30080-server-think", "of it 84% thinking, 10% late requests"),
+        ("30080-server-think", "of it 84% thinking, 9% round trips"),
         ("00101-pausing-reader", "of it 45% closed"),
     ],
 )

@@ -18,8 +18,9 @@ from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sen
 from multitracer.diagnosis.limits.doubts import weak_limits
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
-from multitracer.diagnosis.limits.requests import requests_at_receiver
 from multitracer.diagnosis.limits.stamps import sent_by_stamps
+from multitracer.diagnosis.packets.numbered import missing_before
+from multitracer.diagnosis.packets.requests import requests_at_receiver
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
@@ -31,8 +32,6 @@ _REACTION_NS = 2_500 * NS_PER_US
 """A sender that was woken sends within this time, or 2.5 ticks of its timestamps (limits.md)."""
 _COARSE_NS = 4 * NS_PER_MS
 """Ticks from which on the sender's times are known too badly to be sure of anything."""
-_MOST_MISSING = 1 << 12
-"""Numbers that go on so far were set anew, or wrapped; no queue loses so many in a row."""
 _TIMER_NS = 200 * NS_PER_MS
 """Linux's shortest retransmission timeout; a hole is filled sooner only by duplicate ACKs."""
 
@@ -51,6 +50,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     echoing, late = _echoed_answers(transfer, sends, answers, slack)
     coarse = tick is None or tick >= _COARSE_NS
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
+    asks = answers.payload > 0
     return Observed(
         view=View.RECEIVER,
         begin_ns=begin,
@@ -62,7 +62,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         floor_ns=floor,
         mss_bytes=full_segment(transfer, sends),
         reaction_ns=max(_REACTION_NS, (tick or 0) * 5 // 2),
-        requests=requests_at_receiver(transfer, answers),
+        requests=requests_at_receiver(transfer, answers.row[asks], answers.time_ns[asks]),
         peer_begins=transfer.reverse,
         slack_ns=slack,
         late_answer=late,
@@ -163,28 +163,6 @@ def _echoed_answers(transfer: Transfer, sends: Sends, answers: Answers, slack_ns
     return known, late
 
 
-_COUNTED = 0.8
-"""Part of neighbours in the capture with neighbouring numbers from which on a sender counts its packets."""
-
-
-def _missing(transfer: Transfer, sends: Sends) -> Array:
-    """Return how many packets of the sender were not captured just before each send; NA where nobody knows.
-
-    Linux and others number the packets of a connection in the IPv4 identification (RFC 6864 lets them).
-    """
-    table = transfer.sender
-    rows = transfer.sent[~has(table["flags"][transfer.sent], Flag.SYN)]
-    missing = np.full(len(table), NA, dtype=np.int64)
-    number = table["ip_id"][rows].astype(np.int64)
-    if len(rows) < 2 or (number < 0).any():
-        return missing[sends.row]
-    step = np.diff(number) & 0xFFFF
-    if (step == 1).mean() < _COUNTED:
-        return missing[sends.row]
-    missing[rows[1:]] = np.where(step < _MOST_MISSING, step - 1, 0)
-    return missing[sends.row]
-
-
 def _placed(
     transfer: Transfer, arrived: Sends, trip_ns: int, half_ns: int
 ) -> tuple[Sends, Array, int | None]:
@@ -192,7 +170,7 @@ def _placed(
 
     Without timestamps a segment stands where it would have been sent if nothing had waited; its queue is 0.
     """
-    arrived = replace(arrived, missing=_missing(transfer, arrived))
+    arrived = replace(arrived, missing=missing_before(transfer.sender, transfer.sent)[arrived.row])
     by_stamps = sent_by_stamps(transfer.sender, arrived.row)
     if by_stamps is None:
         again = _fills(arrived.begin, arrived.end)
@@ -246,8 +224,8 @@ def _heard_ns(transfer: Transfer, rows: Array) -> Array:
         return np.full(len(rows), np.iinfo(np.int64).min // 2)
     begins, first = np.unique(table["seq_bytes"][asks], return_index=True)
     last = np.searchsorted(begins, table["ack_bytes"][rows]) - 1  # begins below what is acknowledged
-    heard: Array = transfer.time_ns[asks[first[np.maximum(last, 0)]]]
-    return np.where(last >= 0, heard, np.iinfo(np.int64).min // 2)
+    sent_ns: Array = transfer.time_ns[asks[first[np.maximum(last, 0)]]]
+    return np.where(last >= 0, sent_ns, np.iinfo(np.int64).min // 2)
 
 
 def _fills(begin: Array, end: Array) -> Array:

@@ -17,11 +17,11 @@ from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
-from multitracer.diagnosis.limits.requests import requests_at_sender
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
 from multitracer.diagnosis.packets.policing import LEAST_LOSSES, policer
+from multitracer.diagnosis.packets.requests import requests_at_sender
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.tables import NA
 from multitracer.tcp import WindowScaleBy
@@ -63,6 +63,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         limiter = None if known is None else policer(known)
     delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
+    asks = answers.payload > 0
     return Observed(
         view=view,
         begin_ns=begin,
@@ -71,11 +72,11 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         sends=sends,
         answers=answers,
         delays=delays,
-        floor_ns=min(both) if both else 0,
+        floor_ns=min(both, default=0),
         mss_bytes=full,
         segments=segments,
         reaction_ns=_REACTION_NS,
-        requests=requests_at_sender(transfer, answers),
+        requests=requests_at_sender(transfer, answers.row[asks], answers.time_ns[asks], min(both, default=0)),
         peer_begins=transfer.reverse,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
         policer=limiter,

@@ -16,10 +16,10 @@ from multitracer.analysis.intervals import distinct, places
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.limits.names import Limit, View
-    from multitracer.diagnosis.limits.requests import Requests
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.losses import Carried
     from multitracer.diagnosis.packets.policing import Policer
+    from multitracer.diagnosis.packets.requests import Requests
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.tables import Array, Table
 

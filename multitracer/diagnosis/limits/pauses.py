@@ -190,17 +190,15 @@ _ROUND = 1.3
 
 
 def _cut(seen: Observed, each: Gaps, chosen: Array, part: Array, request: Array) -> Pauses:
-    """Return the chosen gaps; those in which the peer asked are cut into what each of the two did."""
+    """Return the chosen gaps; where the peer asks they are cut into what each of the two did."""
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
-    asked = np.flatnonzero(request != NA)
+    cut = np.flatnonzero(request != NA)
     turn = end.copy()
-    if seen.requests is not None and len(asked):
-        came = np.minimum(seen.requests.time_ns[request[asked]], end[asked])
-        turn[asked] = np.where(
-            end[asked] - came > seen.reaction_ns, np.maximum(came, begin[asked]), end[asked]
-        )
+    if seen.requests is not None and len(cut):
+        came = np.minimum(seen.requests.time_ns[request[cut]], end[cut])
+        turn[cut] = np.where(end[cut] - came > seen.reaction_ns, np.maximum(came, begin[cut]), end[cut])
         what = what.copy()
-        what[asked] = int(Part.PEER)
+        what[cut] = int(Part.PEER)
     own_ns, repair_ns = _of_the_peer(seen, request, turn - begin, is_first=chosen == 0)
     repaired = turn - repair_ns
     own = repaired - own_ns
@@ -227,8 +225,9 @@ def _of_the_peer(seen: Observed, request: Array, wait_ns: Array, *, is_first: Ar
     if seen.requests is None or not len(seen.requests.time_ns):
         return wait_ns, repair_ns
     waited_ns, repair_ns = seen.requests.waited_ns[request], seen.requests.repair_ns[request]
-    repair_ns = np.minimum(repair_ns, np.maximum(wait_ns - trip_ns, 0))
+    most_ns = np.where(waited_ns == NA, above_ns, np.maximum(wait_ns - trip_ns, 0))
+    repair_ns = np.minimum(repair_ns, most_ns)
     seen_ns = np.clip(waited_ns - repair_ns, 0, np.maximum(wait_ns - trip_ns - repair_ns, 0))
-    own_ns = np.where(waited_ns == NA, above_ns, seen_ns)
-    asked = request != NA
-    return np.where(asked, own_ns, wait_ns), np.where(asked, repair_ns, 0)
+    own_ns = np.where(waited_ns == NA, above_ns - repair_ns, seen_ns)
+    cut = request != NA
+    return np.where(cut, own_ns, wait_ns), np.where(cut, repair_ns, 0)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from multitracer.diagnosis.limits.pauses import writes_alone
 from multitracer.diagnosis.limits.spans import Spans
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def full_window(seen: Observed) -> FullWindow:
 
     After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
     window counts there too, if what ended it was data. A window into which what was sent next fits, with room
-    left, kept nothing back, however small it is.
+    left, kept nothing back, however small it is: not while nothing is under way, nor of small writes.
     """
     first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
     chosen = slice(first, behind)
@@ -38,7 +39,9 @@ def full_window(seen: Observed) -> FullWindow:
     last = seen.sends.time_ns[fresh[-1]]
     edge, sent = seen.edge_of(seen.moments_answer[chosen]), seen.moments_sent[chosen]
     acked = seen.moments_acknowledged[chosen]
-    is_known = (edge >= 0) & (times < last) & ~_fits(seen, times, edge)
+    is_idle = seen.moments_acknowledged[chosen] >= sent
+    fits = _fits(seen, times, edge) & (is_idle | writes_alone(seen))
+    is_known = (edge >= 0) & (times < last) & ~fits
     full = is_known & (edge - sent < seen.mss_bytes)
     closed = is_known & (edge - acked < seen.mss_bytes)
     return FullWindow(

@@ -14,10 +14,11 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places
 from multitracer.capture import Flag
+from multitracer.diagnosis.packets.numbered import missing_before
 from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.observed import Answers
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -26,11 +27,11 @@ class Requests(NamedTuple):
     """Segments of the peer with payload as they reached the sender, in order; int64, ns, shape (n,)."""
 
     time_ns: Array
-    """When each came, in the time of `Answers`."""
+    """When each came, in the time of the sender."""
     waited_ns: Array
     """From the last data that had come to the peer before until it left; NA without the peer's capture."""
     repair_ns: Array
-    """Of this, for how long it had to be sent again; 0 without the peer's capture."""
+    """Of this, for how long it had to be sent again; without the peer's capture at most."""
 
 
 class _Peer(NamedTuple):
@@ -44,14 +45,16 @@ class _Peer(NamedTuple):
     """Rows of data that came to it."""
 
 
-def requests_at_sender(transfer: Transfer, answers: Answers) -> Requests:
+def requests_at_sender(transfer: Transfer, rows: Array, time_ns: Array, floor_ns: int) -> Requests:
     """Return what the peer asked, by a capture at the sender and, where there is one, at the peer.
 
-    Of several copies the first that came counts.
+    Of several copies the first that came counts. `rows` are the peer's segments with payload, `time_ns` is
+    when each came, `floor_ns` the shortest round trip.
     """
-    new = (answers.payload > 0) & (transfer.sender["new_bytes"][answers.row] > 0)
-    rows, time_ns = answers.row[new], answers.time_ns[new]
-    unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
+    new = transfer.sender["new_bytes"][rows] > 0
+    rows, time_ns = rows[new], time_ns[new]
+    timers_ns = _timers_ns(transfer, rows, floor_ns)
+    unknown = Requests(time_ns, np.full(len(rows), NA, dtype=np.int64), timers_ns)
     asks, data = transfer.ack_pairs, transfer.data_pairs
     if asks is None or data is None or transfer.receiver is None or not len(rows):
         return unknown
@@ -67,11 +70,37 @@ def requests_at_sender(transfer: Transfer, answers: Answers) -> Requests:
     return unknown
 
 
-def requests_at_receiver(transfer: Transfer, answers: Answers) -> Requests:
-    """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard."""
-    asks = (answers.payload > 0) & ~_is(transfer.sender, answers.row, Kind.KEEP_ALIVE)
+_TIMEOUT_NS = 200 * NS_PER_MS
+"""Above a round trip: Linux's shortest retransmission timeout (TCP_RTO_MIN)."""
+_ABOVE = 1.3
+"""A timeout by what a round trip varies. Not measured."""
+_MOST_COPIES = 6  # lost in a row, of which each waits twice as long: more than 12 s. Not measured
+
+
+def _timers_ns(transfer: Transfer, rows: Array, floor_ns: int) -> Array:
+    """Return for how long at most the peer's timers waited before each request, by numbers that are missing.
+
+    Where the packet before had acknowledged all data, what is missing behind it was a copy of the request:
+    the peer had nothing else to send.
+    """
+    table = transfer.sender
+    numbered = transfer.acks[~has(table["flags"][transfer.acks], Flag.SYN)]
+    before = np.append(numbered, 0)[places(numbered, rows) - 1]
+    ends = np.maximum.accumulate(np.append(0, table["end_bytes"][transfer.data]))
+    sent = ends[places(transfer.data, rows)]
+    is_all = (places(numbered, rows) > 0) & (table["ack_bytes"][before] >= sent)
+    copies = np.where(is_all, np.clip(missing_before(table, transfer.acks)[rows], 0, _MOST_COPIES), 0)
+    return np.asarray((2**copies - 1) * int(_ABOVE * (floor_ns + _TIMEOUT_NS)), dtype=np.int64)
+
+
+def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Requests:
+    """Return what the peer asked, by a capture at the peer: of several copies all, for the last was heard.
+
+    `rows` and `time_ns` as in `requests_at_sender`.
+    """
+    real = ~_is(transfer.sender, rows, Kind.KEEP_ALIVE)
     peer = _Peer(transfer.sender, transfer.time_ns, transfer.acks, transfer.data)
-    return Requests(answers.time_ns[asks], *_at_the_peer(peer, answers.row[asks]))
+    return Requests(time_ns[real], *_at_the_peer(peer, rows[real]))
 
 
 def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
