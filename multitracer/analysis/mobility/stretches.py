@@ -115,8 +115,8 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
     """
     seconds = seconds_of(drive)
     radio = radio_of(seconds)
-    judgement = _bad(seconds, radio, poor_bps)
-    judged, bad = judgement.by_rate, judgement.bad
+    judged_bad = _bad(seconds, radio, poor_bps)
+    judged, bad = judged_bad.by_rate, judged_bad.bad
     first, last = _runs(bad)
     shown = causes_of(seconds, radio, bad)
     known = radio.level_known | radio.quality_known
@@ -138,17 +138,21 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
         in_parts[part.rows] = True
     known, judged_rows = known[rows], judged[rows]
     facts = {
-        "typical_bps": judgement.typical_bps,
-        "poor_bps": judgement.poor_bps,
-        "good_bps": judgement.good_bps,
-        "by_logger_s": int(judgement.by_logger[rows].sum()),
+        "typical_bps": judged_bad.typical_bps,
+        "poor_bps": judged_bad.poor_bps,
+        "good_bps": judged_bad.good_bps,
+        "by_logger_s": int(judged_bad.by_logger[rows].sum()),
         "judged_s": {"by rate": int(judged_rows.sum()), "by radio": int((~judged_rows & known).sum()),
                      "not": int((~judged_rows & ~known).sum())},
         "of_s": int((in_parts[rows] | judged_rows | known).sum()),
     }  # fmt: skip
     if drive.limits is None and drive.wanted is None:
-        facts |= _slow(seconds.begin_ns[rows], _is_slow(seconds, radio, judgement)[rows], judgement.usual_bps)
-    return _table(_Judged(drive, seconds, radio, shown, judged, judgement.typical_bps, shown_ns), parts, facts)
+        facts |= _slow(
+            seconds.begin_ns[rows], _is_slow(seconds, radio, judged_bad)[rows], judged_bad.usual_bps
+        )
+    return _table(
+        _Judged(drive, seconds, radio, shown, judged, judged_bad.typical_bps, shown_ns), parts, facts
+    )
 
 
 class _Bad(NamedTuple):
@@ -200,11 +204,11 @@ def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
     }
 
 
-def _is_slow(seconds: Seconds, radio: Radio, judgement: _Bad) -> Mask:
+def _is_slow(seconds: Seconds, radio: Radio, judged_bad: _Bad) -> Mask:
     """Return in which seconds the logger saw far less than usual, though nothing is bad of the radio."""
     fine = radio.level_known & ~radio.is_weak & ~radio.is_poor
     with np.errstate(invalid="ignore"):
-        return np.asarray(fine & (seconds.rate_bps < POOR_SHARE * judgement.usual_bps))
+        return np.asarray(fine & (seconds.rate_bps < POOR_SHARE * judged_bad.usual_bps))
 
 
 def _within(seconds: Seconds, shown_ns: Bounds) -> slice:
