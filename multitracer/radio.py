@@ -21,6 +21,9 @@ def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, "int64", doc, unit, na=True) for name, doc, unit in rows)
 
 
+SEARCHES = ("SEARCH", "NOSERVICE")
+"""Values of `state` without a network, as Quectel writes them in +QENG; with LIMSRV a cell is there."""
+
 RADIO = Schema(
     "radio",
     (

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import parsers
+from multitracer.clock.doctor.no_service import no_service
+from multitracer.radio import RADIO
+from multitracer.recording.open import open_recording
+from multitracer.tables import NOT_A_TIME
 from tests.cli.program import call
 from tests.clock.restamp import S
 from tests.conftest import SAMPLES
@@ -49,6 +53,18 @@ def test_a_radio_log_that_is_off_is_named_with_where_it_fits(tmp_path: Path, off
     moved = re.search(r"moved by ([+-][\d.]+) to ([+-][\d.]+) s", complaint["repair"])
     assert moved is not None
     assert float(moved[1]) <= -off_s <= float(moved[2])
+
+
+def test_a_segment_without_a_time_counts_for_nothing(tmp_path: Path) -> None:
+    recording = open_recording(session(tmp_path / "drive", off_s=20))
+    ((_, radio),) = recording.tables("radio", RADIO.name)
+    capture = next(part.capture for part in recording.parts if part.point.name == "mobile")
+    whole = no_service("radio.csv", "mobile", radio, capture)
+    time_ns = capture.segments["time_ns"].copy()
+    time_ns[5] = NOT_A_TIME
+    capture.segments.columns["time_ns"] = time_ns
+    assert whole is not None
+    assert no_service("radio.csv", "mobile", radio, capture) == whole
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.errors import InputError
+from multitracer.radio import SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -28,7 +29,6 @@ HOLD_S = 5.0
 _APART_S = 10.0
 """Readings farther apart have nothing between them, as in `stays`: there one stands for its own second, and
 the last one before for as long as the one before it did."""
-_SEARCHES = ("SEARCH", "NOSERVICE")
 LONGEST_S = 1_000_000
 """Eleven days; a recording whose times span more has two clocks, and its seconds would fill the memory."""
 _LEAST_COVERED = 0.5  # of a second, so that its mean is one of that second; not measured
@@ -141,7 +141,7 @@ def seconds_of(drive: Drive) -> Seconds:
 
 def searches(serving: Serving) -> Mask:
     """Return which readings say that the modem searches for a network; bool, shape (n_readings,)."""
-    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], _SEARCHES))
+    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], SEARCHES))
 
 
 def _no_service(serving: Serving) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from multitracer.capture import Flag
 from multitracer.clock.doctor.complaints import Complaint
+from multitracer.radio import SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.words import duration
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.tables import Array, Table
 
-_SEARCHES = ("SEARCH", "NOSERVICE")
-"""As Quectel writes in +QENG. With LIMSRV a cell is there, so it proves less."""
 _FEWEST_READINGS = 3
 """One reading may be late, or its answer a moment's."""
 _LONGEST_BETWEEN_NS = 5 * NS_PER_S
@@ -82,7 +81,7 @@ def no_service(name: str, point: str, radio: Table, capture: Capture) -> Complai
     if contradicted is None:
         return None
     begin_ns, end_ns, answers = contradicted
-    begin_s = (begin_ns - int(capture.segments["time_ns"].min())) / NS_PER_S
+    begin_s = (begin_ns - _Answered(capture).span_ns[0]) / NS_PER_S
     return Complaint(
         "no-service",
         name,
@@ -97,8 +96,7 @@ def no_service(name: str, point: str, radio: Table, capture: Capture) -> Complai
 def _where_it_fits(radio: Table, capture: Capture) -> str:
     """Return in words by which shifts all times without service have no answer; empty if that is open."""
     answered, spans = _Answered(capture), list(_searching(radio))
-    time_ns = capture.segments["time_ns"]
-    first, last = int(time_ns.min()), int(time_ns.max())
+    first, last = answered.span_ns
     reach = _FARTHEST_S * NS_PER_S // _STEP_NS
     fits = [
         step
@@ -125,7 +123,7 @@ def _searching(radio: Table) -> Iterator[tuple[int, int]]:
         (radio["time_ns"] != NOT_A_TIME) & (radio["state"] != "") & (radio["role"] != "neighbour")
     )
     rows = rows[np.argsort(radio["time_ns"][rows], kind="stable")]
-    time, out = radio["time_ns"][rows], np.isin(radio["state"][rows], _SEARCHES)
+    time, out = radio["time_ns"][rows], np.isin(radio["state"][rows], SEARCHES)
     if not len(rows):
         return
     parted = (out[1:] != out[:-1]) | (np.diff(time) > _LONGEST_BETWEEN_NS)
@@ -143,6 +141,11 @@ class _Answered:
         self._rows = rows[np.argsort(segments["time_ns"][rows], kind="stable")]
         self._time = segments["time_ns"][self._rows]
         self._segments = segments
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """The first time of a segment, and the last; some may carry none."""
+        return int(self._time[0]), int(self._time[-1])
 
     def within(self, begin_ns: int, end_ns: int) -> int:
         """Return how many acknowledgments of data came, both between two times."""

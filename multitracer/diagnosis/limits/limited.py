@@ -84,18 +84,6 @@ class Limited:
         """T, in link time."""
         return float(self.seconds.sum())
 
-    @property
-    def by_queue_s(self) -> float:
-        """Link time for which a queue shows that the link was the limit."""
-        queued = 0 if self.shown is None else self.shown.link.by_queue.total_ns
-        return queued * self.transfer.speed / NS_PER_S
-
-    @property
-    def by_bucket_s(self) -> float:
-        """Link time for which the empty bucket of a policer shows that the link was the limit."""
-        empty = 0 if self.shown is None else self.shown.link.by_bucket.total_ns
-        return empty * self.transfer.speed / NS_PER_S
-
     @cached_property
     def shares(self) -> list[Share]:
         """A row for each limit and part, the largest first."""
