@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError, InputError
-from parsers._capture.bounds import ERA_YEARS, WINDOW_BYTES, YEAR_NS
+from parsers._capture.bounds import ERA_YEARS, YEAR_NS
 from parsers._format import HEAD_BYTES
 from parsers._pcap.dialect import PROBE_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     Form = dict[str, bool | int] | dict[str, bool | int | list[int]]
 
 _SECTION_HEADER = b"\n\r\r\n"
-_FIRST_BLOCKS, _BLOCKS = 4, 32
+_BLOCK_BYTES = 1024 * 1024
+"""So much the kernel reads at a time: what one thread hands to the next is still near both cores. Measured: a
+packed capture takes 0.58 s, and 0.67 s with 4 MiB."""
+_FIRST_BLOCKS, _BLOCKS = 16, 128
 """So many blocks of the kernel are read before the first look at what was found, and before each other one:
 16 and 128 MiB."""
 _PIECE_BYTES = 256 * 1024
@@ -124,7 +127,7 @@ class Whole:
             first_record,
             self.source.interfaces[0].link_type,
             form,
-            block_bytes=WINDOW_BYTES,
+            block_bytes=_BLOCK_BYTES,
             far_ns=ERA_YEARS * YEAR_NS,
             limits=limits,
         )

@@ -110,7 +110,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> i
     assert defaults
     if request.param:
         monkeypatch.setitem(defaults, "size", request.param)
-        monkeypatch.setattr("parsers._whole.WINDOW_BYTES", request.param)
+        monkeypatch.setattr("parsers._whole._BLOCK_BYTES", request.param)
         monkeypatch.setattr("parsers._whole._BLOCKS", 5)
     size: int | None = request.param
     return size
@@ -209,7 +209,7 @@ def test_packets_that_are_no_segments_need_no_second_reading(
 def test_what_a_look_raises_is_raised(
     error: type[BaseException], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parsers._whole.WINDOW_BYTES", 4_000)
+    monkeypatch.setattr("parsers._whole._BLOCK_BYTES", 4_000)
     path, kernel = tmp_path / "some.pcap", native.kernel()
     path.write_bytes(pcap_file(some_connections(random.Random(1)) * 9))
     assert kernel is not None
@@ -308,7 +308,7 @@ def test_a_leap_of_the_times_between_two_blocks_is_left_to_python(
         data[record : record + 4] = seconds.to_bytes(4, "little")
     path, kernel = tmp_path / "leaps.pcap", native.kernel()
     path.write_bytes(data)
-    monkeypatch.setattr("parsers._whole.WINDOW_BYTES", leap)  # the first block ends before it
+    monkeypatch.setattr("parsers._whole._BLOCK_BYTES", leap)  # the first block ends before it
     assert kernel is not None
     assert whole_file(kernel, str(path), limits=native.LIMITS, look=lambda _: None) is None
     told(path)
