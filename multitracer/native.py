@@ -83,7 +83,7 @@ class Kernel(Columns, Protocol):
     def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
         """Return what tells of each segment of a connection what it was, piece by piece."""
 
-    def WholeFile(  # noqa: N802, PLR0913  # it is a class
+    def CaptureFile(  # noqa: N802, PLR0913  # it is a class
         self,
         origin: str | Callable[[int], memoryview],
         first_record: int,
@@ -93,9 +93,12 @@ class Kernel(Columns, Protocol):
         *,
         block_bytes: int,
         far_ns: int,
-        limits: tuple[int, ...],
-    ) -> WholeFile:
-        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more."""
+        limits: tuple[int, ...] | None,
+    ) -> CaptureFile:
+        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more.
+
+        Without limits nothing is counted, and all segments are kept.
+        """
 
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
@@ -199,7 +202,7 @@ Rest = tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | No
 and times; and blocks of pcapng that are no packets."""
 
 
-class WholeFile(Protocol):
+class CaptureFile(Protocol):
     """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
     read_bytes: int
@@ -230,7 +233,7 @@ class WholeFile(Protocol):
         """Return the flows as columns."""
 
     def kept(self) -> list[KeptSegments]:
-        """Return the segments that Python has to keep."""
+        """Return the segments that Python has to keep; without limits one piece, with all of them."""
 
     def counts(self) -> RunningPass:
         """Return the pass over the connections; nothing else may be asked for behind that."""

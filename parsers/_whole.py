@@ -20,7 +20,7 @@ from parsers._text.sidecar import has_map
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.native import Kernel, Rest, WholeFile
+    from multitracer.native import Kernel, Rest, CaptureFile
     from multitracer.tables import Numbers, Table
     from parsers._pcapng.blocks import Sections
     from parsers._rest import RestDecoder
@@ -106,23 +106,25 @@ def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
 
 
 class Whole:
-    """A capture file, counted.
+    """A capture file, counted, or all segments of one.
 
     Attributes
     ----------
     source : SourceFile
         Its facts.
-    file : WholeFile
+    file : CaptureFile
         What the kernel knows.
     stored_bytes, connections : int
         How much of the file was read at the last look, and how many connections there were.
     """
 
-    def __init__(self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...]) -> None:
+    def __init__(
+        self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...] | None
+    ) -> None:
         self.source, first_record, form, self._sections = opened
         self._stream = stream
         self._piece = memoryview(bytearray(_PIECE_BYTES if stream.compression else 0))
-        self.file: WholeFile = native.WholeFile(
+        self.file: CaptureFile = native.CaptureFile(
             self._unpacked if stream.compression else stream.path,
             first_record,
             self.source.interfaces[0].link_type,
@@ -145,7 +147,7 @@ class Whole:
             self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
             self.connections = connections
             look(self)
-            return self._take_in(rests)
+            return self._take_in(rests) and not self._rest  # a segment that only Python knows: it reads all
 
         is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, note) and self._take_in(self.file.rests())
         return is_whole and self._finish()
@@ -203,17 +205,17 @@ class Whole:
 
 
 def whole_file(
-    native: Kernel, path: str, *, limits: tuple[int, ...], look: Callable[[Whole], None]
+    native: Kernel, path: str, *, limits: tuple[int, ...] | None, look: Callable[[Whole], None]
 ) -> Whole | None:
-    """Return a capture file that the kernel counted by itself; None if it is none, or Python has to read it.
+    """Return a capture file that the kernel read by itself; None if it is none, or Python has to read it.
 
     Parameters
     ----------
     native : Kernel
     path : str
-    limits : tuple of int
+    limits : tuple of int, optional
         How many connections may be of any size, how many segments others have at least on average, how many
-        segments may be kept, and one in how many.
+        segments may be kept, and one in how many. Without, nothing is counted, and all segments are kept.
     look : callable
         Called now and then with what is known so far, while there is more.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from multitracer import native
     from multitracer.analysis.trust.rules import Note
     from multitracer.captured import SourceFile
-    from multitracer.native import WholeFile
+    from multitracer.native import CaptureFile
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.open import Progress
     from multitracer.recording.part import Part
@@ -163,7 +163,7 @@ def overview_by_kernel(whole: Whole, name: str, most: int) -> Overview | None:
     )
 
 
-def _may_step(file: WholeFile) -> bool:
+def _may_step(file: CaptureFile) -> bool:
     """Return whether all senders of timestamps whose clock is known disagree with the capture's somewhere."""
     calm = enumerate(file.calm_stamps(SMALLEST_STEP_NS))
     rates = ((side, stamp_rate(*pauses)) for side, (packets, pauses) in calm if packets >= LEAST_SEGMENTS)

@@ -317,7 +317,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<running::RunningDecoder>()?;
     module.add_class::<one_flow::FlowDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
-    module.add_class::<whole_file::WholeFile>()?;
+    module.add_class::<whole_file::CaptureFile>()?;
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;

@@ -83,21 +83,25 @@ fn make_room<T>(column: &mut Vec<T>) -> Result<(), OutOfMemory> {
 
 impl Part {
     pub fn with_room(count: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            record: with_room(count)?,
-            flow: with_room(count)?,
-            seq: with_room(count)?,
-            ack: with_room(count)?,
-            payload_bytes: with_room(count)?,
-            flags: with_room(count)?,
-            window: with_room(count)?,
-            ip_id: with_room(count)?,
-            tsval: with_room(count)?,
-            tsecr: with_room(count)?,
-            sack_blocks: with_room(count)?,
-            marks: with_room(count)?,
-            ..Self::default()
-        })
+        let mut part = Self::default();
+        part.reserve(count)?;
+        Ok(part)
+    }
+
+    /// Make room for exactly so many more rows.
+    pub fn reserve(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        self.record.try_reserve_exact(more)?;
+        self.flow.try_reserve_exact(more)?;
+        self.seq.try_reserve_exact(more)?;
+        self.ack.try_reserve_exact(more)?;
+        self.payload_bytes.try_reserve_exact(more)?;
+        self.flags.try_reserve_exact(more)?;
+        self.window.try_reserve_exact(more)?;
+        self.ip_id.try_reserve_exact(more)?;
+        self.tsval.try_reserve_exact(more)?;
+        self.tsecr.try_reserve_exact(more)?;
+        self.sack_blocks.try_reserve_exact(more)?;
+        Ok(self.marks.try_reserve_exact(more)?)
     }
 
     #[inline]

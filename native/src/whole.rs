@@ -261,23 +261,46 @@ pub struct Counts {
     pub running: Running,
     pub kept: Vec<Kept>,
     kept_rows: usize,
-    limits: Limits,
+    /// None: all segments are kept, and nothing is counted.
+    limits: Option<Limits>,
+    /// Of the file, if that is known.
+    total_bytes: Option<usize>,
     /// Of each block since the last look.
     pub rests: Vec<Rest>,
 }
 
 impl Counts {
-    fn count(&mut self, decoded: Decoded) -> Result<(), Stop> {
-        if let Some(kept) = Kept::of(&decoded.block, &mut self.running)? {
+    /// Take in a block, with which so much of the file has been read: count its segments, or keep them all.
+    fn take(&mut self, decoded: Decoded, read_bytes: usize) -> Result<(), Stop> {
+        self.rests.try_reserve(1).map_err(OutOfMemory::from)?;
+        self.rests.push(decoded.rest);
+        match self.limits {
+            Some(_) => self.count(&decoded.block),
+            None => self.keep(&decoded.block, read_bytes),
+        }
+    }
+
+    fn count(&mut self, block: &Block) -> Result<(), Stop> {
+        if let Some(kept) = Kept::of(block, &mut self.running)? {
             self.kept_rows += kept.direction.len();
             self.kept.try_reserve(1).map_err(OutOfMemory::from)?;
             self.kept.push(kept);
         }
-        self.rests.try_reserve(1).map_err(OutOfMemory::from)?;
-        self.rests.push(decoded.rest);
         // the lengths of records may be overwritten: the first packets of a file tell
         let is_cut = self.running.marked[mark::BAD_LENGTH.trailing_zeros() as usize] > 0;
         if self.running.is_odd || is_cut || self.is_in_vain() { Err(Stop::Odd) } else { Ok(()) }
+    }
+
+    fn keep(&mut self, block: &Block, read_bytes: usize) -> Result<(), Stop> {
+        let marks = block.rows.iter().fold(0, |marks, row| marks | row.marks);
+        if marks & (mark::BAD_LENGTH | mark::FRAGMENT) != 0 {
+            return Err(Stop::Odd); // as above; what later fragments carry belongs to a segment
+        }
+        if self.kept.is_empty() {
+            self.kept.push(Kept::default());
+        }
+        let share = self.total_bytes.map(|total| read_bytes as f64 / total as f64);
+        Ok(self.kept[0].add(block, share)?)
     }
 
     /// Let somebody look at what was found since the last look; return whether to read on.
@@ -287,7 +310,8 @@ impl Counts {
 
     /// Whether what is kept takes as much memory as the segments would.
     fn is_in_vain(&self) -> bool {
-        let (limits, segments) = (&self.limits, self.running.segments);
+        let Some(limits) = &self.limits else { return false };
+        let segments = self.running.segments;
         let connections = self.running.beginnings.len();
         connections > limits.few_connections.max(segments / limits.least_each)
             || self.kept_rows > limits.few_kept.max(segments / limits.kept_share)
@@ -301,6 +325,8 @@ pub struct Start {
     /// Times further apart than this are no step back.
     pub far_ns: i64,
     pub block_bytes: usize,
+    /// Of the file, if that is known.
+    pub total_bytes: Option<usize>,
 }
 
 /// A capture file that is being counted.
@@ -311,8 +337,8 @@ pub struct Whole {
 }
 
 impl Whole {
-    pub fn new(bytes: Box<dyn Bytes>, start: Start, form: Form, limits: Limits) -> Self {
-        let Start { first_record, link_type, far_ns, block_bytes } = start;
+    pub fn new(bytes: Box<dyn Bytes>, start: Start, form: Form, limits: Option<Limits>) -> Self {
+        let Start { first_record, link_type, far_ns, block_bytes, total_bytes } = start;
         let clock = Clock {
             far_ns,
             packets: 0,
@@ -331,6 +357,7 @@ impl Whole {
                 kept: Vec::new(),
                 kept_rows: 0,
                 limits,
+                total_bytes,
                 rests: Vec::new(),
             },
         }
@@ -354,7 +381,7 @@ impl Whole {
     pub fn read(&mut self, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let first = self.source.next(Vec::new())?;
         if first.is_last {
-            return self.counts.count(self.decoder.decode(first)?.0);
+            return self.counts.take(self.decoder.decode(first)?.0, self.source.read_bytes);
         }
         self.read_beside(first, is_due, look)
     }
@@ -371,7 +398,7 @@ impl Whole {
         let mut count = |(block, number): (Result<Decoded, Stop>, usize)| {
             let decoded = block?;
             let looks = is_due(number) && !decoded.is_last;
-            counts.count(decoded)?;
+            counts.take(decoded, number * block_bytes)?;
             let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
             if go_on { Ok(()) } else { Err(Stop::Odd) }
         };

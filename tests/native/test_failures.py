@@ -19,14 +19,15 @@ pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are r
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize("name", ["CaptureFile", "decode"])
 def test_a_panic_is_the_report_of_a_bug_with_the_hash_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(pcap_file([frame()]))
+    path.write_bytes(pcap_file([frame(), frame()])[:-1])  # cut off, so that Python reads it and asks to decode
     kernel = native.kernel()
     assert kernel is not None
-    monkeypatch.setattr(kernel, "decode", lambda *_: kernel.fail())
+    monkeypatch.setattr(kernel, name, lambda *_, **__: kernel.fail())
     with pytest.raises(native.NativeFaultError) as caught:
         read_capture([path])
     words = str(caught.value)

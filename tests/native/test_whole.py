@@ -17,6 +17,7 @@ import zstandard
 
 from multitracer import native
 from multitracer.analysis import analyse
+from multitracer.capture import Capture
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
 from multitracer.recording import overview
 from multitracer.recording.inputs import UNREADABLE, find_inputs
@@ -28,9 +29,10 @@ from parsers._capture.window import Window
 from parsers._read import read_capture
 from parsers._stream import open_stream
 from parsers._whole import whole_file
+from parsers._whole_capture import whole_capture
 from tests.analysis.traffic import ACK, FIN, SYN
 from tests.conftest import SAMPLES
-from tests.native.both import assert_equal, assert_same, python_only
+from tests.native.both import assert_equal, assert_same, python_only, read_by_both
 from tests.parsers.frames import block, ethernet, ipv4, ipv6, pcap_file, tcp
 
 if TYPE_CHECKING:
@@ -132,8 +134,10 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
         data, copy = copy.read_bytes(), tmp_path / "other"
         copy.write_bytes(as_pcapng(data, random.Random(1)) if how == "pcapng" else packed(data, how))
     _, fast = counted_by_kernel(kernel, find_inputs(copy), None)
-    whole = read_capture([copy])
+    whole = read_by_both(lambda: read_capture([copy]))
     assert fast is not None
+    assert isinstance(whole, Capture)
+    assert whole_capture(kernel, str(copy), None) is not None
     assert repr(fast.parts[0].capture.files) == repr(whole.files)
     assert_same(fast.parts[0].analysis, analyse(whole))
 
@@ -191,7 +195,9 @@ def test_any_connections(seed: int, tmp_path: Path) -> None:
     data = pcap_file(some_connections(rng, others=rng.choice((0.0, 0.1))))
     data = as_pcapng(data, rng) if rng.random() < 0.5 else data
     path.write_bytes(packed(data, rng.choice(("", "", "gz", "zst"))))
-    is_one = len(analyse(read_capture([path])).connections) == 1
+    whole = read_by_both(lambda: read_capture([path]))
+    assert isinstance(whole, Capture)
+    is_one = len(analyse(whole).connections) == 1
     assert isinstance(told(path, rng.choice((1, 20))), Overview) != is_one
 
 
@@ -280,6 +286,7 @@ def test_what_python_has_to_read_is_read_by_it(seed: int, blocks: int | None, tm
         stored[rng.randrange(len(stored) // 2, len(stored))] ^= 1 << rng.randrange(8)
     path = tmp_path / "damaged.pcap"
     path.write_bytes(stored[: rng.choice((len(stored), rng.randrange(len(stored) // 2, len(stored))))])
+    read_by_both(lambda: read_capture([path]))
     with python_only():
         try:
             read_recording(find_inputs(path))
