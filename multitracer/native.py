@@ -135,6 +135,8 @@ class Segments(Protocol):
 
     in_ipv4: int
     """How many are in IPv4; the others are in IPv6."""
+    udp: int
+    """Datagrams of UDP beside them, which are only counted."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -197,9 +199,9 @@ class RunningPass(Protocol):
         """Do for these what `Kernel.stamp_disagreements` does."""
 
 
-Rest = tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
-"""Of a block: its segments (IPv4, IPv6); packets, one behind the other, with captured and original lengths
-and times; and blocks of pcapng that are no packets."""
+Rest = tuple[tuple[int, int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
+"""Of a block: its segments (IPv4, IPv6) and datagrams of UDP; packets, one behind the other, with captured
+and original lengths and times; and blocks of pcapng that are no packets."""
 
 
 class CaptureFile(Protocol):
@@ -210,8 +212,9 @@ class CaptureFile(Protocol):
     def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
         """Read and count the file; return False if something is strange, so that Python has to read it.
 
-        At block `first`, and at each `every` more, `look` is called while there is more: with what `rests`
-        returns, how many bytes were read, and how many connections there are. It may say that something is.
+        At block `first`, at each `every` more, and when many packets wait, `look` is called while there is
+        more: with what `rests` returns, how many bytes were read, and how many connections there are. It may
+        say that something is.
         """
 
     def times(self) -> tuple[int, int, int, int, int]:

@@ -111,9 +111,8 @@ def read_capture(
         If nothing in a file can be read.
     """
     let_malloc_keep_memory()
-    if len(paths) == 1 and max_packets is None and (native := kernel()) is not None:
-        if (capture := whole_capture(native, os.fspath(paths[0]), progress)) is not None:
-            return capture
+    if len(paths) == 1 and max_packets is None and (capture := _by_kernel(paths[0], progress)) is not None:
+        return capture
     decoder = Decoder()
     done = 0
     for path in in_order(paths, first_packet_ns):
@@ -128,6 +127,12 @@ def read_capture(
             _read_one(fmt, stream, decoder, left, alone=alone)
             done += stream.stored_bytes
     return decoder.finish()
+
+
+def _by_kernel(path: Path, progress: Progress | None) -> Capture | None:
+    """Return the capture in one file if the native kernel can read it by itself."""
+    native = kernel()
+    return None if native is None else whole_capture(native, os.fspath(path), progress)
 
 
 def first_packet_ns(path: Path) -> int | None:

@@ -8,14 +8,16 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::block::{Block, Row};
+use crate::block::Block;
 use crate::flows::Flows;
 use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
 use crate::pass::connection::Summary;
 use crate::pass::running::{Running, Side};
 use crate::pass::stamps::Stamps;
-use crate::segments::{Part, Records, Syn, push, with_room};
+use crate::room::{push, with_room};
+use crate::segment_row::{Row, Syn};
+use crate::segments::{Part, Records};
 use crate::times::{calm, disagreements};
 use crate::{Columns, OutOfMemory, flows_dict, out_of_memory, outside, part_dict, summarise};
 
@@ -117,6 +119,12 @@ impl Segments {
     #[getter]
     fn in_ipv4(&self) -> usize {
         self.0.in_ipv4
+    }
+
+    /// Datagrams of UDP, which are only counted.
+    #[getter]
+    fn udp(&self) -> usize {
+        self.0.udp
     }
 
     /// Return the records that Python decodes: ascending.

@@ -22,6 +22,8 @@ use crate::walk::{Layout, Walked};
 
 /// Blocks that wait for the next thread: more only take memory.
 const WAITING: usize = 2;
+/// So many bytes of packets wait for Python at most: it takes some times as much memory to look at them.
+const MOST_WAITING_BYTES: usize = 4 << 20;
 /// Before the bytes of a block, for what is left of the one before: a part of a record, which is no larger than
 /// `LARGEST_PACKET` in `parsers/_capture/bounds.py` and its header.
 const ROOM_BYTES: usize = 256 * 1024 + 4096;
@@ -185,6 +187,8 @@ pub struct Rest {
     pub time_ns: Vec<i64>,
     /// Segments of the block by IP version, 4 and 6.
     pub segments: [usize; 2],
+    /// Datagrams of UDP, which are not among the packets.
+    pub udp: usize,
     pub others: Vec<Vec<u8>>,
 }
 
@@ -250,6 +254,7 @@ impl Decoder {
             rest.add(&found, record as usize)?;
         }
         rest.segments = [block.in_ipv4, block.rows.len() - block.in_ipv4];
+        rest.udp = block.udp;
         block.first_frame = self.records as i64 + 1;
         self.records += found.walked.start.len();
         Ok((Decoded { block, rest, is_last }, found.data))
@@ -267,11 +272,18 @@ pub struct Counts {
     total_bytes: Option<usize>,
     /// Of each block since the last look.
     pub rests: Vec<Rest>,
+    /// Bytes of the packets in them, and of those before.
+    waiting_bytes: usize,
+    looked_at_bytes: usize,
 }
 
 impl Counts {
     /// Take in a block, with which so much of the file has been read: count its segments, or keep them all.
     fn take(&mut self, decoded: Decoded, read_bytes: usize) -> Result<(), Stop> {
+        self.waiting_bytes += decoded.rest.data.len();
+        if self.waiting_bytes + self.looked_at_bytes > (read_bytes / 2).max(MOST_WAITING_BYTES) {
+            return Err(Stop::Odd); // Python looks at most of the file: it had better do so in place
+        }
         self.rests.try_reserve(1).map_err(OutOfMemory::from)?;
         self.rests.push(decoded.rest);
         match self.limits {
@@ -305,6 +317,7 @@ impl Counts {
 
     /// Let somebody look at what was found since the last look; return whether to read on.
     fn are_looked_at(&mut self, read_bytes: usize, look: Look) -> bool {
+        self.looked_at_bytes += std::mem::take(&mut self.waiting_bytes);
         look(std::mem::take(&mut self.rests), read_bytes, self.running.beginnings.len())
     }
 
@@ -359,6 +372,8 @@ impl Whole {
                 limits,
                 total_bytes,
                 rests: Vec::new(),
+                waiting_bytes: 0,
+                looked_at_bytes: 0,
             },
         }
     }
@@ -397,8 +412,9 @@ impl Whole {
         let (to_source, buffers) = sync_channel(2 * WAITING);
         let mut count = |(block, number): (Result<Decoded, Stop>, usize)| {
             let decoded = block?;
-            let looks = is_due(number) && !decoded.is_last;
+            let is_last = decoded.is_last;
             counts.take(decoded, number * block_bytes)?;
+            let looks = !is_last && (is_due(number) || counts.waiting_bytes > MOST_WAITING_BYTES);
             let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
             if go_on { Ok(()) } else { Err(Stop::Odd) }
         };

@@ -86,14 +86,15 @@ pub struct CaptureFile {
 /// The columns of packets: bytes, captured and original lengths, times.
 type Packets<'py> = (Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>);
 /// What Python has to look at of a block; see `CaptureFile::rests`.
-type PyRest<'py> = ([usize; 2], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>);
+type PyRest<'py> = ([usize; 3], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>);
 
 fn rests_in(py: Python<'_>, rests: Vec<Rest>) -> Vec<PyRest<'_>> {
     let each = |rest: Rest| {
         let bytes = PyBytes::new(py, &rest.data);
         let packets = (bytes, rest.captured, rest.original, rest.time_ns);
         let others = rest.others.iter().map(|block| PyBytes::new(py, block)).collect();
-        (rest.segments, (!packets.1.is_empty()).then_some(packets), others)
+        let [in_ipv4, in_ipv6] = rest.segments;
+        ([in_ipv4, in_ipv6, rest.udp], (!packets.1.is_empty()).then_some(packets), others)
     };
     rests.into_iter().map(each).collect()
 }
@@ -127,9 +128,9 @@ impl CaptureFile {
 
     /// Read and count the file; return whether nothing is strange, so that Python need not read it.
     ///
-    /// After `first` blocks, and then after each `every` more, `look` is called while there is more: with what
-    /// `rests` returns, how many bytes were read, and how many connections there are. If it returns False,
-    /// something is strange.
+    /// After `first` blocks, after each `every` more, and when many packets wait for Python, `look` is called while
+    /// there is more: with what `rests` returns, how many bytes were read, and how many connections there are. If
+    /// it returns False, something is strange.
     fn read(&mut self, py: Python<'_>, first: usize, every: usize, look: Py<PyAny>) -> PyResult<bool> {
         let mut raised = None;
         let mut ask = |rests: Vec<Rest>, bytes: usize, connections: usize| {
@@ -166,8 +167,8 @@ impl CaptureFile {
         (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
     }
 
-    /// Return of each block since the last look how many segments it has (IPv4, IPv6); the packets that Python
-    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
+    /// Return of each block since the last look how many segments it has (IPv4, IPv6) and datagrams of UDP; the
+    /// packets that Python has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
     /// blocks of pcapng that are no packets.
     fn rests<'py>(&mut self, py: Python<'py>) -> Vec<PyRest<'py>> {
         rests_in(py, std::mem::take(&mut self.whole.counts.rests))

@@ -189,7 +189,7 @@ def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
 
 
 def kept_alike(path: str, capture: Capture) -> bool:
-    """Compare the segments of a file that the kernel reads by itself with those that were read block by block.
+    """Compare the segments of a file that the kernel reads by itself with those read block by block.
 
     Returns
     -------

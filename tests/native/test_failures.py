@@ -24,7 +24,9 @@ def test_a_panic_is_the_report_of_a_bug_with_the_hash_of_the_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(pcap_file([frame(), frame()])[:-1])  # cut off, so that Python reads it and asks to decode
+    path.write_bytes(
+        pcap_file([frame(), frame()])[:-1]
+    )  # cut off, so that Python reads it and asks to decode
     kernel = native.kernel()
     assert kernel is not None
     monkeypatch.setattr(kernel, name, lambda *_, **__: kernel.fail())

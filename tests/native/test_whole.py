@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 import zstandard
@@ -27,6 +28,7 @@ from multitracer.recording.streaming.running import counted_by_kernel
 from parsers import _whole
 from parsers._capture.window import Window
 from parsers._read import read_capture
+from parsers._rest import RestDecoder
 from parsers._stream import open_stream
 from parsers._whole import whole_file
 from parsers._whole_capture import whole_capture
@@ -182,6 +184,17 @@ def datagram(rng: random.Random) -> bytes:
     return ethernet(ipv4(bytes(4) + bytes((0, 12, 0, 0)) + rng.randbytes(4), protocol=17))
 
 
+def any_datagram(rng: random.Random) -> bytes:
+    """Return a datagram of UDP: as QUIC, of GSMTAP, as the SYN of WTCP, damaged, or cut."""
+    port, payload = rng.choice((443, 443, 4729)), rng.randbytes(rng.choice((0, 22, 22, 300)))
+    if rng.random() < 0.3:
+        payload = bytes((0x11, 0, *bytes(8))) + payload[10:]
+    length = len(payload) + 8 if rng.random() < 0.9 else rng.randrange(40)
+    udp = struct.pack(">4H", 5000, port, length, 0) + payload
+    whole = ethernet(ipv4(udp, protocol=17) if rng.random() < 0.5 else ipv6(udp, next_header=17))
+    return whole if rng.random() < 0.9 else whole[: rng.randrange(14, len(whole))]
+
+
 def fragment(rng: random.Random) -> bytes:
     """Return a later fragment of a datagram."""
     return ethernet(ipv4(rng.randbytes(24), protocol=17, fragment=8))
@@ -201,6 +214,20 @@ def test_any_connections(seed: int, tmp_path: Path) -> None:
     assert isinstance(told(path, rng.choice((1, 20))), Overview) != is_one
 
 
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(20))
+def test_any_datagrams(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    path, frames = tmp_path / "some.pcap", some_connections(rng)
+    for _ in range(100):
+        frames.insert(rng.randrange(len(frames)), any_datagram(rng))
+    path.write_bytes(pcap_file(frames))
+    whole = read_by_both(lambda: read_capture([path]))
+    assert isinstance(whole, Capture)
+    assert whole.files[0].protocols["udp"] > 1
+    told(path)
+
+
 def test_packets_that_are_no_segments_need_no_second_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +236,31 @@ def test_packets_that_are_no_segments_need_no_second_reading(
     monkeypatch.setattr(overview, "read_recording", None)
     fast = read_overview(find_inputs(path), most=20)
     assert {"udp", "arp"} <= fast.files[0].protocols.keys() if isinstance(fast, Overview) else None
+
+
+def test_datagrams_of_udp_do_not_come_to_python(tmp_path: Path) -> None:
+    path, kernel = tmp_path / "quic.pcap", native.kernel()
+    udp = ethernet(ipv4(struct.pack(">4H", 5000, 443, 1208, 0) + bytes(1200), protocol=17))
+    path.write_bytes(pcap_file([frame(tcp(sport=1, dport=2, seq=1, flags=ACK), 4, 0, 1), *[udp] * 60]))
+    assert kernel is not None
+    with patch.object(RestDecoder, "count", None):
+        whole = whole_file(kernel, str(path), limits=None, look=lambda _: None)
+    assert whole is not None
+    assert whole.source.protocols == {"tcp": 1, "udp": 60}
+
+
+@pytest.mark.parametrize(("others", "is_read"), [(30, True), (60, False)], ids=["some", "most"])
+def test_packets_that_wait_for_python_are_few(others: int, is_read: bool, tmp_path: Path) -> None:
+    path, kernel, rng, large = tmp_path / "others.pcap", native.kernel(), random.Random(1), bytes(60_000)
+    segment = ethernet(ipv4(tcp(sport=1, dport=2, seq=1, flags=ACK, payload=large)))
+    unknown, counts = ethernet(large, ethertype=0x0806), [9 * others, 9 * (100 - others)]
+    path.write_bytes(pcap_file(rng.sample([unknown, segment], 900, counts=counts)))
+    assert kernel is not None
+    looks: list[int] = []
+    whole = whole_file(kernel, str(path), limits=None, look=lambda one: looks.append(one.stored_bytes))
+    assert (whole is not None) == is_read
+    assert len(looks) >= 3 * is_read  # in 54 MB, of which 16 wait; the usual ones are at 16 and 144
+    read_by_both(lambda: read_capture([path]))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
