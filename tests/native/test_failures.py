@@ -74,6 +74,22 @@ def test_without_memory_python_gets_an_exception(decode: str) -> None:
     assert "out of memory" in done.stdout
 
 
+def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path) -> None:
+    path, one = tmp_path / "long.pcap", pcap_file([frame()])
+    path.write_bytes(one[:24] + one[24:] * 1_500_000)
+    reads = f"whole_capture(kernel(), {str(path)!r}, None)"
+    loads = "from parsers._whole_capture import whole_capture"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{loads}\n{_STARVED.replace('DECODE', reads)}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "out of memory" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("start", "captured"), [(-1, 4), (90, 20), (2**62, 2**62), (0, -5), (2**63 - 1, 2**63 - 1)]
 )
