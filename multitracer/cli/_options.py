@@ -41,6 +41,20 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class Group(click.Group):
+    """A group that lists its commands with whole sentences; click's own cuts them."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command with the first sentence of its help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, first_sentence(each)) for name, each in sorted(self.commands.items())])
+
+
+def first_sentence(command: click.Command) -> str:
+    """Return the first sentence of a command's help."""
+    return command.get_short_help_str(limit=1_000)
+
+
 debug_option = click.option(
     "--debug", is_flag=True, expose_value=False, help="On an error, show the traceback."
 )

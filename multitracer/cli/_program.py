@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer import __version__
-from multitracer.cli._options import debug_option, examples
+from multitracer.cli._options import debug_option, examples, first_sentence
 from multitracer.errors import MultiTracerError, WindowError
 from multitracer.words import portable, printable
 
@@ -39,11 +39,13 @@ _MODULES = [
     if not module.name.startswith("_")
 ]
 _SECTIONS: dict[str, tuple[str, ...]] = {
-    "Look and analyse": ("inspect", "analyze", "align", "diagnose", "plot", "report", "export", "dissect"),
+    "Look and analyse": (
+        "inspect", "analyze", "diagnose", "report", "plot", "align", "correlate", "export", "dissect",
+    ),
     "Many sessions": ("campaign", "compare"),
     "Record": ("capture", "merge", "testbed", "measure"),
     "This installation": ("formats", "doctor", "completion"),
-}
+}  # fmt: skip
 
 
 class Commands(click.Group):
@@ -82,7 +84,7 @@ class Commands(click.Group):
         commands = [(name, command) for name in names if (command := self.get_command(ctx, name))]
         if commands:
             with formatter.section(title):
-                formatter.write_dl([(name, command.get_short_help_str(70)) for name, command in commands])
+                formatter.write_dl([(name, first_sentence(command)) for name, command in commands])
 
 
 cli = Commands(
@@ -92,7 +94,7 @@ cli = Commands(
     INPUT is a capture (pcap, pcapng; also .gz, .zst, .xz), the files of a ring buffer, a session folder, or
     - for standard input.
     """,
-    epilog=examples("multitracer report capture.pcap -o report.html"),
+    epilog=examples("multitracer diagnose capture.pcap", "multitracer report capture.pcap -o report.html"),
 )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import assets_option, debug_option, examples, named, target
+from multitracer.cli._options import Group, assets_option, debug_option, examples, named, target
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _campaign = click.argument("campaign", metavar="CAMPAIGN", type=named)
 
 @click.group(
     "campaign",
+    cls=Group,
     epilog=examples(
         "multitracer campaign run drives/ -o campaign",
         'multitracer campaign query campaign "SELECT name, headline FROM sessions"',

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from multitracer.cli._exports import perfetto, wireshark, xplot
-from multitracer.cli._options import FiniteRange, debug_option, examples, named, target
+from multitracer.cli._options import FiniteRange, Group, debug_option, examples, named, target
 from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @click.group(
     "export",
+    cls=Group,
     epilog=examples(
         "multitracer export tables -o tables/ capture.pcap",
         "multitracer export series -o series/ sample_traces/cellular_upload",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multitracer.cli._options import FiniteRange, debug_option, examples
+from multitracer.cli._options import FiniteRange, Group, debug_option, examples
 from multitracer.cli._over import Over, over_options
 from multitracer.errors import InputError
 from multitracer.words import count
@@ -64,6 +64,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
 
 @click.group(
     "measure",
+    cls=Group,
     epilog=examples(
         "multitracer measure run --protocol tcp --server HOST:PORT --vary reply --sizes 64 -o DIR"
     ),

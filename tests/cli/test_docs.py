@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 
-from tests.cli.program import ROOT, run
+from tests.cli.program import ROOT, call, run
 from tests.cli.reference import BEGIN, PAGE, commands, reference
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMMANDS = dict(commands())
 HEAVY_MODULES = ("numpy", "pandas", "plotly", "pyarrow", "rich", "scapy")
@@ -44,6 +49,33 @@ def test_examples_name_real_commands_and_options(name: str) -> None:
 
 def _options(command: click.Command) -> list[click.Option]:
     return [param for param in command.params if isinstance(param, click.Option)]
+
+
+EXAMPLES = [
+    line.strip()
+    for command in COMMANDS.values()
+    for line in (command.epilog or "").splitlines()[2:]
+    if "sample_traces/" in line and "monday" not in line and "--pdf" not in line
+]
+"""Those whose inputs lie in a clone."""
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_on_a_bundled_session_runs(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sample_traces").mkdir()
+    for session in (ROOT / "sample_traces").iterdir():
+        if f"/{session.name}" in example:
+            shutil.copytree(session, tmp_path / "sample_traces" / session.name)
+    monkeypatch.chdir(tmp_path)
+    call(*shlex.split(example)[1:])
+
+
+@pytest.mark.parametrize("name", [name for name, each in COMMANDS.items() if isinstance(each, click.Group)])
+def test_a_list_of_commands_cuts_no_sentence(name: str) -> None:
+    context = click.Context(COMMANDS[name], info_name=name)
+    assert "..." not in COMMANDS[name].get_help(context).partition("Options:")[2]
 
 
 def test_help_of_the_program_lists_every_command() -> None:

@@ -110,12 +110,13 @@ def test_a_series_is_called_in_words_and_two_alike_by_their_labels_too() -> None
         Series(label, role, np.array([START_NS]), np.array([1]))
         for label, role in (
             ("TcpRcv_data", "data"), ("RlpSnd_srej", "link_request"), ("RlpRcv_srej", "link_request"),
-            ("Gps_speed", "speed"),
+            ("Radio_rsrp", "radio_rsrp"), ("LTE cell 1", "cell_1"),
         )
     ]  # fmt: skip
     assert names(panel) == [
         "arrived",
         "link frames asked for (RlpSnd_srej)",
         "link frames asked for (RlpRcv_srej)",
-        "Gps_speed",
+        "RSRP",
+        "LTE cell 1",
     ]

@@ -258,6 +258,42 @@ def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
     assert 'data-begin="10.000000" data-end="12.000000"' in first_screen(tmp_path / "r.html")
 
 
+@pytest.mark.parametrize(
+    ("from_s", "to_s", "words"),
+    [
+        (10, 12, "show the part between --from and --to, 10.000 s to 12.000 s.<"),
+        (17.1, 17.11, "17.110 s. No data segment was captured in it.<"),
+        (100, 200, "nothing of it was recorded between --from and --to.<"),
+    ],
+)
+def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
+    from_s: float, to_s: float, words: str, tmp_path: Path
+) -> None:
+    recording = open_recording(SAMPLES / "cellular_upload")
+    zero = recording.parts[0].capture.first_ns or 0
+    asked = Request(from_ns=zero + round(from_s * NS_PER_S), to_ns=zero + round(to_s * NS_PER_S))
+    write_report(recording, tmp_path / "r.html", asked)
+    screen = first_screen(tmp_path / "r.html")
+    assert '<p class="asked">The answer and its numbers are of the whole transfer' in screen
+    assert words in screen
+
+
+def test_a_part_that_holds_all_needs_no_words(report: Path, tmp_path: Path) -> None:
+    recording = open_recording(SAMPLES / "cellular_upload")
+    zero = recording.parts[0].capture.first_ns or 0
+    write_report(recording, tmp_path / "r.html", Request(from_ns=zero, to_ns=zero + 100 * NS_PER_S))
+    for path in (report, tmp_path / "r.html"):
+        assert 'class="asked"' not in first_screen(path)
+
+
+@pytest.mark.parametrize("name", ["fig8-resets-vj", "fig10-exhaustion"])
+def test_the_sum_of_the_time_names_nothing_twice(name: str, tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / name), tmp_path / "r.html")
+    said = re.search(r"The other [^<]*", first_screen(tmp_path / "r.html"))
+    assert said is not None
+    assert said[0].count("recovery") == 1
+
+
 @pytest.mark.parametrize("length_s", [1e-9, 1e-6, 0.5, 27.5, 280, 4_000, 90_000, 3.2e8])
 def test_any_length_of_time_has_a_few_ticks(length_s: float) -> None:
     ticks = TimeAxis(0, max(round(length_s * NS_PER_S), 1), 0).ticks()
@@ -298,6 +334,22 @@ def test_the_answer_fits_the_first_screen(
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     assert browser.evaluate("[...document.querySelectorAll('details.fold')].every((each) => !each.open)")
     assert browser.complaints == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", ["damaged", "fade-n2-20", "fig10-exhaustion"])
+def test_on_a_phone_a_long_value_leaves_room_for_the_name_of_its_row(
+    browser: Browser, name: str, tmp_path: Path
+) -> None:
+    """Names were broken into single letters, one below the other."""
+    write_report(open_recording(SAMPLES / name), tmp_path / "r.html")
+    browser.resize(390, 844, mobile=True)
+    browser.open(tmp_path / "r.html")
+    highest = browser.evaluate(
+        "Math.max(...[...document.querySelectorAll('.tracks .name:not(.culprit)')].map(n => n.offsetHeight))"
+    )
+    assert highest <= 50, "two lines"
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 @pytest.mark.browser

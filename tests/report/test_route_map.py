@@ -12,7 +12,7 @@ from multitracer.analysis.series.surroundings import radio_series
 from multitracer.figures.surroundings.scale import SCALES
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.open import open_recording
-from multitracer.report.drive.route_map import Drive, Event, held, map_document
+from multitracer.report.drive.route_map import Drive, Event, drawn_route, held, map_document
 from multitracer.report.write import write_report
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
@@ -97,6 +97,14 @@ def test_a_single_place_makes_no_map() -> None:
     assert map_document(Drive(route_of(position), {})) is None
 
 
+def test_who_stood_at_one_place_is_told_so() -> None:
+    time_ns = START_NS + np.arange(60) * NS_PER_S
+    position = table(POSITION, time_ns=time_ns, lat_deg=np.full(60, 50.0), lon_deg=np.full(60, 8.0))
+    drawn = drawn_route(Drive(route_of(position), {}, origin_ns=START_NS))
+    assert drawn is not None
+    assert drawn.words == "All positions are at one place."
+
+
 def test_the_date_line_is_no_border() -> None:
     time_ns = START_NS + np.arange(10) * NS_PER_S
     lon = (179.9995 + np.arange(10) * 1e-4 + 180) % 360 - 180
@@ -122,6 +130,24 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     log.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
     write_report(open_recording(log), folder / "report.html")
     return folder / "report.html"
+
+
+@pytest.mark.browser
+def test_a_place_without_a_way_from_it_is_drawn(browser: Browser, tmp_path: Path) -> None:
+    """The map of a phone that stood still for an hour was blank."""
+    head, first, *_ = CSV.splitlines()
+    rows = [first.split(",") for _ in range(60)]
+    for i, row in enumerate(rows):
+        row[0], row[3] = f"2026.11.20_10.00.{i:02d}", "0"
+    log = tmp_path / "still.csv"
+    log.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
+    write_report(open_recording(log), tmp_path / "report.html")
+    mounted(browser, tmp_path / "report.html")
+    drawn = browser.wait(
+        "(() => {const c = document.querySelector('.map canvas'); const [w, h] = [c.width / 2, c.height / 2];"
+        " return c.getContext('2d').getImageData(w - 3, h - 3, 6, 6).data[3];})()"
+    )
+    assert drawn == 255
 
 
 def mounted(browser: Browser, page: Path) -> Browser:

@@ -93,6 +93,8 @@ class Route:
         known, last = self.table["time_ns"], len(self.table) - 1
         after = np.clip(np.searchsorted(known, time_ns, side="left"), 0, last)
         exact = known[after] == time_ns
+        # of positions at one time the last: what a logger repeats when it starts comes before its first own
+        after = np.where(exact, np.searchsorted(known, time_ns, side="right") - 1, after)
         before = np.where(exact, after, np.maximum(after - 1, 0))
         outside = (time_ns < known[0]) | (time_ns > known[-1]) | (time_ns == NOT_A_TIME)
         unknown = outside | (~exact & (self.table["gap"][after] != ""))

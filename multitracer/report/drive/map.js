@@ -9,6 +9,8 @@ const RouteMap = (() => {
   const MARGIN = 28;
   const NEAR_PX = 16;
   const MOST_ZOOM = 40; // pixels for a metre
+  const DOT_PX = 0.01; // a line of no length is not drawn
+  const [LINE_PX, SPOT_PX] = [5, 16]; // a route, and the one place of who stood all the time
   const SIGNS = { handover: "◆", marker: "⚑", outage: "✕", gap: "…" };
 
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -39,6 +41,7 @@ const RouteMap = (() => {
 
     const ends = (column) => column.reduce(([low, high], n) => [Math.min(low, n), Math.max(high, n)], [Infinity, -Infinity]);
     const [[west, east], [south, north]] = [ends(x), ends(y)];
+    const wide = west === east && south === north ? SPOT_PX : LINE_PX;
 
     function whole() {
       const wide = Math.max(east - west, 20);
@@ -54,6 +57,7 @@ const RouteMap = (() => {
     function lines() {
       const paths = new Map();
       let [lastX, lastY, lastClass] = [NaN, NaN, null];
+      const pathOf = (kind) => paths.get(kind) ?? paths.set(kind, new Path2D()).get(kind);
       for (let i = 0; i < x.length; i++) {
         const px = toX(x[i]);
         const py = toY(y[i]);
@@ -61,10 +65,13 @@ const RouteMap = (() => {
         const near = Math.abs(px - lastX) < 0.7 && Math.abs(py - lastY) < 0.7;
         if (joined[i] && near && kind === lastClass && i < x.length - 1) continue;
         if (joined[i]) {
-          let path = paths.get(kind);
-          if (!path) paths.set(kind, (path = new Path2D()));
+          const path = pathOf(kind);
           path.moveTo(lastX, lastY);
           path.lineTo(px, py);
+        } else {
+          const spot = pathOf(chosen.class[i]); // a place without a way from it is seen, too
+          spot.moveTo(px, py);
+          spot.lineTo(px + DOT_PX, py);
         }
         lastX = px;
         lastY = py;
@@ -84,8 +91,8 @@ const RouteMap = (() => {
       if (base) drawBase();
       const paths = lines();
       if (stretch) drawStretch();
-      stroke(paths, 7, () => style("--ink"));
-      stroke(paths, 5, (kind) => chosen.colours[kind] ?? data.missing);
+      stroke(paths, wide + 2, () => style("--ink"));
+      stroke(paths, wide, (kind) => chosen.colours[kind] ?? data.missing);
       for (const event of data.events) if (!hidden.has(event.kind)) drawEvent(event);
       if (cursor !== null) drawCursor();
       drawScale();

@@ -152,7 +152,8 @@ def drawn_route(drive: Drive) -> DrawnRoute | None:
         "base": base,
     }
     still = picture(east, north, joined, _first_quantity(drive, time_ns))
-    return DrawnRoute(document, still, left_out_words(drive.route))
+    stood = "All positions are at one place. " if not (columns["x"].any() or columns["y"].any()) else ""
+    return DrawnRoute(document, still, f"{stood}{left_out_words(drive.route)}".rstrip())
 
 
 _WHY = {

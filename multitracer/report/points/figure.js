@@ -194,7 +194,7 @@ const Figures = (() => {
         return entries.childElementCount ? [text("span", title), entries] : [];
       });
       legend.replaceChildren(...groups.flat());
-      docs.replaceChildren(...figure.series.flatMap((series) => [text("dt", `${series.name} (${series.label})`), text("dd", series.doc)]));
+      docs.replaceChildren(...figure.series.flatMap((series) => [text("dt", series.name === series.label ? series.name : `${series.name} (${series.label})`), text("dd", series.doc)]));
     }
 
     function entry(series) {

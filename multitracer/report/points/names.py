@@ -49,6 +49,20 @@ _NAMES = {
     "link_stop": "link: stop",
     "link_go": "link: go on",
     "link_reset": "link reset",
+    "radio_rssi": "RSSI",
+    "radio_rsrp": "RSRP",
+    "radio_rscp": "RSCP",
+    "radio_rsrq": "RSRQ",
+    "radio_sinr": "SINR",
+    "radio_ecio": "Ec/Io",
+    "radio_bler": "lost blocks",
+    "radio_busy": "busy cell",
+    "radio_cqi": "CQI",
+    "zero_level": "no signal",
+    "rate_down": "download",
+    "rate_up": "upload",
+    "speed": "speed",
+    "travelled": "distance",
 }
 """By role; a role without an entry keeps its label."""
 

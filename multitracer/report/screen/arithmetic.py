@@ -73,7 +73,11 @@ def _between(limited: Limited, least_s: float) -> str:
     rest_s = limited.total_s - least_s - sum(each.seconds for each in named)
     if not named or sum(each.seconds for each in others) > limited.total_s - least_s:
         return ""
-    terms = [f"{duration(each.seconds * NS_PER_S)} {_term(each)}" for each in named]
+    sums: dict[str, float] = {}
+    for each in named:
+        sums[_term(each)] = sums.get(_term(each), 0.0) + each.seconds
+    largest = sorted(sums.items(), key=lambda term: -term[1])
+    terms = [f"{duration(seconds * NS_PER_S)} {term}" for term, seconds in largest]
     other = duration((limited.total_s - least_s) * NS_PER_S)
     return f". The other {other}: {', '.join(terms)}, {duration(rest_s * NS_PER_S)} headers and the rest"
 

@@ -31,6 +31,10 @@ _NEAR_ZERO = 0.05
 with 0 s then. It is half a round trip of a handshake that the other end began. Not measured."""
 
 
+_DATA = {"data", "retransmission", "out_of_order", "received"}
+"""Roles of the series that show data segments."""
+
+
 class Answer(NamedTuple):
     """What the first screen is made of.
 
@@ -61,6 +65,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     return element(
         "section",
         trust,
+        element("p", asked, class_="asked") if (asked := _asked(answer, axis)) else None,
         element(
             "div",
             element(
@@ -103,14 +108,37 @@ def axis_of(answer: Answer) -> TimeAxis:
     timed = [each for each in diagnosis.group.members if len(each.begin)]
     begin = min(int(each.begin[0]) for each in timed) - shift
     end = max(int(each.end[-1]) for each in timed) - shift
-    first, last = (
-        None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in answer.bounds_ns
-    )
+    first, last = _asked_ns(answer)
     if abs(zero_ns - begin) <= _NEAR_ZERO * (end - begin):
         begin = zero_ns
     shown = max(begin, begin if first is None else first), min(end, end if last is None else last)
     begin, end = shown if shown[0] < shown[1] else (begin, end)
     return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
+
+
+def _asked_ns(answer: Answer) -> tuple[int | None, int | None]:
+    """Return the part that the user asked for, as recorded; the end is included."""
+    zero_ns, speed = origin_ns(answer.drawn.part), answer.diagnosis.transfer.speed
+    first, last = (
+        None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in answer.bounds_ns
+    )
+    return first, last
+
+
+def _asked(answer: Answer, axis: TimeAxis) -> str:
+    """Return that what stands here is not of the part that is drawn, if the user asked for a part."""
+    whole = axis_of(answer._replace(bounds_ns=(None, None)))
+    first, last = _asked_ns(answer)
+    begin, end = whole.begin_ns if first is None else first, whole.end_ns if last is None else last
+    if begin <= whole.begin_ns and end >= whole.end_ns:
+        return ""
+    words = "The answer and its numbers are of the whole transfer"
+    if begin > whole.end_ns or end < whole.begin_ns:
+        return f"{words}, and so are the rows: nothing of it was recorded between --from and --to."
+    shown = " to ".join(f"{axis.seconds(at):.3f} s" for at in (axis.begin_ns, axis.end_ns))
+    roles = {each.role for panel in answer.panels for each in panel.drawn}
+    empty = "" if roles & _DATA or not answer.panels else " No data segment was captured in it."
+    return f"{words}; the rows and the figures show the part between --from and --to, {shown}.{empty}"
 
 
 def _cause(diagnosis: Diagnosis) -> Markup | None:

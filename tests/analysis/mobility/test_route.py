@@ -52,6 +52,13 @@ def test_position_outside_and_in_a_gap_is_missing() -> None:
     assert route.gaps["reason"].tolist() == ["no position for 11 s and 300 m"]
 
 
+def test_of_positions_at_one_time_the_last_is_where_it_was() -> None:
+    """A logger of the UCC data set begins with the place where it last ran, at the time of its first own."""
+    route = route_of(table_of(POSITION, [north(0, -4000), north(0, 0), north(10, 100)]))
+    places = route.at(np.array([at_ns(0), at_ns(5), at_ns(10)]))
+    assert (places.lat_deg - 50) * DEGREE_M == pytest.approx([0, 50, 100], abs=1e-3)
+
+
 def test_longer_gap_is_bridged_when_asked_for() -> None:
     route = route_of(table_of(POSITION, [north(0, 0), north(60, 600)]), gap_s=60)
     assert route.at(np.array([at_ns(30)])).distance_m[0] == pytest.approx(300, abs=1e-3)
