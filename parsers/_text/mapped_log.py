@@ -107,6 +107,8 @@ class _Source:
     cell: Cell
     at: int | None
     scale: float
+    above: int | None = None
+    """Where the upper part of its value stands."""
     seen: int = 0
     impossible: int = 0
     example: str = ""
@@ -136,8 +138,8 @@ class _Maker:
         """Return whether a line gives this row."""
         if self.row.when is None:
             return True
-        at = self.condition
-        return at is not None and at < len(fields) and plain(fields[at]) in self.row.when[1]
+        at, (_, words, belongs) = self.condition, self.row.when
+        return at is not None and at < len(fields) and (plain(fields[at]) in words) == belongs
 
 
 class _Times:
@@ -202,12 +204,13 @@ class _Log:
                 f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is not known; not read"
             )
             return _Source(column, cell, None, 1.0)
-        return _Source(column, cell, at, scale)
+        return _Source(column, cell, at, scale, header.find(cell.above) if cell.above else None)
 
     def _width_needed(self, header: Header) -> int:
         """Return the fewest fields with the time and all that the first row of each table takes."""
         first = {row.table: row.cells for row in reversed(self._map.rows)}
-        columns = [*self._map.time, *(cell.column for cells in first.values() for cell in cells.values())]
+        cells = [cell for each in first.values() for cell in each.values()]
+        columns = [*self._map.time, *(column for cell in cells for column in cell.columns)]
         return max(header.find(column) or 0 for column in columns) + 1
 
     def read(self, name: str) -> dict[str, Table]:
@@ -302,7 +305,25 @@ class _Log:
             if rate < 0:
                 self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
             return None
+        if cell.above:
+            return self._below(source, fields, int(value))
         return value if column.dtype.startswith("f") else int(value)
+
+    def _below(self, source: _Source, fields: list[str], value: int) -> int | None:
+        """Return a number below the one of another column, as a cell's below that of its base station.
+
+        None where there is none above, or where it leaves no room: a gNB has up to 32 bits.
+        """
+        at, cell = source.above, source.cell
+        upper = (
+            _number(fields[at].strip(), replace(source, scale=1.0))
+            if at is not None and at < len(fields)
+            else None
+        )
+        if upper is None or upper < 0 or value >> cell.bits:
+            return None
+        joined = int(upper) << cell.bits | value
+        return joined if joined <= RANGES[source.column.name][1] else None
 
     def _cannot_be(self, name: str) -> None:
         self.impossible[name] = self.impossible.get(name, 0) + 1

@@ -96,6 +96,26 @@ def test_row_is_made_of_the_lines_that_are_meant(tmp_path: Path) -> None:
             read(tmp_path, log, columns.replace('{ column = "net", is = ["UMTS"] }', wrong))
 
 
+def test_row_is_made_of_all_lines_but_some(tmp_path: Path) -> None:
+    columns = TIME + '[radio]\nwhen = { column = "net", is_not = ["wifi"] }\nrsrp_dbm = "level"\n'
+    found = read(tmp_path, "t,net,level\n1700000000,LTE,-90\n1700000001,WIFI,-60\n", columns)["radio"]
+    assert found["rsrp_dbm"].tolist() == [-90.0]
+
+
+def test_cell_is_numbered_below_its_base_station(tmp_path: Path) -> None:
+    """A sector alone is no identity, and a number that has no room below is none either."""
+    columns = TIME + (
+        '[radio]\ncell_id = { column = "sector", above = "enb", bits = 8 }\nphysical_cell_id = "pci"\n'
+    )
+    cells = ("300001,2", ",2", "300001,256", "300001,-")
+    log = "t,enb,sector,pci\n" + "".join(f"170000000{at},{cell},7\n" for at, cell in enumerate(cells))
+    found = read(tmp_path, log, columns)["radio"]
+    assert [row["cell_id"] for row in found.rows()] == [300001 << 8 | 2, None, None, None]
+    for wrong in ("", ", bits = 30", ", bits = 0"):
+        with pytest.raises(FormatError, match="stand together"):
+            read(tmp_path, log, columns.replace(", bits = 8", wrong))
+
+
 # --- times ---
 
 
