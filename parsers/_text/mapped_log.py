@@ -23,7 +23,7 @@ from parsers._text.jumps import Jumps
 from parsers._text.legs import name_legs
 from parsers._text.lines import ZONELESS, Lines
 from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
-from parsers._text.units import decimal_of, factor, plain, split_unit
+from parsers._text.units import decimal_of, factor, plain, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -379,20 +379,11 @@ def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 def _number(text: str, source: _Source) -> float | None:
     """Return the number of a text in the unit of its column; None if the text is no number."""
-    scale = source.scale
     try:
-        value = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
+        value: float | None = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
     except (ValueError, OverflowError):
-        if source.cell.base == 16:
-            return None
-        text, unit = split_unit(text)
-        if unit:
-            by_unit = factor(unit, source.column.unit)
-            if by_unit is None:
-                return None
-            scale = by_unit
-        decimal = decimal_of(text)
-        if decimal is None:
-            return None
-        value = decimal
-    return value * scale if math.isfinite(value) else None
+        value = None if source.cell.base == 16 else decimal_of(text)
+    if value is not None:
+        return value * source.scale if math.isfinite(value) else None
+    value = None if source.cell.base == 16 else value_of(text, source.column.unit)
+    return value if value is not None and math.isfinite(value) else None

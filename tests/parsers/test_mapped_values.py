@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multitracer.errors import FormatError
 from parsers._text.times import UncertainTimeError, form_of, time_ns
-from parsers._text.units import factor
+from parsers._text.units import degrees_of, factor
 from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
@@ -77,6 +77,18 @@ def test_decimal_comma_is_a_point(value: float, seed: int, tmp_path_factory: pyt
     text = f"{value:.4f}".replace(".", ",")
     found = read(tmp_path_factory.mktemp("x"), f"t{delimiter}level\n1700000000{delimiter}{text}\n", columns)
     assert found["radio"]["rsrp_dbm"].tolist() == [round(value, 4)]
+
+
+@pytest.mark.parametrize(
+    ("text", "degrees"),
+    [
+        ("33°54.0000'S", -33.9), ("48° 8' 12.3\" N", 48.13675), ("N48 08.4", 48.14), ("52.25° W", -52.25),
+        ("-33:54:36", -33.91), ("48°08′36″N", 48.1433333), ("8.5E", 8.5),
+        ("5130.1234N", None), ("48°75'", None), ("4808", None), ("N8S", None), ("48.1 8", None), ("", None),
+    ],
+)  # fmt: skip
+def test_an_angle_is_read_in_degrees_minutes_and_seconds(text: str, degrees: float | None) -> None:
+    assert degrees_of(text) == (None if degrees is None else pytest.approx(degrees, abs=1e-6))
 
 
 # --- rows ---
