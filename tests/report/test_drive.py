@@ -278,6 +278,17 @@ def test_a_cell_serves_no_longer_than_readings_name_it(tmp_path: Path) -> None:
     assert (cell["cell_id"], cell["seconds"]) == (1, 69)
 
 
+def test_cells_that_no_log_names_are_not_counted(tmp_path: Path) -> None:
+    """What `qmicli --nas-get-signal-info` tells in a loop: it was '1 serving cell'."""
+    reading = "[/dev/cdc-wdm0] Successfully got signal info\nLTE:\n\tRSRP: '-95 dBm'\n\tSNR: '8.4 dB'\n"
+    log = tmp_path / "qmi.txt"
+    log.write_text("".join(f"2026-11-20T10:15:{at:02}Z\n{reading}" for at in range(60)))
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "1 serving cell" not in html
+    assert "How many cells served, and when they changed, is not known" in html
+
+
 def with_rates(log: Path, rates: list[int], states: str = "") -> None:
     """Write what the logger saw, in kbit/s, and the state of its test program."""
     rows = log.read_text().splitlines()
