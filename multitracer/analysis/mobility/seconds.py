@@ -102,6 +102,8 @@ class Seconds(NamedTuple):
     rsrq_db: Array
     ecio_db: Array
     cell_busy_pct: Array
+    generation: Array
+    """Generation of the technology that serves: 2 to 5; between two of them where it changes."""
     no_service: Array
     """1 while the modem searches, 0 while it has a cell."""
     is_read: Mask
@@ -128,10 +130,12 @@ def seconds_of(drive: Drive) -> Seconds:
         with np.errstate(invalid="ignore"):
             wanted = _mean(drive.wanted, begin) > 0
     serving = drive.stays.serving
-    level = {name: _held(serving.time_ns, serving[name], begin) for name in _LEVELS}
+    generation = _held(serving.time_ns, serving.generation, begin)
+    level = {name: _of_this(serving, serving[name], begin, generation) for name in _LEVELS}
     named = np.where(serving.is_named, 1.0, np.nan)
     return Seconds(
         begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
+        generation=generation,
         no_service=_held(serving.time_ns, _no_service(serving), begin),
         is_read=_read(serving.time_ns, begin, end),
         is_named=np.isfinite(_held(serving.time_ns, named, begin)),
@@ -198,6 +202,22 @@ def _held(time: Times, value: Array, begin: Times) -> Array:
     before = np.maximum(first - 1, 0)
     is_old = (first == 0) | (begin - time[before] > _holds_ns(time)[before])
     return np.asarray(np.where(last > first, mean, np.where(is_old, np.nan, value[before])))
+
+
+def _of_this(serving: Serving, value: Array, begin: Times, generation: Array) -> Array:
+    """Return what `_held` does, without the readings of another generation than the one that serves now."""
+    known = np.flatnonzero(np.isfinite(serving.generation))
+    if not len(known):
+        return _held(serving.time_ns, value, begin)
+    last = np.maximum(np.searchsorted(known, np.arange(len(value)), side="right") - 1, 0)
+    of_reading = np.where(np.isfinite(value), serving.generation[known[last]], np.nan)
+    with np.errstate(invalid="ignore"):
+        gone = np.abs(_held(serving.time_ns, of_reading, begin) - generation) >= _OTHER
+    return np.where(gone, np.nan, _held(serving.time_ns, value, begin))
+
+
+_OTHER = 0.5
+"""In the second of a change both have a part."""
 
 
 def _holds_ns(time: Times) -> Array:
