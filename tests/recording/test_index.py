@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -196,6 +197,17 @@ def test_a_capture_that_changed_has_no_index(capture: Path, change: Callable[[Pa
     assert index_module.index_of(str(capture)) is not None
     change(capture)
     assert index_module.index_of(str(capture)) is None
+
+
+def test_a_pipe_at_the_place_of_a_capture_is_opened_by_its_reader_alone(capture: Path) -> None:
+    whole, _ = streamed(capture, window(100, 110))
+    content = capture.read_bytes()
+    capture.unlink()
+    os.mkfifo(capture)
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(capture.write_bytes, content)
+        assert streamed(capture, window(100, 110))[0] == whole
+        assert written.result() == len(content)
 
 
 def _block(kind: int, body: bytes) -> bytes:

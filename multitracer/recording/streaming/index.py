@@ -140,10 +140,10 @@ def state_of(path: str) -> Document | None:
 
 
 def _state(path: str) -> Document:
+    if not Path(path).is_file():  # to open a pipe takes it from its writer, or waits for one
+        raise ValueError(path)
     with Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(path)
         return {
             "version": __version__,
             "size": status.st_size,
