@@ -217,6 +217,9 @@ class CaptureFile(Protocol):
         say that something is.
         """
 
+    def tail(self) -> bytes:
+        """Return what there is of a last record that is cut off: nothing of most files."""
+
     def times(self) -> tuple[int, int, int, int, int]:
         """Return how many packets there are, steps back of their times, the largest, the extreme times."""
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError, InputError
-from parsers._capture.bounds import ERA_YEARS, YEAR_NS
+from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
-from parsers._pcap.dialect import PROBE_BYTES, is_magic
+from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
 from parsers._stream import note_stream, open_stream
 from parsers._text.sidecar import has_map
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from multitracer.native import CaptureFile, Kernel, Rest
     from multitracer.tables import Numbers, Table
+    from parsers._pcap.dialect import Dialect
     from parsers._pcapng.blocks import Sections
     from parsers._rest import RestDecoder
     from parsers._stream import Stream
@@ -68,6 +69,8 @@ class _Opened(NamedTuple):
     """How the records lie in it."""
     sections: Sections | None
     """Of a pcapng file."""
+    dialect: Dialect | None = None
+    """Of a pcap file."""
 
 
 def _opened(stream: Stream) -> _Opened | None:
@@ -89,7 +92,7 @@ def _opened_pcap(stream: Stream, head: bytes) -> _Opened:
     tick_ns = dialect.magic.tick_ns
     interface = Interface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
     source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
-    return _Opened(source, dialect.first_record, dialect.layout, None)
+    return _Opened(source, dialect.first_record, dialect.layout, None, dialect)
 
 
 def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
@@ -121,7 +124,7 @@ class Whole:
     def __init__(
         self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...] | None
     ) -> None:
-        self.source, first_record, form, self._sections = opened
+        self.source, first_record, form, self._sections, self._dialect = opened
         self._stream = stream
         self._piece = memoryview(bytearray(_PIECE_BYTES if stream.compression else 0))
         self.file: CaptureFile = native.CaptureFile(
@@ -194,6 +197,10 @@ class Whole:
         if self._stream.compression:
             note_stream(self._stream, source)
         source.packets, source.bytes = packets, self.file.read_bytes
+        if tail := self.file.tail():
+            if not self._may_be_cut(tail):
+                return False
+            source.damaged = cut_off("record", source.bytes - len(tail), len(tail))
         source.in_order_of_names()
         if self._rest is not None and self._rest.holds_segments():
             return False
@@ -202,6 +209,13 @@ class Whole:
         source.first_ns, source.last_ns = extremes
         source.link_types = {source.interfaces[0].link_type: packets}
         return True
+
+    def _may_be_cut(self, tail: bytes) -> bool:
+        """Return whether nothing is strange about a last record but its end, as `Reading` judges it."""
+        if self._dialect is None or len(tail) < RECORD_HEADER_BYTES:
+            return self._dialect is not None
+        captured, original = self._dialect.lengths(tail, 0)
+        return captured in (original, self._dialect.snap_length)
 
     def flows(self) -> tuple[Table, Numbers]:
         """Return FLOWS in order of first sight, and the row in it of each flow of the kernel."""

@@ -139,7 +139,7 @@ struct Walker {
     form: Form,
     /// Where the first record begins in the next piece.
     begin: usize,
-    /// What is left of the pieces before.
+    /// What is left of the pieces before; in the end of a record that is cut off.
     tail: Vec<u8>,
     /// When the last record of a pcap file before the next piece was captured: Python's blocks end elsewhere.
     before_s: Option<i64>,
@@ -154,6 +154,11 @@ struct Found {
 }
 
 impl Walker {
+    /// Whether a file may end so: of pcap the last record may be cut off, of which Python decides.
+    fn may_end(&self, left: &[u8]) -> bool {
+        left.is_empty() || matches!(self.form, Form::Pcap(_))
+    }
+
     /// Return the records of the next piece.
     fn walk(&mut self, piece: Piece) -> Result<Found, Stop> {
         let Piece { mut data, is_last } = piece;
@@ -166,8 +171,8 @@ impl Walker {
             Form::Pcapng(alike) => alike.walk(&data, begin, &mut others)?,
         };
         let walked = walked.ok_or(Stop::Odd)?;
-        let is_whole = if is_last { walked.next == data.len() } else { walked.next > begin };
-        if !is_whole {
+        let is_well = if is_last { self.may_end(&data[walked.next..]) } else { walked.next > begin };
+        if !is_well {
             return Err(Stop::Odd);
         }
         self.before_s = walked.start.last().map(|_| walked.last_s).or(self.before_s);
@@ -384,6 +389,11 @@ impl Whole {
 
     pub fn flows(&self) -> &Flows {
         &self.decoder.flows
+    }
+
+    /// What there is of a last record that is cut off.
+    pub fn tail(&self) -> &[u8] {
+        &self.decoder.walker.tail
     }
 
     /// How many bytes were read.

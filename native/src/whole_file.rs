@@ -161,6 +161,11 @@ impl CaptureFile {
         self.whole.read_bytes()
     }
 
+    /// Return what there is of a last record that is cut off: nothing of most files.
+    fn tail<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.whole.tail())
+    }
+
     /// Return how many packets there are, steps back of their times, the largest, the lowest and highest time.
     fn times(&self) -> (usize, usize, i64, i64, i64) {
         let clock = self.whole.clock();

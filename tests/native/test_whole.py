@@ -35,7 +35,7 @@ from parsers._whole_capture import whole_capture
 from tests.analysis.traffic import ACK, FIN, SYN
 from tests.conftest import SAMPLES
 from tests.native.both import assert_equal, assert_same, python_only, read_by_both
-from tests.parsers.frames import block, ethernet, ipv4, ipv6, pcap_file, tcp
+from tests.parsers.frames import Packet, block, ethernet, ipv4, ipv6, pcap_file, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,6 +236,26 @@ def test_packets_that_are_no_segments_need_no_second_reading(
     monkeypatch.setattr(overview, "read_recording", None)
     fast = read_overview(find_inputs(path), most=20)
     assert {"udp", "arp"} <= fast.files[0].protocols.keys() if isinstance(fast, Overview) else None
+
+
+@pytest.mark.parametrize("left", [1, 15, 16, 30, 68])
+@pytest.mark.parametrize("original", [54, 60])
+def test_a_last_record_that_is_cut_off_is_read_once(original: int, left: int, tmp_path: Path) -> None:
+    path, kernel, frames = tmp_path / "cut.pcap", native.kernel(), some_connections(random.Random(3))
+    last = frame(tcp(sport=1, dport=2, seq=1, flags=ACK), 4, 0, 1)
+    whole = pcap_file([*frames, Packet(last, None, original)])
+    begin = len(whole) - 16 - len(last)
+    path.write_bytes(whole[: begin + left])
+    assert kernel is not None
+    read = whole_file(kernel, str(path), limits=None, look=lambda _: None)
+    if left < 16 or original == len(last):
+        assert read is not None
+        words = f"the record at byte {begin} is cut off: only {left} byte"
+        assert str(read.source.damaged).startswith(words)
+    else:
+        assert read is None  # its length may be wrong: Python looks at what is before it, too
+    read_by_both(lambda: read_capture([path]))
+    told(path)
 
 
 def test_datagrams_of_udp_do_not_come_to_python(tmp_path: Path) -> None:
