@@ -2,7 +2,8 @@
 
 What stood in the queue of one link arrives as far apart as the link needs for each packet, whichever
 connection it belongs to. So where the packets of all follow each other like this for a round trip and more,
-the link had one of them in service all the time. Only captures where they arrived can show that.
+the link had one of them in service all the time. Captures where they arrived show that,
+and ACKs that did not wait on their own way.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES
 from multitracer.tables import NA
@@ -19,6 +20,7 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
 _OWN = 0.25
@@ -50,7 +52,7 @@ def filled_together(members: list[tuple[Limited, int]]) -> Spans:
     Returns
     -------
     Spans
-        Empty unless the arrivals of all were captured.
+        Empty unless it is known of all when they arrived.
     """
     with_data = [(limited, later_ns) for limited, later_ns in members if limited.seen is not None]
     came = [_arrivals(limited, later_ns) for limited, later_ns in with_data]
@@ -65,7 +67,7 @@ def filled_together(members: list[tuple[Limited, int]]) -> Spans:
 
 
 def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
-    """Return the packets of a transfer that arrived; None where they were not captured."""
+    """Return the packets of a transfer that arrived; None where nothing shows when they did."""
     transfer = limited.transfer
     if limited.view is View.RECEIVER:
         rows = transfer.data
@@ -75,8 +77,19 @@ def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
         rows = rows[transfer.receiver["payload_bytes"][rows] > 0]
         time, payload = transfer.came_ns[rows], transfer.receiver["payload_bytes"][rows]
     else:
-        return None
+        return _by_answers(limited.seen, later_ns)
     return _Arrivals(np.asarray(time) + later_ns, np.asarray(payload) + HEADERS_BYTES)
+
+
+def _by_answers(seen: Observed | None, later_ns: int) -> _Arrivals | None:
+    """Return what arrived as its sender heard of it; None where the ACKs may have waited themselves."""
+    if seen is None or Limit.LINK in seen.weak or np.median(seen.answers.lag_ns) > _HELD_NS:
+        return None
+    delivered = seen.answers.delivered
+    more = np.diff(delivered, prepend=delivered[:1])
+    some = np.flatnonzero(more > 0)
+    segments = -(-more[some] // seen.mss_bytes)
+    return _Arrivals(seen.answers.time_ns[some] + later_ns, more[some] + segments * HEADERS_BYTES)
 
 
 def _stretches(time: Array, size: Array, owner: Array, floor_ns: int) -> Spans:
