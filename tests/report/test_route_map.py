@@ -243,8 +243,9 @@ def test_another_quantity_changes_the_legend(browser: Browser, page: Path) -> No
 @pytest.mark.browser
 def test_the_legend_names_the_limits_that_occur(browser: Browser, tmp_path: Path) -> None:
     write_report(open_recording(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
-    browser.open(f"{(tmp_path / 'report.html').as_uri()}#map")
-    browser.wait("window.routeMap?.place()")
+    browser.open(tmp_path / "report.html")
+    browser.evaluate("window.report.then(() => (document.querySelector('#map').open = true))")
+    browser.wait("window.routeMap.place()")
     browser.evaluate(
         "(() => {const s = document.querySelector('.map select'); s.selectedIndex = s.options.length - 1;"
         " s.dispatchEvent(new Event('change'))})()"
