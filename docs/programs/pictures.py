@@ -92,7 +92,7 @@ def _open(browser: Browser, page: Path, scheme: str) -> None:
 
 
 def _desktop(browser: Browser, page: Path) -> None:
-    browser.resize(1100, 840)
+    browser.resize(1100, 900)
     _open(browser, page, "light")
     _save(browser, "report")
 

@@ -179,7 +179,8 @@ def _session(recording: Recording, road: Road, transfers: Explained) -> Row:
 def _hosts(recording: Recording) -> list[str]:
     if recording.manifest is not None and recording.manifest.hosts:
         return list(recording.manifest.hosts)
-    return [part.point.name for part in recording.parts] + [log.host for log in recording.inputs.listed]
+    names = [part.point.name for part in recording.parts] + [log.host for log in recording.inputs.listed]
+    return [Path(name).name or name for name in names]  # a folder without hosts is named by its path
 
 
 def _labels(recording: Recording) -> list[tuple[str, str]]:

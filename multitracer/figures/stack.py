@@ -29,7 +29,8 @@ BOUND_NOTE = "bound"
 TIME_TITLE = "seconds from the start of the capture"
 """What stands below the time axis of a link that ran at its own speed."""
 
-_GAP = 0.055
+_GAP, _GAPS = 0.055, 0.28
+"""Free share of the height between two panels, and between all: of ten, half the figure would be free."""
 _MOST_SHADES = 500
 _SHADE_OPACITY = 0.16
 _READING_PX = 3
@@ -275,13 +276,14 @@ def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, x_axis: Axi
 
 
 def _domains(panels: list[Panel]) -> list[list[float]]:
-    free = 1 - _GAP * (len(panels) - 1)
+    gap = min(_GAP, _GAPS / max(len(panels) - 1, 1))
+    free = 1 - gap * (len(panels) - 1)
     total = sum(panel.share for panel in panels)
     top, domains = 1.0, []
     for panel in panels:
         bottom = max(0.0, top - free * panel.share / total)
         domains.append([bottom, top])
-        top = bottom - _GAP
+        top = bottom - gap
     return domains
 
 
@@ -383,7 +385,7 @@ def _key(panel: Panel, base: Props, theme: ThemeName) -> Props:
         f'<span style="color:{LOOKS[series.role].colour(theme)}">■</span> {plain(series.label)}'
         for series in panel.drawn
     ]
-    place = {"x": 1, "y": 0, "xanchor": "right", "yanchor": "top"}
+    place = {"x": 1, "y": 0, "xanchor": "right", "yanchor": "top", "name": "key"}
     return base | place | {"text": "  ".join(names)}
 
 

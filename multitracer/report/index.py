@@ -104,7 +104,7 @@ def _section(rows: list[list[Markup]]) -> Markup:
         element("caption", "Reports, the slowest first"),
         element("thead", element("tr", cells)),
         element("tbody", [element("tr", [row[at] for at in shown]) for row in rows]),
-        class_="sortable cards index",
+        class_="sortable free cards index",
         data_filter="filter",
     )
     return element(

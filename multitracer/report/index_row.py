@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from multitracer.report.screen.first_screen import Answer
 
 HEADS = (
-    ("Report", False), ("Limit", False), ("Goodput", True), ("Rate over time", False), ("Round trip", True),
-    ("Loss", True), ("Radio", True), ("Start", True), ("Label", False), ("Place", False), ("Trust", False),
-    ("Connections", True),
+    ("Report", False), ("Limit", False), ("Goodput", True), ("Over time", False), ("Round trip", True),
+    ("Loss", True), ("Radio", True), ("Trust", False), ("Start, UTC", True), ("Label", False),
+    ("Connections", True), ("Place", False),
 )  # fmt: skip
 """Columns, and whether each sorts by number."""
 _POWERS = ("Radio_rsrp", "Radio_rscp", "Radio_rssi")
@@ -53,21 +53,17 @@ def index_row(recording: Recording, answer: Answer | None, *, title: str, page: 
         element("td", element("a", printable(title), href=quote(page))),
         *(_explained(answer) if answer is not None else [element("td")] * 5),
         _radio(recording),
-        _number(start_ns, "" if start_ns is None else _to_seconds(start_ns), name="Start"),
-        _text(_label(recording), name="Label"),
-        _text(_place(recording), name="Place"),
         element("td", trust or "no packets", class_=f"verdict {trust}".rstrip(), data_name="Trust"),
+        _number(start_ns, "" if start_ns is None else moment(start_ns)[:_TO_SECONDS], name="Start, UTC"),
+        _text(_label(recording), name="Label"),
         _number(len(recording), f"{len(recording):,}", name="Connections"),
+        _text(_place(recording), name="Place"),
     ]
 
 
 def is_empty(cell: Markup) -> bool:
     """Return whether a cell of a row shows nothing."""
     return cell.index(">") == len(cell) - len("></td>")
-
-
-def _to_seconds(time_ns: int) -> str:
-    return f"{moment(time_ns)[:_TO_SECONDS]} UTC"
 
 
 _TO_SECONDS = len("2026-11-23 20:15:00")

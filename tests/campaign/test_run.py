@@ -21,6 +21,7 @@ from multitracer.campaign.schemas import ARROW, TABLES, up_to_date
 from multitracer.campaign.store import Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
+from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,15 @@ def test_limits_partition_the_time_of_a_transfer(place: Path, drives: Path) -> N
 
 
 _OTHER_TIMES = ("limits_total_s", "lost_time_s")
+
+
+def test_a_host_without_a_name_is_called_after_its_folder(place: Path, tmp_path: Path) -> None:
+    """The path of this machine stood in a page that is sent to others."""
+    for name in ("load", "rehearsal"):
+        shutil.copytree(SAMPLES / name, tmp_path / "drives" / name)
+    run([str(tmp_path / "drives")], place)
+    told = _answer(place, "SELECT hosts FROM sessions ORDER BY hosts")
+    assert told == [{"hosts": "load"}, {"hosts": "rehearsal"}]
 
 
 def test_what_is_done_is_passed_over(place: Path, drives: Path) -> None:

@@ -9,7 +9,7 @@ from multitracer.analysis.mobility.stays import stays_of
 from multitracer.analysis.series.surroundings import longest_joined_ns, radio_series
 from multitracer.figures.downsample import thin
 from multitracer.figures.series import BREAK, Series
-from multitracer.figures.stack import DBM, points
+from multitracer.figures.stack import DBM, Panel, plain_figure, points
 from multitracer.figures.surroundings.cells import cell_strip
 from multitracer.figures.surroundings.panels import line_with_gaps
 from multitracer.radio import RADIO
@@ -28,6 +28,14 @@ def test_a_line_ends_where_readings_are_missing() -> None:
     drawn = points(line, DBM, START_NS)
     np.testing.assert_allclose(drawn["y"], [-80, -81, -82, np.nan, -90, -91])
     assert drawn["x"][3] > 2
+
+
+def test_ten_panels_keep_most_of_the_height() -> None:
+    """Half the height was free, and the labels of an axis lay over each other."""
+    line = Series("Gps_speed", "speed", np.array([START_NS]), np.array([1]))
+    layout = plain_figure([Panel(f"p{n}", "Speed", DBM, 1, [line]) for n in range(10)], origin_ns=START_NS)
+    axes = [axis for name, axis in layout["layout"].items() if name.startswith("yaxis")]
+    assert sum(top - bottom for bottom, top in (axis["domain"] for axis in axes)) > 0.7
 
 
 def test_slow_loggers_are_joined_too() -> None:

@@ -92,6 +92,19 @@ def test_a_column_of_which_no_report_knows_anything_is_left_out(index: Path, tmp
 
 
 @pytest.mark.browser
+def test_a_desktop_shows_every_column_and_whole_labels(browser: Browser, tmp_path: Path) -> None:
+    """The trust lay behind the edge, and a label ended in the middle of a letter."""
+    names = ("download", "cellular_upload", "rehearsed-drive", "rehearsal")
+    page = write_reports([Input(name, open_recording(SAMPLES / name)) for name in names], tmp_path)
+    browser.resize(1280, 900)
+    browser.open(page)
+    wide, room = browser.evaluate(
+        "(() => {const s = document.querySelector('.scroll'); return [s.scrollWidth, s.clientWidth]})()"
+    )
+    assert wide <= room
+
+
+@pytest.mark.browser
 def test_what_is_missing_comes_last_in_either_order(browser: Browser, index: Path) -> None:
     browser.open(index)
     goodput = [name for name, _ in HEADS].index("Goodput")

@@ -10,6 +10,7 @@ from multitracer.report.plot_page import plotly_js
 from multitracer.scenario import load_scenario
 from multitracer.simulator.record import record_virtual
 from tests.cli.program import call
+from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +55,42 @@ def test_the_page_draws_under_its_own_policy(
         "new Promise((no) => { const s = document.createElement('script'); s.textContent = 'window.ran = 1';"
     )
     assert browser.evaluate(f"{ran} document.body.append(s); no(window.ran ?? 0); }})") == 0
+
+
+@pytest.mark.browser
+def test_a_screen_that_turns_shows_the_buttons_of_its_width_alone(
+    folder: Path, tmp_path: Path, browser: Browser
+) -> None:
+    """The menu of the narrow screen lay over the buttons of the wide one."""
+    call("plot", folder, "-o", tmp_path / "f.html")
+    browser.resize(390, 844)
+    browser.open(tmp_path / "f.html")
+    wide, narrow = (
+        f"document.querySelectorAll('.updatemenu-{each}').length" for each in ("button", "header")
+    )
+    for width, drawn, gone in ((390, narrow, wide), (1280, wide, narrow), (390, narrow, wide)):
+        browser.resize(width, 844)
+        browser.wait(f"window.plot.then(() => {drawn} > 0 && {gone} === 0)")
+    assert browser.complaints == []
+
+
+@pytest.mark.browser
+def test_on_a_phone_no_words_are_cut_or_below_the_buttons(tmp_path: Path, browser: Browser) -> None:
+    call("plot", "--axis", "distance", SAMPLES / "rehearsal", "-o", tmp_path / "route.html")
+    call("plot", SAMPLES / "load" / "lo.pcap.gz", "-o", tmp_path / "receiver.html")
+    browser.resize(390, 844)
+    for page in ("route", "receiver"):
+        browser.open(tmp_path / f"{page}.html")
+        browser.evaluate("window.plot.then(() => true)")
+        left, right, top, buttons = browser.evaluate(
+            "(() => {const of = (q) => [...document.querySelectorAll(q)].map(e => e.getBoundingClientRect());"
+            " const said = of('.annotation-text, .xtitle, .ytick text');"
+            " return [Math.min(...said.map((b) => b.left)), Math.max(...said.map((b) => b.right)),"
+            " Math.min(...said.map((b) => b.top)), of('.modebar')[0].bottom]})()"
+        )
+        assert left >= 0
+        assert right <= 390
+        assert top >= buttons
 
 
 def test_plotly_is_never_imported_for_its_javascript() -> None:

@@ -17,6 +17,7 @@ from multitracer.report.write import write_report
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 from tests.cli.test_without_capture import CSV
+from tests.conftest import SAMPLES
 from tests.report.test_pack import unpacked_columns
 
 if TYPE_CHECKING:
@@ -237,6 +238,21 @@ def test_another_quantity_changes_the_legend(browser: Browser, page: Path) -> No
         " s.dispatchEvent(new Event('change'))})()"
     )
     assert browser.evaluate("document.querySelector('.map .classes b').textContent") == "SINR, dB"
+
+
+@pytest.mark.browser
+def test_the_legend_names_the_limits_that_occur(browser: Browser, tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
+    browser.open(tmp_path / "report.html")
+    browser.evaluate("window.report.then(() => (document.querySelector('#map').open = true))")
+    browser.wait("window.routeMap.place()")
+    browser.evaluate(
+        "(() => {const s = document.querySelector('.map select'); s.selectedIndex = s.options.length - 1;"
+        " s.dispatchEvent(new Event('change'))})()"
+    )
+    said = browser.evaluate("[...document.querySelectorAll('.map .classes span')].map((e) => e.textContent)")
+    assert {"link", "outage"} <= set(said)
+    assert not {"sender-buffer", "receiver-window", "unknown"} & set(said)
 
 
 CHOOSE_DISTANCE = (

@@ -303,7 +303,8 @@ const RouteMap = (() => {
     }
 
     function drawLegend() {
-      const rows = chosen.words.map((text, i) => [text, chosen.colours[i]]);
+      const shown = chosen.words.map((text, i) => [text, chosen.colours[i], i]);
+      const rows = chosen.value ? shown : shown.filter(([, , i]) => chosen.class.includes(i)); // a scale is told whole
       if (chosen.class.includes(-1)) rows.push(["no value", data.missing]);
       legend.replaceChildren(
         ...rows.map(([text, colour]) => {

@@ -32,7 +32,8 @@ _WIDE, _HIGH = 1000, 300
 """Units of the picture: some pixels of a screen, so that numbers need no fraction."""
 _PARTS, _LOW = 60, 20
 """Units of a small picture."""
-_TICKS = 4
+_TICKS = 5
+"""About so many: three at least, where four left two of a span of 9 s."""
 _EDGE = 2
 """A point beyond the picture is drawn so far within its edge."""
 _DOT_PX, _EVENT_PX = 4, 6
