@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.errors import InputError
-from multitracer.radio import SEARCHES
+from multitracer.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -145,7 +145,8 @@ def seconds_of(drive: Drive) -> Seconds:
 
 def searches(serving: Serving) -> Mask:
     """Return which readings say that the modem searches for a network; bool, shape (n_readings,)."""
-    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], SEARCHES))
+    states = (*SEARCHES, OUT_OF_SERVICE)
+    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], states))
 
 
 def _no_service(serving: Serving) -> Array:

@@ -168,9 +168,19 @@ def test_low_rate_that_the_quality_explains_is_interference() -> None:
     assert (row["cause"], row["evidence"]) == ("interference", "RSRP -80 dBm; but SINR 1.5 dB")
 
 
-def test_modem_that_searches_has_no_coverage() -> None:
-    lost = {"rsrp_dbm": np.nan, "sinr_db": np.nan, "registration": 2}
-    rows = [row | (lost if 20 <= row["at"] < 30 else {"registration": 1}) for row in FINE]
+@pytest.mark.parametrize(
+    ("out", "served"),
+    [
+        ({"registration": 2}, {"registration": 1}),
+        ({"state": "SEARCH"}, {"state": "CONNECT"}),
+        ({"state": "NO SERVICE"}, {"state": "Online"}),
+        ({"state": "OUT_OF_SERVICE"}, {"state": "IN_SERVICE"}),
+    ],
+)
+def test_modem_that_searches_has_no_coverage(out: Row, served: Row) -> None:
+    """Of SIMCom's and Android's words 40 s without a network passed in silence."""
+    lost = {"rsrp_dbm": np.nan, "sinr_db": np.nan, **out}
+    rows = [row | (lost if 20 <= row["at"] < 30 else served) for row in FINE]
     (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
     assert row["cause"] == "coverage"
     assert row["evidence"].startswith("no service for 10 of 10 s")
