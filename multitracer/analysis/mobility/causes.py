@@ -149,7 +149,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask, poor_bps: float) -> Num
         (radio.is_weak, Cause.COVERAGE),
         (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
         (by_rate & unlimited & _is_older(seconds, poor_bps), Cause.TECHNOLOGY),
-        (seconds.is_change & by_rate, Cause.HANDOVER),
+        (seconds.is_change & by_rate & ~_is_usual(seconds), Cause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), Cause.LOAD),
         (by_rate & own & (~losses | (fine & ~silent)), Cause.TCP),
     ]
@@ -259,6 +259,22 @@ def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
     )
     with np.errstate(invalid="ignore"):
         return np.asarray((seconds.rate_bps > 0) & (seconds.rate_bps >= LOADED_SHARE * own))
+
+
+def _is_usual(seconds: Seconds) -> Mask:
+    """Return where the rate is what the technology that serves gives without a change of the cell, too."""
+    usual = _usual_of(seconds, seconds.rate_bps)
+    own = (
+        np.select([seconds.generation == each for each in usual], list(usual.values()), np.nan)
+        if usual
+        else np.nan
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(seconds.rate_bps >= _AS_USUAL * own)
+
+
+_AS_USUAL = 0.5
+"""Of the upper quartile; in a drive of one technology a bad second has a fifth. Not measured."""
 
 
 def _usual_of(seconds: Seconds, value: Array) -> dict[float, float]:
