@@ -37,7 +37,7 @@ AUTO_DELIMITER = "auto"
 DELIMITERS = "\t;,|"
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
 _KEYS = {"time", "radio", "position", "delimiter", "missing", "map"}
-_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "bits"}
+_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "bits", "hemisphere"}
 _MOST_BITS = 16
 """Of a cell below its node: 8 under an eNodeB (TS 36.413, 9.2.1.38), 4 to 14 under a gNB (TS 38.413, 9.3.1.6
 and 9.3.1.7), 16 under an RNC (TS 25.413, 9.2.1.28)."""
@@ -62,11 +62,13 @@ class Cell:
     """Column of the log whose number is the upper part of the value: a base station, above its sector."""
     bits: int = 0
     """How many bits of the value are below that part."""
+    hemisphere: str = ""
+    """Column of the log with N, S, E or W, where the values have no sign."""
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns of the log that it reads."""
-        return [self.column, self.above] if self.above else [self.column]
+        return [name for name in (self.column, self.above, self.hemisphere) if name]
 
     def is_missing(self, text: str) -> bool:
         """Return whether a text means "no value"; numbers are compared as numbers."""
@@ -227,6 +229,7 @@ def _cell(value: object, column: Column) -> Cell:
             frozenset(map(str, missing)),
             str(value.get("above", "")),
             int(value.get("bits", 0)),
+            str(value.get("hemisphere", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise MapError(f"{value!r} has no column, or a scale or base that is no number") from None
@@ -234,6 +237,8 @@ def _cell(value: object, column: Column) -> Cell:
         raise MapError("a base is 10 or 16, a scale a number")
     if bool(cell.above) != (0 < cell.bits <= _MOST_BITS) or (cell.above and not column.dtype.startswith("i")):
         raise MapError(f"above and bits (1 to {_MOST_BITS}) stand together, in a column of whole numbers")
+    if cell.hemisphere and column.name not in ("lat_deg", "lon_deg"):
+        raise MapError("hemisphere is of lat_deg and lon_deg")
     return cell
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from parsers._text.column_map import RANGES, SCHEMAS, ColumnMap
 from parsers._text.technology import RAT, WORDS
-from parsers._text.units import factor, is_unit, value_of, without_unit
+from parsers._text.units import factor, is_unit, split_unit, value_of, without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -138,6 +138,8 @@ class Guess:
     """Whether most values can be; if not, the line is only a comment."""
     above: str = ""
     """Name of the column of the base station, whose sector this is."""
+    hemisphere: str = ""
+    """Name of the column with N, S, E or W."""
     missing: str = ""
     """What seems to stand for no value in this column."""
 
@@ -173,16 +175,35 @@ def guesses(names: Sequence[str], values: Sequence[Sequence[str]], taken: Iterab
     likely: list[Guess] = []
     for column, groups in _QUANTITIES.items():
         seen: set[str] = set()
-        for at in sorted(left, key=lambda at: (bool(_OTHERS & set(tokens(names[at]))), at)):
-            guess = _guess(column, groups, names[at], values[at])
-            if guess is None or guess.technology in seen or _OTHERS & set(tokens(names[at])):
-                continue
-            seen.add(guess.technology)
-            left.discard(at)
-            likely.append(guess)
+        for at, guess in _of(column, groups, [(at, names[at], values[at]) for at in sorted(left)]):
+            if guess.technology not in seen:
+                seen.add(guess.technology)
+                left.discard(at)
+                likely.append(guess)
+    likely = [_with_hemisphere(guess, names, values) for guess in likely]
     if all(guess.column != "cell_id" for guess in likely):
         likely += _sector(names, values)
     return likely
+
+
+def _of(
+    column: str, groups: Iterable[tuple[str, ...]], there: Iterable[tuple[int, str, Sequence[str]]]
+) -> list[tuple[int, Guess]]:
+    """Return the guesses of a column, the likeliest first: whose values can be, in the fewest words."""
+    found = [
+        (at, guess)
+        for at, name, texts in there
+        if not _OTHERS & set(tokens(name)) and (guess := _guess(column, groups, name, texts)) is not None
+    ]
+    return sorted(found, key=lambda each: (not each[1].is_possible, len(tokens(named_unit(each[1].name)[0]))))
+
+
+def _with_hemisphere(guess: Guess, names: Sequence[str], values: Sequence[Sequence[str]]) -> Guess:
+    """Return the guess of a latitude or longitude without a sign, with the column that has it in a letter."""
+    letters = {"lat_deg": {"N", "S"}, "lon_deg": {"E", "W"}}.get(guess.column, set())
+    texts = [{text.upper() for text in column} for column in values]
+    at = next((at for at, each in enumerate(texts) if each and each <= letters), None)
+    return guess if at is None else replace(guess, hemisphere=names[at])
 
 
 def _sector(names: Sequence[str], values: Sequence[Sequence[str]]) -> list[Guess]:
@@ -273,7 +294,8 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     doubt = ""
     if unit and scale is None and own.unit:
         doubt, unit = f"the unit {unit!r} is not known", ""
-    is_open = scale is None and own.name in ("downlink_bps", "uplink_bps")
+    has_units = bool(texts) and all(split_unit(text)[1] for text in texts)
+    is_open = scale is None and own.name in ("downlink_bps", "uplink_bps") and not has_units
     unit = unit if scale is not None else ""
     is_hex = own.name in ("cell_id", "area_code") and _is_hexadecimal(texts)
     numbers = [int(text, 16) if is_hex else value_of(text, own.unit) for text in texts]

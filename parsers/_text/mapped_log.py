@@ -43,6 +43,7 @@ _SAMPLE_ROWS = 200
 """Lines by which the form of the times is decided; not measured."""
 _MOSTLY = 0.5
 _FEW = 4
+_HEMISPHERES = {"lat_deg": ("N", "S"), "lon_deg": ("E", "W")}
 _SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
 
 
@@ -107,8 +108,8 @@ class _Source:
     cell: Cell
     at: int | None
     scale: float
-    above: int | None = None
-    """Where the upper part of its value stands."""
+    beside: int | None = None
+    """Where the upper part of its value, or its hemisphere, stands."""
     seen: int = 0
     impossible: int = 0
     example: str = ""
@@ -204,7 +205,7 @@ class _Log:
                 f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is not known; not read"
             )
             return _Source(column, cell, None, 1.0)
-        return _Source(column, cell, at, scale, header.find(cell.above) if cell.above else None)
+        return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
 
     def _width_needed(self, header: Header) -> int:
         """Return the fewest fields with the time and all that the first row of each table takes."""
@@ -293,6 +294,13 @@ class _Log:
             return "".join(c for c in text if c.isprintable())[: int(column.dtype[1:])]
         if column.unit == "ns since 1970":
             return self._times.of_text(text)
+        if cell.hemisphere:
+            letter = (
+                fields[source.beside].strip()
+                if source.beside is not None and source.beside < len(fields)
+                else ""
+            )
+            text = text + letter if letter.upper() in _HEMISPHERES[column.name] else ""
         value = _number(text, source)
         source.seen += 1
         least, most = RANGES.get(column.name, (-_MOST, _MOST))
@@ -314,7 +322,7 @@ class _Log:
 
         None where there is none above, or where it leaves no room: a gNB has up to 32 bits.
         """
-        at, cell = source.above, source.cell
+        at, cell = source.beside, source.cell
         upper = (
             _number(fields[at].strip(), replace(source, scale=1.0))
             if at is not None and at < len(fields)

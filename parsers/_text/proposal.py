@@ -85,7 +85,7 @@ class _Sample:
             )
         self.names = [name.strip("\ufeff \t").strip('"') for name in names_in(header, self.delimiter)]
         if len(self.names) < 2 or len(self.names) > _MOST_COLUMNS:
-            raise NoProposalError("the first line names no columns of a CSV")
+            raise NoProposalError(f"the first line names no columns of a CSV{_names_below(lines)}")
         self.rows = list(islice(self._fields(lines), _ROWS))
         self.texts = [
             [row[at].strip() for row in self.rows if at < len(row) and row[at].strip() not in DEFAULT_MISSING]
@@ -103,6 +103,19 @@ class _Sample:
             yield from (row for row in csv.reader(_bounded(lines), delimiter=self.delimiter) if row)
         except csv.Error:
             return
+
+
+def _names_below(lines: Lines) -> str:
+    """Return, in words, which later line may name the columns; empty if none does."""
+    counts = [(len(names_in(text, delimiter_of(text))), lines.number) for text in islice(lines, _MOST_ABOVE)]
+    most, number = max(counts, key=lambda each: each[0], default=(0, 0))
+    if most < _LEAST_NAMES:
+        return ""
+    return f"; line {number} may do so: delete the lines above it, or begin them with #"
+
+
+_MOST_ABOVE, _LEAST_NAMES = 50, 3
+"""Lines that some programs write above the names, and what a name, a time and a level need. Not measured."""
 
 
 def _bounded(lines: Lines) -> Iterator[str]:
@@ -288,7 +301,7 @@ def _sections(likely: Sequence[Guess]) -> Iterator[str]:
 
 def _left_out(sample: _Sample, time: _Time, likely: Sequence[Guess]) -> Iterator[str]:
     """Yield a comment for each column that is in no line of the map, with why."""
-    named = {name for guess in likely for name in (guess.name, guess.above)} | {
+    named = {name for guess in likely for name in (guess.name, guess.above, guess.hemisphere)} | {
         sample.names[at] for at in time.columns
     }
     left = [(at, name) for at, name in enumerate(sample.names) if name and name not in named]
@@ -323,6 +336,8 @@ def _line(guess: Guess) -> str:
         parts.append(f"base = {guess.base}")
     if guess.above:
         parts.append(f"above = {_text(guess.above)}, bits = {SECTOR_BITS}")
+    if guess.hemisphere:
+        parts.append(f"hemisphere = {_text(guess.hemisphere)}")
     if guess.missing:
         parts.append(f"missing = [{_text(guess.missing)}]")
     if guess.words:

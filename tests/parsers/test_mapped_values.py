@@ -142,7 +142,8 @@ def test_day_and_time_of_day_may_stand_apart(tmp_path: Path) -> None:
     "form",
     [
         "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%d.%m.%Y %H:%M:%S", "%Y/%m/%d %H:%M:%S.%f",
-        "%Y.%m.%d_%H.%M.%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M:%S",
+        "%Y.%m.%d_%H.%M.%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M:%S", "%Y%m%d%H%M%S",
+        "%b %d, %Y %I:%M:%S %p", "%d-%b-%Y %H:%M:%S", "%Y-%m-%d %H:%M:%S UTC",
     ],
 )  # fmt: skip
 def test_form_of_times_is_found_by_the_first_lines(form: str) -> None:

@@ -263,6 +263,35 @@ def test_places_in_degrees_and_minutes_are_read(tmp_path: Path) -> None:
     assert found["speed_mps"].tolist() == pytest.approx([(36 + n) / 3.6 for n in range(9)])
 
 
+def test_a_place_without_a_sign_has_its_hemisphere_in_a_column_beside_it(tmp_path: Path) -> None:
+    """A drive in Chile lay in the Himalaya, and nothing was said."""
+    lines = (f"{1700000000 + n},31.79{n},S,{115 + n},{'W' if n else ''},-90" for n in range(5))
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, rows("ts,lat,NS,lon,EW,rsrp", *lines)))
+    found = list(tables_of(path)["position"].rows())
+    assert [row["lat_deg"] for row in found] == [pytest.approx(-31.79 - n / 1000) for n in range(5)]
+    assert [row["lon_deg"] for row in found] == [None, -116, -117, -118, -119], (
+        "without a letter, which half?"
+    )
+
+
+def test_the_column_of_the_plainest_name_whose_values_can_be_is_taken(tmp_path: Path) -> None:
+    line = "2021-05-06T10:00:00Z,-60,-90,-95,7,4.5 Mbit/s"
+    proposal = propose(tmp_path, rows("time,best rsrp,RSRP,RSRP RX1,DL,DL rate", *[line] * 9))
+    assert '\nrsrp_dbm = "RSRP"\n' in proposal
+    assert '\ndownlink_bps = "DL rate"\n' in proposal
+
+
+def test_a_spreadsheet_of_windows_keeps_its_umlauts(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    lines = (f"06.05.2021 10:00:0{n};52,5;13,{n};LTE FDD;-90" for n in range(9))
+    path.write_text(rows("Zeit;Breite;Länge;Technologie;RSRP", *lines), "cp1252")
+    path.with_name("log.csv.toml").write_text(parsers.propose_map(path), "utf-8")
+    found = tables_of(path)
+    assert found["position"]["lon_deg"].tolist() == pytest.approx([13 + n / 10 for n in range(9)])
+    assert set(found["radio"]["rat"]) == {"LTE"}
+
+
 def test_technologies_in_one_line_are_rows_each(tmp_path: Path) -> None:
     text = rows(
         "ts,LTE RSRP,NR SS-RSRP,LTE PCI,5G PCI,Neighbour RSRP",
@@ -299,6 +328,7 @@ def test_words_and_numbers_in_base_16_are_seen(tmp_path: Path) -> None:
         ("just words\nmore\n", "names no columns of a CSV"),
         ("a,b\n1,2\n", r"no column has times that can be read; tried 'a' \(for example '1'\), 'b'"),
         ("t\0i\0m\0e\0,\0r\0s\0r\0p\0\n\0", "this is text in UTF-16"),
+        ("Export\n\ntime,rsrp,pci\n1,2,3\n", "line 3 may do so: delete the lines above it"),
         ("when,rsrp\nnoon,-90\n", r"tried 'when' \(for example 'noon'\)"),
         ("time,colour\n2021-05-06T10:00:00Z,red\n", "no column has a place or a level"),
     ],

@@ -149,7 +149,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask, poor_bps: float) -> Num
         (radio.is_weak, Cause.COVERAGE),
         (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
         (by_rate & unlimited & _is_older(seconds, poor_bps), Cause.TECHNOLOGY),
-        (seconds.is_change & by_rate, Cause.HANDOVER),
+        (seconds.is_change & by_rate & ~_is_usual(seconds) & ~seconds.is_blank, Cause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), Cause.LOAD),
         (by_rate & own & (~losses | (fine & ~silent)), Cause.TCP),
     ]
@@ -157,7 +157,9 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask, poor_bps: float) -> Num
     return np.asarray(np.where(bad, cause, int(Cause.NONE)))
 
 
-def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array) -> Numbers:
+def inherited(
+    cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array, blank: Mask | None = None
+) -> Numbers:
     """Return the causes, where seconds that repair a loss have the cause of the loss.
 
     A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
@@ -179,6 +181,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
         Where the radio was not read.
     rate_bps : ndarray of float64, shape (n_seconds,)
         What arrived.
+    blank : ndarray of bool, shape (n_seconds,), optional
+        Where the log told neither cell nor level: no handover explains what comes before it.
     """
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
@@ -198,6 +202,7 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
         is_outage = result[row] == Cause.UNKNOWN and names[row] == "outage"
         is_repair = result[row] in (Cause.TCP, Cause.UNKNOWN) and names[row] in _REPAIRS
         is_begin = after in _OF_THE_AIR and (is_outage or (is_repair and rate_bps[row] == 0))
+        is_begin = is_begin and not (blank is not None and blank[row] and after == Cause.HANDOVER)
         is_loaded = is_repair and after == Cause.LOAD and rate_bps[row] >= _AS_MUCH * rate_bps[row + 1]
         if is_begin or is_loaded or (between[row] and after in _OF_THE_RADIO):
             result[row] = after
@@ -210,6 +215,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
 
 def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
     """Return in words which recordings would show the cause of some seconds."""
+    if int(seconds.is_blank[rows].sum()) >= _LEAST_BLANK_S:
+        return "whether a network served (the registration), as the log tells neither cell nor level"
     lacks = [
         ("a reading of the level (RSRP)", ~radio.level_known),
         ("a reading of the quality (SINR, or RSRQ)", ~radio.quality_known),
@@ -221,6 +228,8 @@ def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
     return ", ".join(words) or _OF_A_GOOD_RADIO
 
 
+_LEAST_BLANK_S = 2
+"""A single second may be that of a change of the cell. Not measured."""
 _OF_A_GOOD_RADIO = "what the link did (its log, or the phone's signalling), on a clock that `align` relates"
 """Where level and quality were good, the cell did not change, and TCP waited for what was lost."""
 
@@ -259,6 +268,22 @@ def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
     )
     with np.errstate(invalid="ignore"):
         return np.asarray((seconds.rate_bps > 0) & (seconds.rate_bps >= LOADED_SHARE * own))
+
+
+def _is_usual(seconds: Seconds) -> Mask:
+    """Return where the rate is what the technology that serves gives without a change of the cell, too."""
+    usual = _usual_of(seconds, seconds.rate_bps)
+    own = (
+        np.select([seconds.generation == each for each in usual], list(usual.values()), np.nan)
+        if usual
+        else np.nan
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(seconds.rate_bps >= _AS_USUAL * own)
+
+
+_AS_USUAL = 0.5
+"""Of the upper quartile; in a drive of one technology a bad second has a fifth. Not measured."""
 
 
 def _usual_of(seconds: Seconds, value: Array) -> dict[float, float]:

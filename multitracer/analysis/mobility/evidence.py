@@ -43,7 +43,12 @@ def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, han
         Cause.TECHNOLOGY: lambda: [_technology(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
         Cause.SERVER: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         Cause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
-        Cause.UNKNOWN: lambda: [_limit(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
+        Cause.UNKNOWN: lambda: [
+            _limit(seconds, rows),
+            _rate(seconds, rows),
+            _level(seconds, rows),
+            _blank(seconds, rows),
+        ],
     }.get(cause, list)()
     if cause in _OF_READINGS:
         words = [*words, _read(seconds, rows)]
@@ -57,6 +62,11 @@ def _read(seconds: Seconds, rows: Numbers) -> str:
     """Return how often the radio was read, where that is in less than half of the seconds."""
     read = int(seconds.is_read[rows].sum())
     return f"the radio was read in {read} of {len(rows)} s" if 2 * read < len(rows) else ""
+
+
+def _blank(seconds: Seconds, rows: Numbers) -> str:
+    blank = int(seconds.is_blank[rows].sum())
+    return f"the log tells no cell and no level for {blank} of {len(rows)} s" if blank else ""
 
 
 def median(values: Array) -> float:

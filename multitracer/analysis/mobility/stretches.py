@@ -128,7 +128,7 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
             a,
             inherited(
                 shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside],
-                seconds.rate_bps[inside],
+                seconds.rate_bps[inside], seconds.is_blank[inside],
             ),
         )  # fmt: skip
     rows = _within(seconds, shown_ns)

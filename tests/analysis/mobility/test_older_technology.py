@@ -67,6 +67,17 @@ def test_a_slow_second_of_an_older_technology_that_is_usually_fast_has_another_c
     assert row["cause"] == "load"
 
 
+def test_a_change_of_the_cell_at_the_usual_rate_of_the_technology_is_no_reason() -> None:
+    """LTE at 20 Mbit/s was bad beside NR, and seven changes of its cell were the cause."""
+    rate = [20e6 if 30 <= t < 33 or 50 <= t < 54 else each for t, each in enumerate(rates(36e6))]
+    rate = [each if 30 <= t < 60 else 150e6 for t, each in enumerate(rate)]
+    rows = [
+        lte(t, 100 + t // 4 if t in OLD else 1, rat="LTE" if t in OLD else "NR", sinr_db=15.0)
+        for t in range(100)
+    ]
+    assert "handover" not in causes(stretches(drive(rows, rate, "")))
+
+
 def test_nothing_comes_through_in_an_older_technology_for_another_reason() -> None:
     rate = [0.0 if 40 <= t < 50 else each for t, each in enumerate(rates(3e6))]
     table = stretches(drive(phone(UMTS), rate, "outage", "both"))
@@ -75,7 +86,7 @@ def test_nothing_comes_through_in_an_older_technology_for_another_reason() -> No
 
 def test_a_limit_of_tcp_stays_one_in_an_older_technology() -> None:
     table = stretches(drive(phone(UMTS), rates(3e6), "receiver-window"))
-    assert causes(table) == ["TCP", "handover"]
+    assert causes(table) == ["TCP"]
 
 
 def test_a_drive_in_one_technology_is_in_no_older_one() -> None:
