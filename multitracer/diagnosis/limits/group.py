@@ -169,8 +169,12 @@ class Group:
         """The connections that ended last, each preceded by the one that it may have waited for."""
         order = sorted((each for each in self.members if len(each.end)), key=lambda each: -int(each.end[-1]))
         chain = order[:1]
-        while chain and (before := _before(order, chain[-1])) is not None:
-            chain.append(before)
+        for each in order:  # only ever back in it: two that took no time would else wait for each other
+            waited_ns = chain[-1].begin_ns - int(each.end[-1])
+            if waited_ns >= 0 and each is not chain[-1]:
+                if waited_ns > _FOLLOWS_NS:
+                    break
+                chain.append(each)
         return [stage for each in reversed(chain) for stage in each.stages]
 
     def document(self) -> Document:
@@ -193,15 +197,6 @@ class Group:
                 for each in self.chain
             ],
         }  # fmt: skip
-
-
-def _before(order: list[Member], this: Member) -> Member | None:
-    """Return the transfer that ended last before one began, None if none did so shortly before."""
-    for each in order:  # the one that ended last first
-        end_ns = int(each.end[-1])
-        if end_ns <= this.begin_ns and each is not this:
-            return each if this.begin_ns - end_ns <= _FOLLOWS_NS else None
-    return None
 
 
 def alone(limited: Limited) -> Group:
