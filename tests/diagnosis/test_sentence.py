@@ -86,6 +86,15 @@ def test_a_larger_initial_window_saves_no_more_round_trips_than_were_needed(
     assert all(each.numbers["saving_s"] == pytest.approx(0.05 * saved, abs=0.005) for each in found)
 
 
+def test_a_syn_that_is_repeated_after_data_opens_nothing(tmp_path: Path) -> None:
+    """A server that had two handshakes repeats the SYN-ACK of one long after it had sent its answer."""
+    talk = answers(think_ms=1, pause_ms=0)
+    talk.syn_ack(3000)
+    found = talk.diagnosed(tmp_path, reverse=True)
+    opening_s = sum(row.seconds for row in found.limited.shares if row.limit is Limit.HANDSHAKE)
+    assert opening_s == pytest.approx(0.05, abs=0.01)
+
+
 def test_a_client_connects_before_its_server_knows(tmp_path: Path) -> None:
     """A round trip takes the client's connect; half of one more its ACK, which the server waits for."""
     talk = Talk().opened()
