@@ -355,6 +355,7 @@ def _or_window(limited: Limited) -> str:
 def _of_application(part: Part, seconds: float, lengths: Array, *, asks: str) -> str:
     """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
     usual, many = float(np.median(lengths)), len(lengths)
+    part, asks = (Part.PEER, "sent more") if (part, asks) == (Part.THINK, "answered") else (part, asks)
     if part is Part.THINK:
         if many == 1:
             return f"it took {usual:.2g} s to begin its answer"

@@ -242,3 +242,12 @@ def test_losses_that_nothing_explains_are_told_beside_no_known_fault(tmp_path: P
         told.append((kinds(found), found.no_fault))
     assert told[0] == (told[1][0], "No known fault was found.")
     assert told[1][1] == "No known fault was found that explains what was lost and sent again."
+
+
+@pytest.mark.parametrize(("turns", "told"), [(1, "took 400 ms to begin its"), (3, "begin each of 3 answers")])
+def test_one_wait_is_told_as_one(tmp_path: Path, turns: int, told: str) -> None:
+    talk = answers(think_ms=400, pause_ms=0)
+    talk.segments = talk.segments[: 3 + turns * 5]
+    slow = of(talk.diagnosed(tmp_path, reverse=True), "server-think-time")
+    assert told in slow.sentence
+    assert ("usually" in slow.sentence) == (turns > 1)

@@ -86,6 +86,15 @@ def test_a_larger_initial_window_saves_no_more_round_trips_than_were_needed(
     assert all(each.numbers["saving_s"] == pytest.approx(0.05 * saved, abs=0.005) for each in found)
 
 
+def test_a_syn_that_is_repeated_after_data_opens_nothing(tmp_path: Path) -> None:
+    """A server that had two handshakes repeats the SYN-ACK of one long after it had sent its answer."""
+    talk = answers(think_ms=1, pause_ms=0)
+    talk.syn_ack(3000)
+    found = talk.diagnosed(tmp_path, reverse=True)
+    opening_s = sum(row.seconds for row in found.limited.shares if row.limit is Limit.HANDSHAKE)
+    assert opening_s == pytest.approx(0.05, abs=0.01)
+
+
 def test_a_client_connects_before_its_server_knows(tmp_path: Path) -> None:
     """A round trip takes the client's connect; half of one more its ACK, which the server waits for."""
     talk = Talk().opened()
@@ -94,3 +103,17 @@ def test_a_client_connects_before_its_server_knows(tmp_path: Path) -> None:
     talk.note(160.1, 0, seq=_CLIENT + FULL, ack=_SERVER + 1 + FULL)
     sentence = talk.diagnosed(tmp_path, reverse=True).headline.sentence
     assert "it took 0.05 s to connect, and 0.025 s more until the server knew" in sentence
+
+
+def test_a_client_that_thinks_before_it_goes_on_begins_no_answer(tmp_path: Path) -> None:
+    """What it sends after an answer is more of its own, whoever is asked."""
+    talk, at_ms = Talk().opened(), 60.0
+    for turn in range(5):
+        talk.data(at_ms, 2 * turn, count=2)
+        at_ms += 50
+        talk.note(at_ms, 1, seq=_SERVER + 100 * turn, ack=_CLIENT + 2 * (turn + 1) * FULL, payload=100)
+        at_ms += 700
+    sentence = talk.diagnosed(tmp_path, reverse=False).headline.sentence
+    assert sentence.startswith(
+        "Mostly the client: it let 2.8 s go by before it sent more, 4 times, usually 0.7 s ("
+    )

@@ -205,6 +205,8 @@ def opening(transfer: Transfer) -> tuple[int, int, int | None]:
         opens = other
     else:
         acking = peers[(table["ack_bytes"][peers] != NA) & ~syn[peers]]
+        data = mine[(table["payload_bytes"][mine] > 0) & ~syn[mine]]
+        own = own[own < data[0]] if len(data) else own  # what sends data is open, and repeats a SYN in vain
         opens = acking[acking > own[-1]] if len(own) else acking
     if not len(opens):
         return begin, int(time[-1]), None

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.units import NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +24,11 @@ def find(case: Case) -> Iterator[Finding]:
     if limit is None:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)
-    what = "an answer" if many == 1 else f"each of {many:,} answers"
     sentence = (
         f"The server took usually {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin "
-        f"{what}: {limit.seconds:.1f} s in all, {limit.share:.0%} of the time."
+        f"each of {many:,} answers: {limit.seconds:.1f} s in all, {limit.share:.0%} of the time."
     )
+    if many == 1:
+        took = duration(limit.seconds * NS_PER_S)
+        sentence = f"The server took {took} to begin its answer: {limit.share:.0%} of the time."
     yield limit.finding(KIND, sentence, numbers)

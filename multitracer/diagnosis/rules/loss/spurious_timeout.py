@@ -48,7 +48,7 @@ def find(case: Case) -> Iterator[Finding]:
         payload = int(sender["payload_bytes"][resent].sum())
         words = evidence_words(int(verdicts["evidence"][place]))
         sentence = (
-            f"The retransmission timer expired {case.at_s(began_ns):.1f} s into the transfer though "
+            f"A timer of TCP expired {case.at_s(began_ns):.1f} s into the transfer though "
             f"nothing was lost; {payload:,} bytes were sent again needlessly (evidence: {words})."
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
