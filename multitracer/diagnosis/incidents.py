@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case, Finding
     from multitracer.tables import Document
 
+_HANDOVER = "handover"
 _HOLE = {
     "dropped-call",
-    "handover",
+    _HANDOVER,
     "blackout",
     "outage",
     "link-reset",
@@ -95,11 +96,16 @@ def incidents(case: Case, findings: Sequence[Finding]) -> list[Incident]:
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:
     """Return the places of findings that are one incident each."""
     places = range(len(findings))
-    holes = [place for place in places if findings[place].kind in _HOLE]
+    holes = [place for place in places if _tells_of_a_hole(findings[place])]
     same = [[place for place in places if findings[place].kind in kinds] for kinds in _ONE_THING]
     grouped = {*holes, *(place for group in same for place in group)}
     alone = [[place] for place in places if place not in grouped]
     return [*_overlapping(findings, holes), *filter(None, same), *alone]
+
+
+def _tells_of_a_hole(finding: Finding) -> bool:
+    """Return whether a finding is of a hole: a change of cell that cost nothing is not."""
+    return finding.kind in _HOLE and (finding.kind != _HANDOVER or finding.cost_s > 0)
 
 
 def _overlapping(findings: Sequence[Finding], places: list[int]) -> list[list[int]]:

@@ -5,6 +5,7 @@ The packets are those of the bundled upload, which an outage of 1.4 s interrupts
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,10 @@ OUTAGE_S = 17.0
 """After it; the outage lasts from here until 18.3 s."""
 
 
+LISTED = {"schema": "multitracer.session/1", "files": [{"path": "radio.csv", "host": ""}]}
+"""A manifest that lists the radio's log: it was recorded with the packets, by one clock."""
+
+
 def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0, 0)) -> Road:
     """Return a drive of 30 s with one reading a second; `cells` is which cell serves from when on."""
     shutil.copy(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", folder)
@@ -45,6 +50,7 @@ def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0
         places.append(f"{time_ns},{48 + 0.0001 * t},11.0,11.1")
     (folder / "radio.csv").write_text("\n".join(radio) + "\n")
     (folder / "position.csv").write_text("\n".join(places) + "\n")
+    (folder / "manifest.json").write_text(json.dumps(LISTED))
     recording = open_recording(str(folder))
     diagnosis = explain(recording)
     point = diagnosis.transfer.layers.view.sender.host

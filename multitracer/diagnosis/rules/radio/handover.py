@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.join.radio_logs import LINK, STAMPS
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
@@ -23,13 +24,19 @@ _AROUND_NS = 2 * NS_PER_S
 """A stop this close to a change of cell is counted as its cost; radios are read about once a second."""
 
 
+_FARTHEST_NS = 5 * NS_PER_S
+"""Readings farther apart do not tell when between them the cell changed; as in `no_service`. Not measured."""
+_BY_STAMPS = "; nothing but the stamps of its log says when, so no pause of the packets is laid to it"
+
+
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding for each change between two readings of the serving cell, with the stop around it."""
-    stopped = _stopped(case)
     for host, radio in case.transfer.radio:
+        has_stamps_alone = radio.provenance.get(LINK) == STAMPS
+        stopped, doubt = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(case), "")
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
-            if ended_ns < case.transfer.begin_ns or began_ns > case.transfer.end_ns:
+            if not _is_within(case, began_ns, ended_ns):
                 continue
             near = (stopped.begin < ended_ns + _AROUND_NS) & (stopped.end > began_ns - _AROUND_NS)
             cost_s, at_s = case.link_s(0, stopped.where(near).total_ns), case.at_s(ended_ns)
@@ -37,8 +44,16 @@ def find(case: Case) -> Iterator[Finding]:
                 int(stopped.begin[near].min(initial=began_ns)),
                 int(stopped.end[near].max(initial=ended_ns)),
             )
-            sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host})."
+            sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host}){doubt}."
             yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", [before, after]), sentence)
+
+
+def _is_within(case: Case, began_ns: int, ended_ns: int) -> bool:
+    """Return whether a change between two readings fell into the transfer, as far as they tell."""
+    begin_ns, end_ns = case.transfer.begin_ns, case.transfer.end_ns
+    if ended_ns - began_ns > _FARTHEST_NS:
+        return begin_ns <= began_ns and ended_ns <= end_ns
+    return ended_ns >= begin_ns and began_ns <= end_ns
 
 
 def _stopped(case: Case) -> Spans:
