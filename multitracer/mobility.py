@@ -210,7 +210,7 @@ STRETCHES = Schema(
             ("rsrp_dbm", "median of its seconds", "dBm"),
             ("sinr_db", "median of its seconds", "dB"),
         ),
-        Column("cause", "U12", "coverage, interference, handover, load, server, TCP, or unknown"),
+        Column("cause", "U12", "coverage, interference, technology, handover, load, server, TCP, or unknown"),
         *_reals(("share", "part of its seconds that shows the cause itself, not only its consequence", "")),
         Column("cause_begin_ns", "int64", "when the cause began; NA if nothing shows it", "ns since 1970"),
         Column("cause_end_ns", "int64", "when the cause ended; NA if nothing shows it", "ns since 1970"),

@@ -83,7 +83,7 @@ class Kernel(Columns, Protocol):
     def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
         """Return what tells of each segment of a connection what it was, piece by piece."""
 
-    def WholeFile(  # noqa: N802, PLR0913  # it is a class
+    def CaptureFile(  # noqa: N802, PLR0913  # it is a class
         self,
         origin: str | Callable[[int], memoryview],
         first_record: int,
@@ -93,9 +93,12 @@ class Kernel(Columns, Protocol):
         *,
         block_bytes: int,
         far_ns: int,
-        limits: tuple[int, ...],
-    ) -> WholeFile:
-        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more."""
+        limits: tuple[int, ...] | None,
+    ) -> CaptureFile:
+        """Return what reads and counts a capture file: a path, or what returns up to so many bytes more.
+
+        Without limits nothing is counted, and all segments are kept.
+        """
 
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
@@ -132,6 +135,8 @@ class Segments(Protocol):
 
     in_ipv4: int
     """How many are in IPv4; the others are in IPv6."""
+    udp: int
+    """Datagrams of UDP beside them, which are only counted."""
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -194,12 +199,12 @@ class RunningPass(Protocol):
         """Do for these what `Kernel.stamp_disagreements` does."""
 
 
-Rest = tuple[tuple[int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
-"""Of a block: its segments (IPv4, IPv6); packets, one behind the other, with captured and original lengths
-and times; and blocks of pcapng that are no packets."""
+Rest = tuple[tuple[int, int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
+"""Of a block: its segments (IPv4, IPv6) and datagrams of UDP; packets, one behind the other, with captured
+and original lengths and times; and blocks of pcapng that are no packets."""
 
 
-class WholeFile(Protocol):
+class CaptureFile(Protocol):
     """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
     read_bytes: int
@@ -207,9 +212,13 @@ class WholeFile(Protocol):
     def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
         """Read and count the file; return False if something is strange, so that Python has to read it.
 
-        At block `first`, and at each `every` more, `look` is called while there is more: with what `rests`
-        returns, how many bytes were read, and how many connections there are. It may say that something is.
+        At block `first`, at each `every` more, and when many packets wait, `look` is called while there is
+        more: with what `rests` returns, how many bytes were read, and how many connections there are. It may
+        say that something is.
         """
+
+    def tail(self) -> bytes:
+        """Return what there is of a last record that is cut off: nothing of most files."""
 
     def times(self) -> tuple[int, int, int, int, int]:
         """Return how many packets there are, steps back of their times, the largest, the extreme times."""
@@ -230,7 +239,7 @@ class WholeFile(Protocol):
         """Return the flows as columns."""
 
     def kept(self) -> list[KeptSegments]:
-        """Return the segments that Python has to keep."""
+        """Return the segments that Python has to keep; without limits one piece, with all of them."""
 
     def counts(self) -> RunningPass:
         """Return the pass over the connections; nothing else may be asked for behind that."""

@@ -21,8 +21,10 @@ def _numbers(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     return tuple(Column(name, "int64", doc, unit, na=True) for name, doc, unit in rows)
 
 
-SEARCHES = ("SEARCH", "NOSERVICE")
-"""Values of `state` without a network, as Quectel writes them in +QENG; with LIMSRV a cell is there."""
+SEARCHES = ("SEARCH", "NOSERVICE", "NO SERVICE")
+"""Values of `state` without a network, as Quectel (+QENG) and SIMCom (+CPSI) write it; LIMSRV has a cell."""
+OUT_OF_SERVICE = "OUT_OF_SERVICE"
+"""The same of Android's ServiceState; packets may then go over another network."""
 
 RADIO = Schema(
     "radio",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,9 @@ from parsers._pcapng.blocks import is_pcapng
 from parsers._registry import formats, recognise
 from parsers._stream import Stream, note_stream, open_stream
 from parsers._text.sidecar import has_map
+from parsers._whole_capture import whole_capture
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Sequence
 
     from parsers._format import Format, Parsed
@@ -110,6 +111,8 @@ def read_capture(
         If nothing in a file can be read.
     """
     let_malloc_keep_memory()
+    if len(paths) == 1 and max_packets is None and (capture := _by_kernel(paths[0], progress)) is not None:
+        return capture
     decoder = Decoder()
     done = 0
     for path in in_order(paths, first_packet_ns):
@@ -124,6 +127,12 @@ def read_capture(
             _read_one(fmt, stream, decoder, left, alone=alone)
             done += stream.stored_bytes
     return decoder.finish()
+
+
+def _by_kernel(path: Path, progress: Progress | None) -> Capture | None:
+    """Return the capture in one file if the native kernel can read it by itself."""
+    native = kernel()
+    return None if native is None else whole_capture(native, os.fspath(path), progress)
 
 
 def first_packet_ns(path: Path) -> int | None:

@@ -30,9 +30,9 @@ class RestDecoder(Decoder):
         captured: list[int],
         original: list[int],
         time_ns: list[int],
-        segments: tuple[int, int],
+        segments: list[int],
     ) -> None:
-        """Count packets of a block, which lie one behind the other, and the segments beside them."""
+        """Count packets of a block, one behind the other, and its segments in IPv4 and IPv6."""
         lengths = np.array(captured, np.int64)
         source, self._segments_by_version = self.files[0], dict(zip((4, 6), segments, strict=True))
         records = Records(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError, InputError
-from parsers._capture.bounds import ERA_YEARS, YEAR_NS
+from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
-from parsers._pcap.dialect import PROBE_BYTES, is_magic
+from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
 from parsers._stream import note_stream, open_stream
 from parsers._text.sidecar import has_map
@@ -20,8 +20,9 @@ from parsers._text.sidecar import has_map
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.native import Kernel, Rest, WholeFile
+    from multitracer.native import CaptureFile, Kernel, Rest
     from multitracer.tables import Numbers, Table
+    from parsers._pcap.dialect import Dialect
     from parsers._pcapng.blocks import Sections
     from parsers._rest import RestDecoder
     from parsers._stream import Stream
@@ -34,7 +35,7 @@ _BLOCK_BYTES = 1024 * 1024
 packed capture takes 0.58 s, and 0.67 s with 4 MiB."""
 _FIRST_BLOCKS, _BLOCKS = 16, 128
 """So many blocks of the kernel are read before the first look at what was found, and before each other one:
-16 and 128 MiB."""
+16 and 128 MiB. Where there is much that only Python knows, it looks sooner."""
 _PIECE_BYTES = 256 * 1024
 """So much is unpacked at a time: a core has it near when the kernel copies it."""
 
@@ -68,6 +69,8 @@ class _Opened(NamedTuple):
     """How the records lie in it."""
     sections: Sections | None
     """Of a pcapng file."""
+    dialect: Dialect | None = None
+    """Of a pcap file."""
 
 
 def _opened(stream: Stream) -> _Opened | None:
@@ -89,7 +92,7 @@ def _opened_pcap(stream: Stream, head: bytes) -> _Opened:
     tick_ns = dialect.magic.tick_ns
     interface = Interface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
     source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
-    return _Opened(source, dialect.first_record, dialect.layout, None)
+    return _Opened(source, dialect.first_record, dialect.layout, None, dialect)
 
 
 def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
@@ -106,23 +109,25 @@ def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
 
 
 class Whole:
-    """A capture file, counted.
+    """A capture file, counted, or all segments of one.
 
     Attributes
     ----------
     source : SourceFile
         Its facts.
-    file : WholeFile
+    file : CaptureFile
         What the kernel knows.
     stored_bytes, connections : int
         How much of the file was read at the last look, and how many connections there were.
     """
 
-    def __init__(self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...]) -> None:
-        self.source, first_record, form, self._sections = opened
+    def __init__(
+        self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...] | None
+    ) -> None:
+        self.source, first_record, form, self._sections, self._dialect = opened
         self._stream = stream
         self._piece = memoryview(bytearray(_PIECE_BYTES if stream.compression else 0))
-        self.file: WholeFile = native.WholeFile(
+        self.file: CaptureFile = native.CaptureFile(
             self._unpacked if stream.compression else stream.path,
             first_record,
             self.source.interfaces[0].link_type,
@@ -145,31 +150,37 @@ class Whole:
             self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
             self.connections = connections
             look(self)
-            return self._take_in(rests)
+            return self._take_in(rests) and not self._rest  # a segment that only Python knows: it reads all
 
         is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, note) and self._take_in(self.file.rests())
         return is_whole and self._finish()
 
     def _take_in(self, rests: list[Rest]) -> bool:
         """Look at what is left of some blocks; return False if something is strange."""
-        for segments, packets, others in rests:
-            self._note(segments, packets)
+        for known, packets, others in rests:
+            self._note(known, packets)
             if not self._are_taken_in(others):
                 return False
         return True
 
     def _note(
-        self, segments: tuple[int, int], rest: tuple[bytes, list[int], list[int], list[int]] | None
+        self, known: tuple[int, int, int], rest: tuple[bytes, list[int], list[int], list[int]] | None
     ) -> None:
-        """Count the packets of a block by their protocols."""
+        """Count the packets of a block by their protocols; the kernel knows segments and datagrams of UDP."""
+        *segments, udp = known
+        self._count("udp", udp)
         if rest is not None:
             if self._rest is None:
                 from parsers._rest import RestDecoder  # noqa: PLC0415  # needs NumPy
 
                 self._rest = RestDecoder(self.source)
             self._rest.count(*rest, segments)
-        elif any(segments):
-            self.source.protocols["tcp"] = self.source.protocols.get("tcp", 0) + sum(segments)
+        else:
+            self._count("tcp", sum(segments))
+
+    def _count(self, protocol: str, packets: int) -> None:
+        if packets:
+            self.source.protocols[protocol] = self.source.protocols.get(protocol, 0) + packets
 
     def _are_taken_in(self, others: list[bytes]) -> bool:
         """Take in blocks of pcapng that are no packets; return False if one of them is strange."""
@@ -186,6 +197,10 @@ class Whole:
         if self._stream.compression:
             note_stream(self._stream, source)
         source.packets, source.bytes = packets, self.file.read_bytes
+        if tail := self.file.tail():
+            if not self._may_be_cut(tail):
+                return False
+            source.damaged = cut_off("record", source.bytes - len(tail), len(tail))
         source.in_order_of_names()
         if self._rest is not None and self._rest.holds_segments():
             return False
@@ -195,6 +210,13 @@ class Whole:
         source.link_types = {source.interfaces[0].link_type: packets}
         return True
 
+    def _may_be_cut(self, tail: bytes) -> bool:
+        """Return whether nothing is strange about a last record but its end, as `Reading` judges it."""
+        if self._dialect is None or len(tail) < RECORD_HEADER_BYTES:
+            return self._dialect is not None
+        captured, original = self._dialect.lengths(tail, 0)
+        return captured in (original, self._dialect.snap_length)
+
     def flows(self) -> tuple[Table, Numbers]:
         """Return FLOWS in order of first sight, and the row in it of each flow of the kernel."""
         from parsers._packets.parts import flows_of  # noqa: PLC0415  # needs NumPy
@@ -203,17 +225,17 @@ class Whole:
 
 
 def whole_file(
-    native: Kernel, path: str, *, limits: tuple[int, ...], look: Callable[[Whole], None]
+    native: Kernel, path: str, *, limits: tuple[int, ...] | None, look: Callable[[Whole], None]
 ) -> Whole | None:
-    """Return a capture file that the kernel counted by itself; None if it is none, or Python has to read it.
+    """Return a capture file that the kernel read by itself; None if it is none, or Python has to read it.
 
     Parameters
     ----------
     native : Kernel
     path : str
-    limits : tuple of int
+    limits : tuple of int, optional
         How many connections may be of any size, how many segments others have at least on average, how many
-        segments may be kept, and one in how many.
+        segments may be kept, and one in how many. Without, nothing is counted, and all segments are kept.
     look : callable
         Called now and then with what is known so far, while there is more.
     """

@@ -1,7 +1,8 @@
 """G-NetTrack's drive-test logs, and the UCC 4G and 5G data sets, which are such logs with commas.
 
 Columns are found by their whole names; which there are, and in which order, differs between versions and
-data sets. The level of a row is RSRP under LTE and 5G, RSCP under UMTS and HSPA; -200 is no level. Times are
+data sets. The level of a row is RSRP under LTE and 5G, RSCP under UMTS and HSPA, RXLEV under GSM; -200 is no
+level. CellID is the cell's number below its Node (eNodeB, RNC), in all of the network only with it. Times are
 local, to the second; which zone is not in the file. Logs of the application itself have tabs, and may name
 more columns than a line has. Source: gyokovsolutions.com, G-NetTrack Pro manual; uccmisl/5Gdataset.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 
 from multitracer.errors import FormatError
+from multitracer.tables import NA
 from parsers._format import HEAD_BYTES, Format, Match
 from parsers._text.column_map import column_map
 from parsers._text.mapped_log import read_mapped
@@ -29,11 +31,15 @@ _MODES = ("networkmode", "networktech")
 _LEVELS = ("rsrp", "level")
 Wanted = dict[str, "tuple[str | Document, ...]"]
 """Column of ours -> those of the file that may hold it, the first choice first."""
-_THIRD_GENERATION = ("UMTS", "HSPA")
+_SECOND_GENERATION, _THIRD_GENERATION = ("GSM", "EDGE"), ("UMTS", "HSPA")
+_RNC_BITS, _ENODEB_BITS = 16, 8
+"""Of CellID below Node (TS 25.413, 9.2.1.28; TS 36.413, 9.2.1.38)."""
+_MOST_LTE = (1 << 28) - 1
+"""An identity of LTE has 28 bits. How many a cell has below a gNB, which has 22 to 32, is not in the log."""
 _SERVING: Wanted = {
     "rat": ({"column": "NetworkMode", "words": WORDS}, {"column": "NetworkTech", "words": WORDS}),
     "operator": ("Operatorname",),
-    "cell_id": ("RAWCELLID", "CellID"),  # CellID alone is only the sector under LTE and 5G
+    "cell_id": ("RAWCELLID", "CellID"),
     "rsrp_dbm": ("RSRP", "Level"),
     "rsrq_db": ("RSRQ", "Qual"),
     "sinr_db": ("SNR", "SINR"),
@@ -114,6 +120,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     again = cast("BinaryIO", _Again([first, second], stream))
     tables = read_mapped(again, column_map(_map(first, second)), path=path, name=FORMAT.name)
     _by_generation(tables["radio"].columns)
+    _whole_cells(tables["radio"].columns)
     return tables
 
 
@@ -122,7 +129,7 @@ def _map(first: bytes, second: bytes) -> Document:
     delimiter = _delimiter(first)
     header, fields = _names(first, delimiter), _names(second, delimiter)
     names = {name.lower(): name for name in reversed(header)}
-    radio = [_cells(_SERVING, names) | {"role": {"always": "serving"}}]
+    radio = _serving(names)
     if second_cell := _cells(_SECOND, names):
         radio.append(second_cell | {"role": {"always": "secondary"}})
     neighbours = [cells for each in _NEIGHBOURS if "rsrp_dbm" in (cells := _cells(each, names))]
@@ -135,6 +142,26 @@ def _map(first: bytes, second: bytes) -> Document:
         "delimiter": delimiter,
         "missing": _MISSING,
     }
+
+
+def _serving(names: dict[str, str]) -> list[Document]:
+    """Return the rows of the serving cell; where it is numbered below its node, one for each generation."""
+    row = _cells(_SERVING, names) | {"role": {"always": "serving"}}
+    if "rawcellid" in names or not {"node", "cellid"} <= names.keys():
+        return [row]
+    second, third = (
+        [word for word, rat in WORDS.items() if rat in old] for old in (_SECOND_GENERATION, _THIRD_GENERATION)
+    )
+
+    def joined(bits: int, **when: list[str]) -> Document:
+        cell = {"column": names["cellid"], "above": names["node"], "bits": bits}
+        return row | {"cell_id": cell, "when": {"column": row["rat"]["column"], **when}}
+
+    return [
+        joined(_ENODEB_BITS, is_not=second + third),
+        joined(_RNC_BITS, **{"is": third}),
+        row | {"when": {"column": row["rat"]["column"], "is": second}},
+    ]
 
 
 def _cells(wanted: Wanted, names: dict[str, str]) -> Document:
@@ -161,11 +188,21 @@ def _form(time: str) -> str:
 
 
 def _by_generation(columns: dict[str, Array]) -> None:
-    """Rename level and quality of the third generation to their names there."""
-    third = np.isin(columns["rat"], _THIRD_GENERATION)
+    """Rename level and quality of the third and the second generation to their names there."""
+    third, second = (np.isin(columns["rat"], old) for old in (_THIRD_GENERATION, _SECOND_GENERATION))
     for ours, theirs in (("rsrp_dbm", "rscp_dbm"), ("rsrq_db", "ecio_db")):
         columns[theirs] = np.where(third, columns[ours], np.nan)
-        columns[ours] = np.where(third, np.nan, columns[ours])
+    columns["rssi_dbm"] = np.where(
+        second, np.fmax(columns["rssi_dbm"], columns["rsrp_dbm"]), columns["rssi_dbm"]
+    )
+    for ours in ("rsrp_dbm", "rsrq_db"):
+        columns[ours] = np.where(third | second, np.nan, columns[ours])
+
+
+def _whole_cells(columns: dict[str, Array]) -> None:
+    """Remove identities that are longer than one of LTE, in rows that may be below a gNB."""
+    beyond = (columns["rat"] == "NR") & (columns["cell_id"] > _MOST_LTE)
+    columns["cell_id"] = np.where(beyond, NA, columns["cell_id"])
 
 
 class _Again:

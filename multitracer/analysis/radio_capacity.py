@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.errors import FormatError, InputError
-from multitracer.radio import SEARCHES
+from multitracer.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _LONGEST_HOLD_NS = 5 * NS_PER_S
 """A reading holds until the next one, at most so long; modems are asked each second (ours)."""
-_NO_SERVICE = (*SEARCHES, "LIMSRV")
+_NO_SERVICE = (*SEARCHES, OUT_OF_SERVICE, "LIMSRV")
 """States in which a modem has no cell that serves it (Quectel's AT+QENG)."""
 _MOST_BITS_PER_S = 1e10
 """Above it a map is no radio's, and a trace would be endless (ours)."""

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multitracer.campaign.catalogue import damages, read_part
-from multitracer.campaign.schemas import ARROW
+from multitracer.campaign.schemas import ARROW, up_to_date
 from multitracer.campaign.snapshot import Group, Part, newest, remove_dead_parts, write
 from multitracer.campaign.spool import unpacked
 from multitracer.campaign.store import PARTS, SPOOLS
@@ -103,7 +103,7 @@ class Committer:
         part = group.parts.get(table)
         if part is None or part.name in self._unreadable:
             return None
-        return read_part(self._store, part)
+        return up_to_date(read_part(self._store, part), table)
 
     # --- spools ---
 

@@ -178,6 +178,7 @@ SECONDS = Schema(
             ("distance_m", "along the route", "m"),
         ),
         Column("handover", "bool", "near a change of the cell: a second before, or three after"),
+        Column("wanted", "bool", "whether the phone's test program loaded data; null where none says so"),
     ),
 )
 FAILURES = Schema(
@@ -243,6 +244,14 @@ def _type(column: Column) -> pa.DataType:
 
 ARROW = {name: arrow_schema(schema) for name, schema in TABLES.items()}
 """The Arrow schema of each table."""
+
+
+def up_to_date(table: pa.Table, name: str) -> pa.Table:
+    """Return a part of an earlier version, with the columns that came later null."""
+    for field in ARROW[name]:
+        if field.name not in table.column_names:
+            table = table.append_column(field, pa.nulls(len(table), field.type))
+    return table.select(ARROW[name].names).cast(ARROW[name])
 
 
 def of_rows(name: str, rows: Sequence[Row]) -> pa.Table:

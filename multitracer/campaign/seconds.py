@@ -46,12 +46,13 @@ def seconds_columns(road: Road) -> dict[str, Cells]:
     phone = road.phones[0] if road.phones else None
     stays = stays_of(None, Table.empty(JUDGED_HANDOVERS)) if phone is None else phone.stays
     handovers = Table.empty(JUDGED_HANDOVERS) if phone is None else phone.handovers
-    seconds = seconds_of(Drive(stays, handovers, road.route, road.throughput, road.limits))
+    states = None if phone is None else road.wanted(phone)
+    seconds = seconds_of(Drive(stays, handovers, road.route, road.throughput, road.limits, wanted=states))
     begin = seconds.begin_ns
     limit, part = _limit_and_part(seconds)
     columns: dict[str, Cells] = {
         "time_ns": begin, "throughput_bps": seconds.rate_bps, "limited_by": limit, "part": part,
-        "handover": seconds.is_change,
+        "handover": seconds.is_change, "wanted": [None] * len(begin) if states is None else seconds.is_wanted,
     }  # fmt: skip
     levels = seconds._asdict()
     columns |= {name: levels[name] for name in _LEVELS}

@@ -106,7 +106,7 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     sheet.line()
     _show_channel(sheet, diagnosis)
     if not diagnosis.findings:
-        sheet.line("No known fault was found.")
+        sheet.line(diagnosis.no_fault)
     for incident in document["incidents"]:
         lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
         _show_incident(sheet, incident, document, lasts)

@@ -15,6 +15,7 @@ from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
 from multitracer.diagnosis.limits.group import Group, alone, group_of
 from multitracer.diagnosis.limits.limited import Limited, limited_beside_account
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import findings
 from multitracer.diagnosis.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.transfer import Transfer
@@ -51,6 +52,9 @@ _NO_LOSS = {
     "client-think-time",
 }
 """Kinds whose cost is time in which the link did what it could: it does not lower the utilization."""
+_NO_FAULT = "No known fault was found."
+_LEAST_REPAIR = 0.01
+"""Share of the time from which on repairs are worth saying that their cause is not known. Not measured"""
 _EXPLAINED = 0.9
 """Share of a class of lost time that findings must have cost to be its explanation."""
 
@@ -115,6 +119,16 @@ class Diagnosis:
     def incidents(self) -> list[Incident]:
         """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
         return incidents(self._case, self.findings)
+
+    @property
+    def no_fault(self) -> str:
+        """What is said where no rule found anything: also that data were lost, and nothing shows by what."""
+        shares = self.limited.shares
+        waited_s = sum(
+            row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is Part.REPAIR
+        )
+        is_short = waited_s < _LEAST_REPAIR * self.limited.total_s
+        return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
 
     def at_s(self, time_ns: int) -> float:
         """Return a stamp as link seconds since the connection's first SYN."""

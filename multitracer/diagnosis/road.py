@@ -277,11 +277,11 @@ class Road:
             phone = phone.within((0, 0))
         drive = Drive(
             phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine,
-            self._wanted(phone),
+            self.wanted(phone),
         )  # fmt: skip
         return stretches(drive, shown_ns=self.shown_ns)
 
-    def _wanted(self, phone: Phone) -> Steps | None:
+    def wanted(self, phone: Phone) -> Steps | None:
         """When a test program loaded data, by the state that it logs; None where nothing says so."""
         if self.surroundings.recording.parts or self._logged_rate is None:
             return None

@@ -164,7 +164,7 @@ def headline_of_group(group: Group) -> Headline:
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
              if each is Limit.APPLICATION}  # fmt: skip
     ends = _by_end(group.longest, parts) if limit is Limit.APPLICATION else {}
-    noun = next(iter(ends), _noun(group.longest, limit, part))
+    noun = next(iter(ends), _noun(group.longest, limit, part) + group.shared_by(limit))
     if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
         part = Part.NONE
         noun = f"{_of_all(ends)}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"

@@ -15,6 +15,7 @@ from multitracer.captured import WTCP_SYN, Mark
 from multitracer.endpoints import host_port, host_text
 from multitracer.native import kernel
 from multitracer.recording.open import read_recording
+from multitracer.recording.recording import warnings_of
 from multitracer.recording.streaming.running import counted_by_kernel
 from multitracer.recording.window import EVERYTHING
 from multitracer.tcp import Initiator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from multitracer import native
     from multitracer.analysis.trust.rules import Note
     from multitracer.captured import SourceFile
-    from multitracer.native import WholeFile
+    from multitracer.native import CaptureFile
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.open import Progress
     from multitracer.recording.part import Part
@@ -98,7 +99,10 @@ def read_overview(
         tells = () if inputs.listed else (tell,)
         overview, recording = counted_by_kernel(native, inputs, progress, *tells)
         if recording is not None:
-            return recording if overview is None else overview._replace(warnings=recording.warnings)
+            if overview is None:
+                return recording
+            told: Overview = overview._replace(warnings=[*recording.warnings, *overview.warnings])
+            return told
     return read_recording(inputs, window=window, max_packets=max_packets, progress=progress)
 
 
@@ -159,11 +163,11 @@ def overview_by_kernel(whole: Whole, name: str, most: int) -> Overview | None:
         several=False,
         connections=answer["connections"],
         listed=[_line_of(row, file.first_ns, name) for row in answer["listed"]],
-        warnings=[],
+        warnings=warnings_of(file),
     )
 
 
-def _may_step(file: WholeFile) -> bool:
+def _may_step(file: CaptureFile) -> bool:
     """Return whether all senders of timestamps whose clock is known disagree with the capture's somewhere."""
     calm = enumerate(file.calm_stamps(SMALLEST_STEP_NS))
     rates = ((side, stamp_rate(*pauses)) for side, (packets, pauses) in calm if packets >= LEAST_SEGMENTS)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.two_points.counterpart import Counterparts
     from multitracer.capture import Capture
+    from multitracer.captured import SourceFile
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Log, Point
@@ -117,14 +118,8 @@ class Recording:
     @property
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
-        sentences = list(self.notes)
-        for file in (file for part in self.parts for file in part.capture.files):
-            if file.damaged:
-                packets = count(file.packets, "whole packet")
-                read = f", {packets} read" if file.lost_ranges else f" after {packets}"
-                sentences.append(f"{file.path}: damaged{read}: {file.damaged}")
-            sentences += [f"{file.path}: {sentence}" for sentence in file.warnings]
-        return sentences
+        files = (file for part in self.parts for file in part.capture.files)
+        return [*self.notes, *(sentence for file in files for sentence in warnings_of(file))]
 
     @property
     def trust(self) -> str:
@@ -304,6 +299,16 @@ class Recording:
             here = "; `multitracer report` shows its radio and its road" if self.surroundings() else ""
             raise InputError(f"{self.name}: holds no TCP connection{here}")
         return largest[0]
+
+
+def warnings_of(file: SourceFile) -> list[str]:
+    """Return what is wrong with a capture file that was read, in sentences."""
+    sentences = [f"{file.path}: {sentence}" for sentence in file.warnings]
+    if not file.damaged:
+        return sentences
+    packets = count(file.packets, "whole packet")
+    read = f", {packets} read" if file.lost_ranges else f" after {packets}"
+    return [f"{file.path}: damaged{read}: {file.damaged}", *sentences]
 
 
 def _names(candidates: list[tuple[Part, int]]) -> str:

@@ -49,7 +49,7 @@ class Axis:
 def incident_list(diagnosis: Diagnosis, axis: Axis) -> list[Markup]:
     """Return the incidents; without any, that no known fault was found."""
     if not diagnosis.incidents:
-        return [element("p", "No known fault was found.", class_="muted")]
+        return [element("p", diagnosis.no_fault, class_="muted")]
     items = [element("li", _incident(each, diagnosis.findings, axis)) for each in diagnosis.incidents[:_MOST]]
     items += _rest(len(diagnosis.incidents) - _MOST)
     listed = [element("ol", items[:_FIRST], class_="findings")]

@@ -5,78 +5,10 @@
 use crate::OutOfMemory;
 use crate::flows::{Flow, Flows};
 use crate::link::UNTAGGED;
-use crate::pass::direction::Segment;
-use crate::segments::{Decoded, Part, Records, SackBlock, Syn, push, put_options, with_room};
-use crate::tcp;
+use crate::room::{push, with_room};
+use crate::segment_row::{Row, SackBlock, Syn, put_options};
+use crate::segments::{Decoded, Part, Records};
 use crate::usual::Usual;
-
-/// A segment, as the columns of SEGMENTS have it.
-#[derive(Clone, Copy, Default)]
-pub struct Row {
-    pub time_ns: i64,
-    /// See `Flows::directed`.
-    pub flow: i32,
-    pub seq: u32,
-    pub ack: u32,
-    pub payload_bytes: i32,
-    pub tsval: u32,
-    pub tsecr: u32,
-    /// Index of its record in the block.
-    pub record: u32,
-    pub flags: u16,
-    pub window: u16,
-    pub ip_id: u16,
-    pub marks: u16,
-    pub sack_blocks: u8,
-}
-
-impl Row {
-    #[inline(always)]
-    pub fn new(segment: &tcp::Segment, flow: i32, ip_id: u16, record: usize, time_ns: i64) -> Self {
-        let (tsval, tsecr) = segment.options.timestamps.unwrap_or_default();
-        Self {
-            time_ns,
-            flow,
-            seq: segment.seq,
-            ack: segment.ack,
-            payload_bytes: segment.payload_bytes,
-            tsval,
-            tsecr,
-            record: record as u32,
-            flags: segment.flags,
-            window: segment.window,
-            ip_id,
-            marks: segment.marks,
-            sack_blocks: segment.options.sack_blocks,
-        }
-    }
-
-    /// The number of its flow.
-    #[inline(always)]
-    pub fn flow(&self) -> usize {
-        (self.flow >> 1) as usize
-    }
-
-    /// Which end of the flow sent it.
-    #[inline(always)]
-    pub fn side(&self) -> usize {
-        (self.flow & 1) as usize
-    }
-
-    #[inline(always)]
-    pub fn segment(&self) -> Segment {
-        Segment {
-            seq: self.seq,
-            ack: self.ack,
-            payload_bytes: self.payload_bytes,
-            flags: self.flags,
-            window: self.window,
-            ip_id: self.ip_id,
-            marks: self.marks,
-            time_ns: self.time_ns,
-        }
-    }
-}
 
 /// The segments of consecutive records, in their order.
 #[derive(Default)]
@@ -90,6 +22,8 @@ pub struct Block {
     pub known_flows: usize,
     /// Records that Python decodes.
     pub rest: Vec<i64>,
+    /// Datagrams of UDP, which are not among them.
+    pub udp: usize,
     /// Segments in IPv4; the others are in IPv6.
     pub in_ipv4: usize,
     /// The number in its file of the record with index 0.
@@ -110,6 +44,7 @@ impl Block {
             }
             match records.decoded(record) {
                 Some(decoded) => block.add(&decoded, time_ns, flows)?,
+                None if records.is_udp(record) => block.udp += 1,
                 None => push(&mut block.rest, record as i64)?,
             }
         }

@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::segments::with_room;
+use crate::room::with_room;
 use crate::{OutOfMemory, outside};
 
 /// Packets in order of sending; the columns are of equal length.

@@ -6,7 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::pass::connection::Rows;
-use crate::pass::each::{Each, Source};
+use crate::pass::each::Each;
+use crate::pass::source::Source;
 use crate::{Columns, outside};
 
 /// The columns of a capture that are read, borrowed for a call.

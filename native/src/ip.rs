@@ -36,45 +36,57 @@ pub fn datagram(frame: &[u8], ip: &IpHeader, stop: i64) -> Option<Datagram> {
 
 #[inline(always)]
 fn ipv4(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
+    let (header, total, behind) = ipv4_header(frame, at)?;
+    let datagram = Datagram {
+        version: 4,
+        source: u128::from(be32(header, 12)?),
+        destination: u128::from(be32(header, 16)?),
+        identification: be16(header, 4)?,
+        ..bounded(frame, at, total, stop)?
+    };
+    without_extensions(frame, datagram, header[9], behind)
+}
+
+/// Return the fixed part of the header of a whole datagram, its length by it, and where what it carries begins.
+#[inline(always)]
+pub fn ipv4_header(frame: &[u8], at: usize) -> Option<(&[u8], i64, usize)> {
     let header = frame.get(at..at + 20)?;
     let header_bytes = usize::from(header[0] & 0x0F) << 2;
     let total = be16(header, 2)?;
     let fragment = be16(header, 6)?;
     let is_whole = fragment & 0x3FFF == 0;
     let is_valid = header_bytes >= 20 && (usize::from(total) >= header_bytes || total == 0);
-    if !is_whole || !is_valid || at + header_bytes > frame.len() {
-        return None;
-    }
-    let datagram = Datagram {
-        version: 4,
-        source: u128::from(be32(header, 12)?),
-        destination: u128::from(be32(header, 16)?),
-        identification: be16(header, 4)?,
-        ..bounded(frame, at, i64::from(total), stop)?
-    };
-    without_extensions(frame, datagram, header[9], at + header_bytes)
+    let is_known = is_whole && is_valid && at + header_bytes <= frame.len();
+    is_known.then_some((header, i64::from(total), at + header_bytes))
 }
 
 #[inline]
 fn ipv6(frame: &[u8], at: usize, stop: i64) -> Option<Datagram> {
-    let header = frame.get(at..at + 40)?;
-    let payload = be16(header, 4)?;
-    if payload == 0 && header[6] == 0 {
-        return None; // perhaps a jumbogram
-    }
-    let length = if payload == 0 { 0 } else { i64::from(payload) + 40 };
+    let (header, length, behind) = ipv6_header(frame, at)?;
     let datagram = Datagram {
         version: 6,
         source: be128(header, 8)?,
         destination: be128(header, 24)?,
         ..bounded(frame, at, length, stop)?
     };
-    without_extensions(frame, datagram, header[6], at + 40)
+    without_extensions(frame, datagram, header[6], behind)
+}
+
+/// Return the header, the length of the datagram by it, and where what it carries begins.
+#[inline(always)]
+pub fn ipv6_header(frame: &[u8], at: usize) -> Option<(&[u8], i64, usize)> {
+    let header = frame.get(at..at + 40)?;
+    let payload = be16(header, 4)?;
+    if payload == 0 && header[6] == 0 {
+        return None; // perhaps a jumbogram
+    }
+    let length = if payload == 0 { 0 } else { i64::from(payload) + 40 };
+    Some((header, length, at + 40))
 }
 
 /// Return a datagram ended by its IP length; 0 (segmentation offload) leaves the end as it is.
 #[inline(always)]
-fn bounded(frame: &[u8], at: usize, length: i64, stop: i64) -> Option<Datagram> {
+pub fn bounded(frame: &[u8], at: usize, length: i64, stop: i64) -> Option<Datagram> {
     let by_length = at as i64 + length;
     let (ended, marks) = match length {
         0 => (stop, mark::LENGTH_FROM_CAPTURE),

@@ -8,7 +8,7 @@
 //! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
 //! those of one connection alone. Most captures do not come to Python at all: `whole.rs` reads a file, or what
 //! Python unpacks of it, and `whole_file.rs` says what was counted; `described.rs` takes in how its records lie.
-//! `usual.rs` is the short way of most segments through decoding. `times.rs` looks at times and timestamps;
+//! `usual.rs` is the short way of most segments through decoding, `udp.rs` that of what is only counted. `times.rs` looks at times and timestamps;
 //! `matching.rs` and `partners.rs` find the same packets in two captures, `search.rs` looks up times, bytes and
 //! rows, `spans.rs` looks at stretches of columns, `placed.rs` and `placing.rs` say where each segment lies.
 //! `bucket.rs` fills and empties the bucket of a policer.
@@ -34,9 +34,11 @@ mod pass;
 mod pcapng;
 mod placed;
 mod placing;
+mod room;
 mod rows;
 mod running;
 mod search;
+mod segment_row;
 mod segments;
 mod simulator;
 mod spans;
@@ -44,6 +46,7 @@ mod summarise;
 mod tcp;
 mod threads;
 mod times;
+mod udp;
 mod usual;
 mod walk;
 mod whole;
@@ -317,7 +320,7 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<running::RunningDecoder>()?;
     module.add_class::<one_flow::FlowDecoder>()?;
     module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
-    module.add_class::<whole_file::WholeFile>()?;
+    module.add_class::<whole_file::CaptureFile>()?;
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;

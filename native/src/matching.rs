@@ -4,7 +4,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::partners::{Copies, MIX, Partners, Point, Same, Two, among, named, shared, wide};
-use crate::segments::with_room;
+use crate::room::with_room;
 use crate::{OutOfMemory, outside};
 
 /// As in `matching.py`.

@@ -10,7 +10,8 @@ use pyo3::types::PyDict;
 use crate::bytes::{be16, be32, be128};
 use crate::flows::End;
 use crate::ip::Datagram;
-use crate::segments::{Part, Records, push, with_room};
+use crate::room::{push, with_room};
+use crate::segments::{Part, Records};
 use crate::{OutOfMemory, out_of_memory, outside, part_dict};
 
 /// Both ends of a flow; `a` sent the first packet.

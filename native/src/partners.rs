@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
 use crate::OutOfMemory;
-use crate::segments::with_room;
+use crate::room::with_room;
 
 /// As in `multitracer/clock/captures/matching.py`.
 pub const MIX: u64 = 0xBF58_476D_1CE4_E5B9;

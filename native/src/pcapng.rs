@@ -5,7 +5,7 @@
 
 use crate::OutOfMemory;
 use crate::bytes::{be16, be32, le16, le32};
-use crate::segments::{push, with_room};
+use crate::room::{push, with_room};
 use crate::walk::Walked;
 
 const ENHANCED_PACKET: u32 = 6;

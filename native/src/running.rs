@@ -8,24 +8,30 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::block::{Block, Row};
+use crate::block::Block;
 use crate::flows::Flows;
 use crate::link::UNTAGGED;
 use crate::pass::beginning::Beginning;
 use crate::pass::connection::Summary;
 use crate::pass::running::{Running, Side};
 use crate::pass::stamps::Stamps;
-use crate::segments::{Part, Records, Syn, push, with_room};
+use crate::room::{push, with_room};
+use crate::segment_row::{Row, Syn};
+use crate::segments::{Part, Records};
 use crate::times::{calm, disagreements};
 use crate::{Columns, OutOfMemory, flows_dict, out_of_memory, outside, part_dict, summarise};
+
+/// As in `parsers/_packets/columns.py`: what follows is rarely denser by more than this.
+const MARGIN: f64 = 1.05;
 
 /// Segments in capture order.
 #[pyclass]
 pub struct Segments(Block);
 
 /// Segments that Python has to keep.
+#[derive(Default)]
 pub struct Kept {
-    /// Twice the number of the connection, + 1 if the flow's second end sent it.
+    /// Twice the number of the connection, + 1 if the flow's second end sent it; empty if all are kept.
     pub direction: Vec<i32>,
     time_ns: Vec<i64>,
     part: Part,
@@ -43,6 +49,39 @@ impl Kept {
         }
         let (part, time_ns) = block.picked(&kept.rows)?;
         Ok(Some(Self { direction: kept.direction, time_ns, part }))
+    }
+
+    /// Keep all segments of a block, too; `share` of the file has been read with it, from 0 to 1, if that is known.
+    pub fn add(&mut self, block: &Block, share: Option<f64>) -> Result<(), OutOfMemory> {
+        let (known, more) = (self.time_ns.len(), block.rows.len());
+        if known + more > self.time_ns.capacity() {
+            self.make_room(more, share)?;
+        }
+        for row in &block.rows {
+            self.part.add_row(block.first_frame + i64::from(row.record), row);
+            self.time_ns.push(row.time_ns);
+        }
+        for &(row, left, right) in &block.sack {
+            push(&mut self.part.sack, (known as i64 + row, left, right))?;
+        }
+        for &syn in &block.syn {
+            push(&mut self.part.syn, Syn { row: known as i64 + syn.row, ..syn })?;
+        }
+        Ok(())
+    }
+
+    /// Make room for so many more rows, and for those that the rest of the file lets expect: memory that is never
+    /// written costs nothing.
+    fn make_room(&mut self, more: usize, share: Option<f64>) -> Result<(), OutOfMemory> {
+        let known = self.time_ns.len();
+        let expected = share.map_or(0.0, |share| (known + more) as f64 / share * MARGIN) as usize;
+        let ample = expected.max(2 * (known + more)) - known;
+        self.reserve(ample).or_else(|OutOfMemory| self.reserve(more))
+    }
+
+    fn reserve(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        self.part.reserve(more)?;
+        Ok(self.time_ns.try_reserve_exact(more)?)
     }
 
     pub fn columns(self, py: Python<'_>) -> PyResult<KeptColumns<'_>> {
@@ -80,6 +119,12 @@ impl Segments {
     #[getter]
     fn in_ipv4(&self) -> usize {
         self.0.in_ipv4
+    }
+
+    /// Datagrams of UDP, which are only counted.
+    #[getter]
+    fn udp(&self) -> usize {
+        self.0.udp
     }
 
     /// Return the records that Python decodes: ascending.

@@ -1,12 +1,14 @@
 //! The segments of a block as columns of the tables, and the records that are left to Python.
 
 use crate::OutOfMemory;
-use crate::block::Row;
 use crate::flows::{End, Flow, Flows};
 use crate::ip::{Datagram, datagram};
 use crate::link::{ETHERNET, ip_header};
+use crate::room::{push, with_room};
+use crate::segment_row::{Row, SackBlock, Syn, put_options};
 use crate::tcp::{Segment, segment};
 use crate::threads;
+use crate::udp;
 use crate::usual::{Usual, usual};
 
 /// Packet records of one block, as `parsers/_packets/decode.py` has them: all slices of one length.
@@ -47,57 +49,27 @@ pub struct Part {
     pub in_ipv4: usize,
 }
 
-/// Row of its segment, left and right edge.
-pub type SackBlock = (i64, u32, u32);
-
-/// The options of a SYN; -1 where there is none.
-#[derive(Clone, Copy)]
-pub struct Syn {
-    pub row: i64,
-    pub mss_bytes: i32,
-    pub window_scale: i16,
-    pub sack_permitted: bool,
-    pub mptcp: bool,
-    pub fast_open: bool,
-}
-
-pub fn with_room<T>(count: usize) -> Result<Vec<T>, OutOfMemory> {
-    let mut room = Vec::new();
-    room.try_reserve_exact(count)?;
-    Ok(room)
-}
-
-#[inline(always)]
-pub fn push<T>(column: &mut Vec<T>, value: T) -> Result<(), OutOfMemory> {
-    if column.len() == column.capacity() {
-        make_room(column)?;
-    }
-    column.push(value);
-    Ok(())
-}
-
-#[cold]
-fn make_room<T>(column: &mut Vec<T>) -> Result<(), OutOfMemory> {
-    Ok(column.try_reserve(1)?)
-}
-
 impl Part {
     pub fn with_room(count: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self {
-            record: with_room(count)?,
-            flow: with_room(count)?,
-            seq: with_room(count)?,
-            ack: with_room(count)?,
-            payload_bytes: with_room(count)?,
-            flags: with_room(count)?,
-            window: with_room(count)?,
-            ip_id: with_room(count)?,
-            tsval: with_room(count)?,
-            tsecr: with_room(count)?,
-            sack_blocks: with_room(count)?,
-            marks: with_room(count)?,
-            ..Self::default()
-        })
+        let mut part = Self::default();
+        part.reserve(count)?;
+        Ok(part)
+    }
+
+    /// Make room for exactly so many more rows.
+    pub fn reserve(&mut self, more: usize) -> Result<(), OutOfMemory> {
+        self.record.try_reserve_exact(more)?;
+        self.flow.try_reserve_exact(more)?;
+        self.seq.try_reserve_exact(more)?;
+        self.ack.try_reserve_exact(more)?;
+        self.payload_bytes.try_reserve_exact(more)?;
+        self.flags.try_reserve_exact(more)?;
+        self.window.try_reserve_exact(more)?;
+        self.ip_id.try_reserve_exact(more)?;
+        self.tsval.try_reserve_exact(more)?;
+        self.tsecr.try_reserve_exact(more)?;
+        self.sack_blocks.try_reserve_exact(more)?;
+        Ok(self.marks.try_reserve_exact(more)?)
     }
 
     #[inline]
@@ -141,33 +113,6 @@ impl Part {
         self.sack_blocks.push(row.sack_blocks);
         self.marks.push(row.marks);
     }
-}
-
-/// Note the SACK blocks of a segment in a row, and the options of a SYN.
-pub fn put_options(
-    segment: &Segment,
-    row: i64,
-    sack: &mut Vec<SackBlock>,
-    syn: &mut Vec<Syn>,
-) -> Result<(), OutOfMemory> {
-    let options = &segment.options;
-    for &(left, right) in options.sack.iter().take(usize::from(options.sack_blocks)) {
-        push(sack, (row, left, right))?;
-    }
-    if segment.is_syn() {
-        push(
-            syn,
-            Syn {
-                row,
-                mss_bytes: options.mss_bytes.map_or(-1, i32::from),
-                window_scale: options.window_scale.map_or(-1, i16::from),
-                sack_permitted: options.sack_permitted,
-                mptcp: options.mptcp,
-                fast_open: options.fast_open,
-            },
-        )?;
-    }
-    Ok(())
 }
 
 /// A segment, and where it lies.
@@ -243,6 +188,13 @@ impl Records<'_> {
         }
         let segment = segment(frame, &datagram)?;
         Some(Decoded { record, vlan: ip.vlan, datagram, segment })
+    }
+
+    /// Whether a record that is no segment is a datagram of UDP that need only be counted.
+    pub fn is_udp(&self, record: usize) -> bool {
+        let Some((frame, stop)) = self.frame(record) else { return false };
+        let link_type = self.link_type[if self.link_type.len() == 1 { 0 } else { record }];
+        ip_header(frame, link_type).is_some_and(|header| udp::is_counted(frame, &header, stop))
     }
 
     /// Decode the records from `begin` to `end`; their flows go on from those that are known.

@@ -3,7 +3,7 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::segments::with_room;
+use crate::room::with_room;
 use crate::{OutOfMemory, outside};
 
 /// Bits of a number by which it is sorted at once: the counts of a digit stay in the nearest cache.

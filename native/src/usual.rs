@@ -4,12 +4,12 @@
 //! `ip.rs` and `tcp.rs` decode these too, and alike, with twice the work.
 
 use crate::OutOfMemory;
-use crate::block::Row;
 use crate::bytes::{be16, be32};
 use crate::ip::TCP;
 use crate::link::ETHERNET_BYTES;
 use crate::mark;
-use crate::segments::{SackBlock, push};
+use crate::room::push;
+use crate::segment_row::{Row, SackBlock};
 use crate::tcp::{PADDED_TIMESTAMPS, SYN, URG};
 
 /// Of IP, and of TCP, without options.

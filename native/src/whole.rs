@@ -22,6 +22,8 @@ use crate::walk::{Layout, Walked};
 
 /// Blocks that wait for the next thread: more only take memory.
 const WAITING: usize = 2;
+/// So many bytes of packets wait for Python at most: it takes some times as much memory to look at them.
+const MOST_WAITING_BYTES: usize = 4 << 20;
 /// Before the bytes of a block, for what is left of the one before: a part of a record, which is no larger than
 /// `LARGEST_PACKET` in `parsers/_capture/bounds.py` and its header.
 const ROOM_BYTES: usize = 256 * 1024 + 4096;
@@ -137,7 +139,7 @@ struct Walker {
     form: Form,
     /// Where the first record begins in the next piece.
     begin: usize,
-    /// What is left of the pieces before.
+    /// What is left of the pieces before; in the end of a record that is cut off.
     tail: Vec<u8>,
     /// When the last record of a pcap file before the next piece was captured: Python's blocks end elsewhere.
     before_s: Option<i64>,
@@ -152,6 +154,11 @@ struct Found {
 }
 
 impl Walker {
+    /// Whether a file may end so: of pcap the last record may be cut off, of which Python decides.
+    fn may_end(&self, left: &[u8]) -> bool {
+        left.is_empty() || matches!(self.form, Form::Pcap(_))
+    }
+
     /// Return the records of the next piece.
     fn walk(&mut self, piece: Piece) -> Result<Found, Stop> {
         let Piece { mut data, is_last } = piece;
@@ -164,8 +171,8 @@ impl Walker {
             Form::Pcapng(alike) => alike.walk(&data, begin, &mut others)?,
         };
         let walked = walked.ok_or(Stop::Odd)?;
-        let is_whole = if is_last { walked.next == data.len() } else { walked.next > begin };
-        if !is_whole {
+        let is_well = if is_last { self.may_end(&data[walked.next..]) } else { walked.next > begin };
+        if !is_well {
             return Err(Stop::Odd);
         }
         self.before_s = walked.start.last().map(|_| walked.last_s).or(self.before_s);
@@ -185,6 +192,8 @@ pub struct Rest {
     pub time_ns: Vec<i64>,
     /// Segments of the block by IP version, 4 and 6.
     pub segments: [usize; 2],
+    /// Datagrams of UDP, which are not among the packets.
+    pub udp: usize,
     pub others: Vec<Vec<u8>>,
 }
 
@@ -250,6 +259,7 @@ impl Decoder {
             rest.add(&found, record as usize)?;
         }
         rest.segments = [block.in_ipv4, block.rows.len() - block.in_ipv4];
+        rest.udp = block.udp;
         block.first_frame = self.records as i64 + 1;
         self.records += found.walked.start.len();
         Ok((Decoded { block, rest, is_last }, found.data))
@@ -261,33 +271,65 @@ pub struct Counts {
     pub running: Running,
     pub kept: Vec<Kept>,
     kept_rows: usize,
-    limits: Limits,
+    /// None: all segments are kept, and nothing is counted.
+    limits: Option<Limits>,
+    /// Of the file, if that is known.
+    total_bytes: Option<usize>,
     /// Of each block since the last look.
     pub rests: Vec<Rest>,
+    /// Bytes of the packets in them, and of those before.
+    waiting_bytes: usize,
+    looked_at_bytes: usize,
 }
 
 impl Counts {
-    fn count(&mut self, decoded: Decoded) -> Result<(), Stop> {
-        if let Some(kept) = Kept::of(&decoded.block, &mut self.running)? {
+    /// Take in a block, with which so much of the file has been read: count its segments, or keep them all.
+    fn take(&mut self, decoded: Decoded, read_bytes: usize) -> Result<(), Stop> {
+        self.waiting_bytes += decoded.rest.data.len();
+        if self.waiting_bytes + self.looked_at_bytes > (read_bytes / 2).max(MOST_WAITING_BYTES) {
+            return Err(Stop::Odd); // Python looks at most of the file: it had better do so in place
+        }
+        self.rests.try_reserve(1).map_err(OutOfMemory::from)?;
+        self.rests.push(decoded.rest);
+        match self.limits {
+            Some(_) => self.count(&decoded.block),
+            None => self.keep(&decoded.block, read_bytes),
+        }
+    }
+
+    fn count(&mut self, block: &Block) -> Result<(), Stop> {
+        if let Some(kept) = Kept::of(block, &mut self.running)? {
             self.kept_rows += kept.direction.len();
             self.kept.try_reserve(1).map_err(OutOfMemory::from)?;
             self.kept.push(kept);
         }
-        self.rests.try_reserve(1).map_err(OutOfMemory::from)?;
-        self.rests.push(decoded.rest);
         // the lengths of records may be overwritten: the first packets of a file tell
         let is_cut = self.running.marked[mark::BAD_LENGTH.trailing_zeros() as usize] > 0;
         if self.running.is_odd || is_cut || self.is_in_vain() { Err(Stop::Odd) } else { Ok(()) }
     }
 
+    fn keep(&mut self, block: &Block, read_bytes: usize) -> Result<(), Stop> {
+        let marks = block.rows.iter().fold(0, |marks, row| marks | row.marks);
+        if marks & (mark::BAD_LENGTH | mark::FRAGMENT) != 0 {
+            return Err(Stop::Odd); // as above; what later fragments carry belongs to a segment
+        }
+        if self.kept.is_empty() {
+            self.kept.push(Kept::default());
+        }
+        let share = self.total_bytes.map(|total| read_bytes as f64 / total as f64);
+        Ok(self.kept[0].add(block, share)?)
+    }
+
     /// Let somebody look at what was found since the last look; return whether to read on.
     fn are_looked_at(&mut self, read_bytes: usize, look: Look) -> bool {
+        self.looked_at_bytes += std::mem::take(&mut self.waiting_bytes);
         look(std::mem::take(&mut self.rests), read_bytes, self.running.beginnings.len())
     }
 
     /// Whether what is kept takes as much memory as the segments would.
     fn is_in_vain(&self) -> bool {
-        let (limits, segments) = (&self.limits, self.running.segments);
+        let Some(limits) = &self.limits else { return false };
+        let segments = self.running.segments;
         let connections = self.running.beginnings.len();
         connections > limits.few_connections.max(segments / limits.least_each)
             || self.kept_rows > limits.few_kept.max(segments / limits.kept_share)
@@ -301,6 +343,8 @@ pub struct Start {
     /// Times further apart than this are no step back.
     pub far_ns: i64,
     pub block_bytes: usize,
+    /// Of the file, if that is known.
+    pub total_bytes: Option<usize>,
 }
 
 /// A capture file that is being counted.
@@ -311,8 +355,8 @@ pub struct Whole {
 }
 
 impl Whole {
-    pub fn new(bytes: Box<dyn Bytes>, start: Start, form: Form, limits: Limits) -> Self {
-        let Start { first_record, link_type, far_ns, block_bytes } = start;
+    pub fn new(bytes: Box<dyn Bytes>, start: Start, form: Form, limits: Option<Limits>) -> Self {
+        let Start { first_record, link_type, far_ns, block_bytes, total_bytes } = start;
         let clock = Clock {
             far_ns,
             packets: 0,
@@ -331,7 +375,10 @@ impl Whole {
                 kept: Vec::new(),
                 kept_rows: 0,
                 limits,
+                total_bytes,
                 rests: Vec::new(),
+                waiting_bytes: 0,
+                looked_at_bytes: 0,
             },
         }
     }
@@ -344,6 +391,11 @@ impl Whole {
         &self.decoder.flows
     }
 
+    /// What there is of a last record that is cut off.
+    pub fn tail(&self) -> &[u8] {
+        &self.decoder.walker.tail
+    }
+
     /// How many bytes were read.
     pub fn read_bytes(&self) -> usize {
         self.source.read_bytes
@@ -354,7 +406,7 @@ impl Whole {
     pub fn read(&mut self, is_due: impl Fn(usize) -> bool, look: Look) -> Result<(), Stop> {
         let first = self.source.next(Vec::new())?;
         if first.is_last {
-            return self.counts.count(self.decoder.decode(first)?.0);
+            return self.counts.take(self.decoder.decode(first)?.0, self.source.read_bytes);
         }
         self.read_beside(first, is_due, look)
     }
@@ -370,8 +422,9 @@ impl Whole {
         let (to_source, buffers) = sync_channel(2 * WAITING);
         let mut count = |(block, number): (Result<Decoded, Stop>, usize)| {
             let decoded = block?;
-            let looks = is_due(number) && !decoded.is_last;
-            counts.count(decoded)?;
+            let is_last = decoded.is_last;
+            counts.take(decoded, number * block_bytes)?;
+            let looks = !is_last && (is_due(number) || counts.waiting_bytes > MOST_WAITING_BYTES);
             let go_on = !looks || counts.are_looked_at(number * block_bytes, &mut *look);
             if go_on { Ok(()) } else { Err(Stop::Odd) }
         };

@@ -63,14 +63,14 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Return the bytes, and of how many it is of use to read at most so many at a time.
-    fn open(self) -> io::Result<(Box<dyn Bytes>, usize)> {
+    /// Return the bytes, and how many there are, if that is known.
+    fn open(self) -> io::Result<(Box<dyn Bytes>, Option<usize>)> {
         Ok(match self {
-            Self::Unpacked(more) => (Box::new(Unpacked(more)), usize::MAX),
+            Self::Unpacked(more) => (Box::new(Unpacked(more)), None),
             Self::Path(path) => {
                 let file = File::open(path)?;
-                let size = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-                (Box::new(file), size.saturating_add(1)) // one more shows that it ends
+                let size = usize::try_from(file.metadata()?.len()).ok();
+                (Box::new(file), size)
             }
         })
     }
@@ -78,28 +78,29 @@ impl Origin {
 
 /// A capture file that is being counted.
 #[pyclass]
-pub struct WholeFile {
+pub struct CaptureFile {
     whole: Whole,
     summaries: Option<Vec<Summary>>,
 }
 
 /// The columns of packets: bytes, captured and original lengths, times.
 type Packets<'py> = (Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>);
-/// What Python has to look at of a block; see `WholeFile::rests`.
-type PyRest<'py> = ([usize; 2], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>);
+/// What Python has to look at of a block; see `CaptureFile::rests`.
+type PyRest<'py> = ([usize; 3], Option<Packets<'py>>, Vec<Bound<'py, PyBytes>>);
 
 fn rests_in(py: Python<'_>, rests: Vec<Rest>) -> Vec<PyRest<'_>> {
     let each = |rest: Rest| {
         let bytes = PyBytes::new(py, &rest.data);
         let packets = (bytes, rest.captured, rest.original, rest.time_ns);
         let others = rest.others.iter().map(|block| PyBytes::new(py, block)).collect();
-        (rest.segments, (!packets.1.is_empty()).then_some(packets), others)
+        let [in_ipv4, in_ipv6] = rest.segments;
+        ([in_ipv4, in_ipv6, rest.udp], (!packets.1.is_empty()).then_some(packets), others)
     };
     rests.into_iter().map(each).collect()
 }
 
 #[pymethods]
-impl WholeFile {
+impl CaptureFile {
     #[new]
     #[pyo3(signature = (origin, first_record, link_type, form, *, block_bytes, far_ns, limits))]
     fn new(
@@ -109,21 +110,27 @@ impl WholeFile {
         form: Described,
         block_bytes: usize,
         far_ns: i64,
-        limits: [usize; 4],
+        limits: Option<[usize; 4]>,
     ) -> PyResult<Self> {
-        let [few_connections, least_each, few_kept, kept_share] = limits;
-        let limits = Limits { few_connections, least_each, few_kept, kept_share };
-        let (bytes, most) = origin.open()?;
-        let start = Start { first_record, link_type, far_ns, block_bytes: block_bytes.min(most) };
+        let limits = limits.map(|[few_connections, least_each, few_kept, kept_share]| Limits {
+            few_connections,
+            least_each,
+            few_kept,
+            kept_share,
+        });
+        let (bytes, total_bytes) = origin.open()?;
+        // of a small file so many are of use: one more shows that it ends
+        let block_bytes = block_bytes.min(total_bytes.map_or(usize::MAX, |total| total.saturating_add(1)));
+        let start = Start { first_record, link_type, far_ns, block_bytes, total_bytes };
         let whole = Whole::new(bytes, start, form.into(), limits);
         Ok(Self { whole, summaries: None })
     }
 
     /// Read and count the file; return whether nothing is strange, so that Python need not read it.
     ///
-    /// After `first` blocks, and then after each `every` more, `look` is called while there is more: with what
-    /// `rests` returns, how many bytes were read, and how many connections there are. If it returns False,
-    /// something is strange.
+    /// After `first` blocks, after each `every` more, and when many packets wait for Python, `look` is called while
+    /// there is more: with what `rests` returns, how many bytes were read, and how many connections there are. If
+    /// it returns False, something is strange.
     fn read(&mut self, py: Python<'_>, first: usize, every: usize, look: Py<PyAny>) -> PyResult<bool> {
         let mut raised = None;
         let mut ask = |rests: Vec<Rest>, bytes: usize, connections: usize| {
@@ -154,14 +161,19 @@ impl WholeFile {
         self.whole.read_bytes()
     }
 
+    /// Return what there is of a last record that is cut off: nothing of most files.
+    fn tail<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.whole.tail())
+    }
+
     /// Return how many packets there are, steps back of their times, the largest, the lowest and highest time.
     fn times(&self) -> (usize, usize, i64, i64, i64) {
         let clock = self.whole.clock();
         (clock.packets, clock.steps_back, clock.largest_step_back_ns, clock.lowest_ns, clock.highest_ns)
     }
 
-    /// Return of each block since the last look how many segments it has (IPv4, IPv6); the packets that Python
-    /// has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
+    /// Return of each block since the last look how many segments it has (IPv4, IPv6) and datagrams of UDP; the
+    /// packets that Python has to look at: their bytes one behind the other, captured and original lengths, and times; or None; and
     /// blocks of pcapng that are no packets.
     fn rests<'py>(&mut self, py: Python<'py>) -> Vec<PyRest<'py>> {
         rests_in(py, std::mem::take(&mut self.whole.counts.rests))
@@ -244,7 +256,8 @@ impl WholeFile {
         flows_dict(py, &self.whole.flows().flows)
     }
 
-    /// Return direction, time and columns of the segments that Python has to keep; they are gone then.
+    /// Return direction, time and columns of the segments that Python has to keep; they are gone then. Without
+    /// limits that is one piece, with all segments.
     fn kept<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<KeptColumns<'py>>> {
         std::mem::take(&mut self.whole.counts.kept).into_iter().map(|kept| kept.columns(py)).collect()
     }
@@ -256,7 +269,7 @@ impl WholeFile {
     }
 }
 
-impl WholeFile {
+impl CaptureFile {
     fn counted(&self, resolution_ns: f64) -> Option<Counted<'_>> {
         let summaries = self.summaries.as_deref()?;
         Some(Counted { running: &self.whole.counts.running, summaries, resolution_ns })

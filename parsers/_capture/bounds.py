@@ -16,3 +16,9 @@ bit in the seconds up to 68. Shorter leaps ahead and back are steps back, which 
 def largest_packet(link_type: int) -> int:
     """Return the captured length in bytes beyond which a record must be damaged."""
     return _LARGEST_OF_LINK.get(link_type, LARGEST_PACKET)
+
+
+def cut_off(what: str, offset: int, left: int) -> str:
+    """Return in words that a record or block at `offset` is cut off behind its first `left` bytes."""
+    left_of_it = "1 byte of it is" if left == 1 else f"{left} bytes of it are"
+    return f"the {what} at byte {offset} is cut off: only {left_of_it} left"

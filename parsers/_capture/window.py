@@ -9,6 +9,7 @@ import numpy as np
 from multitracer.errors import FormatError
 from parsers._capture.ahead import AheadStream
 from parsers._capture.bounds import WINDOW_BYTES as WINDOW_BYTES  # noqa: PLC0414
+from parsers._capture.bounds import cut_off
 from parsers._packets.layers import PAD_BYTES
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ class Window:
         """Return why the stream does not end where a record or block does; None if it does."""
         if self.damage or not len(self):
             return self.damage
-        left = "1 byte of it is" if len(self) == 1 else f"{len(self)} bytes of it are"
-        return f"the {what} at byte {self.offset} is cut off: only {left} left"
+        return cut_off(what, self.offset, len(self))
 
     def refill(self) -> bool:
         """Read on until the buffer is full or the stream ends; return whether there is more than before."""

@@ -85,6 +85,7 @@ class Decoder:
         if overwritten:
             _mark_overwritten(packets for _, packets in rest)
         datagrams = self._datagrams(rest, ledger)
+        ledger.count_protocol(_NAMES[_UDP], 0 if native is None else native.udp)
         parts = [] if native is None else list(native.parts)
         for version in (4, 6):
             same = [d for d in datagrams if d.version == version and len(d)]

@@ -42,7 +42,8 @@ class KernelDecoder(Decoder):
         time_ns, first_frame = np.ascontiguousarray(records.time_ns), source.packets + 1
         block = self._native.decode(records.data, *record_columns(records), time_ns, first_frame)
         self._block = block
-        return Decoded([], block.rest(), {4: block.in_ipv4, 6: len(block) - block.in_ipv4})
+        by_version = {4: block.in_ipv4, 6: len(block) - block.in_ipv4}
+        return Decoded([], block.rest(), by_version, block.udp)
 
     def _append(self, parts: list[Part], records: Records, first_frame: int, share: float | None) -> None:
         block, self._block = self._block, None

@@ -23,6 +23,8 @@ class Decoded(NamedTuple):
     """Records that are left to Python: ascending."""
     segments: dict[int, int]
     """IP version -> how many there are."""
+    udp: int = 0
+    """Datagrams of UDP, which are only counted."""
 
 
 def decoded(records: Records) -> Decoded | None:

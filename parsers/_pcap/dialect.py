@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes
 
 FILE_HEADER_BYTES = 24
+RECORD_HEADER_BYTES = 16
+"""What all dialects have in common of a record's header."""
 PROBE_BYTES = 64 * 1024
 """How much of a file is looked at to tell dialects with the same magic number apart."""
 NEAR_S = 30 * 86_400

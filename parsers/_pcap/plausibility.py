@@ -14,7 +14,7 @@ import numpy as np
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.bounds import LARGEST_PACKET
 from parsers._packets.layers import rows
-from parsers._pcap.dialect import NEAR_S
+from parsers._pcap.dialect import NEAR_S, RECORD_HEADER_BYTES
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
@@ -28,8 +28,6 @@ CHAIN = 3
 OVERLAP_BYTES = (CHAIN + 1) * (LARGEST_PACKET + 64)
 """A chain that begins before the last so many bytes of a window lies in it whole."""
 _FIRST_PIECE_BYTES, _LARGEST_PIECE_BYTES = 2048, 256 * 1024
-_HEADER_BYTES = 16
-"""What all dialects have in common of a record's header."""
 
 
 class Fields(NamedTuple):
@@ -43,7 +41,7 @@ class Fields(NamedTuple):
     @classmethod
     def of(cls, data: Bytes, at: Numbers, dialect: Dialect) -> Fields:
         """Return the fields of the records that begin at `at`: int64, positions in `data`, shape (n,)."""
-        words = rows(data, at, _HEADER_BYTES).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
+        words = rows(data, at, RECORD_HEADER_BYTES).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
         captured, original = words[:, 2], words[:, 3]
         if dialect.swapped:
             captured, original = np.minimum(captured, original), np.maximum(captured, original)
@@ -139,7 +137,7 @@ class Chains:
     def first(self, begin: int) -> int | None:
         """Return where the first chain at or after `begin` begins."""
         piece = _FIRST_PIECE_BYTES  # first small: most damage is, and a file may have much of it
-        last = self._end - _HEADER_BYTES + 1
+        last = self._end - RECORD_HEADER_BYTES + 1
         while begin < last:
             upto = min(begin + piece, last)
             places = self._sane_places(begin, upto)
@@ -151,11 +149,11 @@ class Chains:
 
     def count(self, begin: int) -> int:
         """Return how many chains begin at or after `begin`."""
-        return len(self._followed(self._sane_places(begin, self._end - _HEADER_BYTES + 1), times=CHAIN))
+        return len(self._followed(self._sane_places(begin, self._end - RECORD_HEADER_BYTES + 1), times=CHAIN))
 
     def begin_at(self, places: Numbers) -> Mask:
         """Return at which places (int64, shape (n,)) a chain begins: bool, shape (n,)."""
-        inside = (places > 0) & (places + _HEADER_BYTES <= self._end)
+        inside = (places > 0) & (places + RECORD_HEADER_BYTES <= self._end)
         here = places[inside]
         sane = here[Fields.of(self._data, here, self._dialect).sane(self._dialect)]
         followed = self._followed(sane[self._is_within(sane, _FAR_S)], times=CHAIN)
@@ -191,7 +189,7 @@ class Chains:
             following = at + self._dialect.header_bytes + here.captured
             ends = (following == self._end) & self._final & self._is_within(at, NEAR_S)
             ended = np.append(ended, begin[ends])
-            whole = following + _HEADER_BYTES <= self._end
+            whole = following + RECORD_HEADER_BYTES <= self._end
             begin, at, seconds = begin[whole], following[whole], here.seconds[whole]
             behind = Fields.of(self._data, at, self._dialect)
             good = behind.sane(self._dialect) & (np.abs(behind.seconds - seconds) <= NEAR_S)

@@ -16,6 +16,7 @@ from multitracer.native import kernel
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.lanes import walk_lanes
 from parsers._packets.records import Records
+from parsers._pcap.dialect import RECORD_HEADER_BYTES
 from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _SAMPLE = 64
 """Records that are walked over one by one before lanes are tried."""
 _ALL = 1 << 60
-_HEADER_BYTES = 16
 
 
 class _Seen(NamedTuple):
@@ -98,7 +98,7 @@ class Reading:
         if not walked:
             return None
         start, captured, original, time_ns, last_s, following = walked
-        is_cut = window.ended and window.end - following >= _HEADER_BYTES
+        is_cut = window.ended and window.end - following >= RECORD_HEADER_BYTES
         if is_cut or not len(start):
             return None
         window.begin, self._near_s = following, last_s
@@ -108,7 +108,7 @@ class Reading:
         """Return the whole records, and the one behind them if its header is there."""
         window = self._window
         at = starts
-        if len(window) >= _HEADER_BYTES:
+        if len(window) >= RECORD_HEADER_BYTES:
             at = np.append(starts, window.begin)
         return _Seen(at, Fields.of(window.data, at, self._dialect), len(starts))
 
@@ -179,7 +179,7 @@ class Reading:
     @staticmethod
     def _search_from(seen: _Seen, fault: int) -> int:
         """Return where the search for a record begins: the length of the previous one may be wrong."""
-        return int(seen.at[fault - 1]) + _HEADER_BYTES if fault else int(seen.at[fault]) + 1
+        return int(seen.at[fault - 1]) + RECORD_HEADER_BYTES if fault else int(seen.at[fault]) + 1
 
     @staticmethod
     def _arrival(seen: _Seen, fault: int, position: int) -> int:

@@ -37,7 +37,10 @@ AUTO_DELIMITER = "auto"
 DELIMITERS = "\t;,|"
 _OWN = ("time_ns", "line", "asked_ns", "answered_ns")
 _KEYS = {"time", "radio", "position", "delimiter", "missing", "map"}
-_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing"}
+_CELL_KEYS = {"column", "scale", "unit", "base", "words", "missing", "above", "bits", "hemisphere"}
+_MOST_BITS = 16
+"""Of a cell below its node: 8 under an eNodeB (TS 36.413, 9.2.1.38), 4 to 14 under a gNB (TS 38.413, 9.3.1.6
+and 9.3.1.7), 16 under an RNC (TS 25.413, 9.2.1.28)."""
 _ZONE = re.compile(r"([+-])(\d\d):(\d\d)")
 
 
@@ -55,6 +58,17 @@ class Cell:
     words: Mapping[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     """What stands for no value in this column, beside what does in all."""
+    above: str = ""
+    """Column of the log whose number is the upper part of the value: a base station, above its sector."""
+    bits: int = 0
+    """How many bits of the value are below that part."""
+    hemisphere: str = ""
+    """Column of the log with N, S, E or W, where the values have no sign."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of the log that it reads."""
+        return [name for name in (self.column, self.above, self.hemisphere) if name]
 
     def is_missing(self, text: str) -> bool:
         """Return whether a text means "no value"; numbers are compared as numbers."""
@@ -72,8 +86,11 @@ class RowMap:
     cells: Mapping[str, Cell]
     always: Mapping[str, str]
     """Columns whose value is always the same."""
-    when: tuple[str, frozenset[str]] | None = None
-    """Column of the log, and the words in it of the lines that give this row; None: all lines do."""
+    when: tuple[str, frozenset[str], bool] | None = None
+    """Column of the log, words, and whether the lines with these words give this row; all others do if not.
+
+    None: all lines do.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +108,7 @@ class ColumnMap:
     @property
     def columns(self) -> list[str]:
         """The names of all columns of the log that the map reads."""
-        cells = [cell.column for row in self.rows for cell in row.cells.values()]
+        cells = [column for row in self.rows for cell in row.cells.values() for column in cell.columns]
         conditions = [row.when[0] for row in self.rows if row.when]
         return list(dict.fromkeys([*self.time, *cells, *conditions]))
 
@@ -179,13 +196,17 @@ def _row(table: str, part: object) -> RowMap:
     return RowMap(table, cells, {name: str(value)[:64] for name, value in always.items()}, when)
 
 
-def _when(value: object) -> tuple[str, frozenset[str]] | None:
+def _when(value: object) -> tuple[str, frozenset[str], bool] | None:
     if value is None:
         return None
-    is_whole = isinstance(value, dict) and value.keys() == {"column", "is"} and isinstance(value["is"], list)
+    belongs = isinstance(value, dict) and "is" in value
+    which = "is" if belongs else "is_not"
+    is_whole = (
+        isinstance(value, dict) and value.keys() == {"column", which} and isinstance(value[which], list)
+    )
     if not isinstance(value, dict) or not is_whole:
-        raise MapError(f'when = {value!r} is not like {{ column = "tech", is = ["LTE"] }}')
-    return str(value["column"]), frozenset(plain(str(word)) for word in value["is"])
+        raise MapError(f'when = {value!r} is not like {{ column = "tech", is = ["LTE"] }}, or with is_not')
+    return str(value["column"]), frozenset(plain(str(word)) for word in value[which]), belongs
 
 
 def _cell(value: object, column: Column) -> Cell:
@@ -206,11 +227,18 @@ def _cell(value: object, column: Column) -> Cell:
             int(value.get("base", 10)),
             {str(k): str(v) for k, v in words.items()},
             frozenset(map(str, missing)),
+            str(value.get("above", "")),
+            int(value.get("bits", 0)),
+            str(value.get("hemisphere", "")),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise MapError(f"{value!r} has no column, or a scale or base that is no number") from None
     if cell.base not in (10, 16) or not math.isfinite(cell.scale):
         raise MapError("a base is 10 or 16, a scale a number")
+    if bool(cell.above) != (0 < cell.bits <= _MOST_BITS) or (cell.above and not column.dtype.startswith("i")):
+        raise MapError(f"above and bits (1 to {_MOST_BITS}) stand together, in a column of whole numbers")
+    if cell.hemisphere and column.name not in ("lat_deg", "lon_deg"):
+        raise MapError("hemisphere is of lat_deg and lon_deg")
     return cell
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import RANGES, SCHEMAS, ColumnMap
 from parsers._text.technology import RAT, WORDS
-from parsers._text.units import decimal_of, factor, is_unit, split_unit, without_unit
+from parsers._text.units import factor, is_unit, split_unit, value_of, without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +24,8 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "lat_deg": (("latitude",), ("lat",), ("breite",), ("breitengrad",), ("latitud",)),
     "lon_deg": (("longitude",), ("lon",), ("lng",), ("long",), ("länge",), ("längengrad",), ("longitud",)),
     "error_m": (("accuracy",), ("hacc",)),
-    "speed_mps": (("speed",), ("velocity",), ("geschwindigkeit",)),
+    "speed_mps": (("speed",), ("velocity",), ("geschwindigkeit",), ("tempo",), ("vitesse",), ("velocidad",),
+                  ("kmh",), ("kph",), ("mph",)),
     "altitude_m": (("altitude",), ("alt",), ("elevation",), ("ele",)),
     "heading_deg": (("heading",), ("bearing",), ("course",)),
     "hdop": (("hdop",),),
@@ -39,15 +40,35 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "cqi": (("cqi",),),
     "channel": (("earfcn",), ("arfcn",), ("uarfcn",), ("narfcn",), ("nrarfcn",)),
     "physical_cell_id": (("pci",), ("psc",), ("physical", "cell", "id")),
-    "cell_id": (("cell", "id"), ("cellid",), ("eci",), ("nci",), ("cid",), ("ci",)),
+    "cell_id": (("cell", "id"), ("cellid",), ("cell", "identity"), ("cellidentity",), ("eci",), ("nci",),
+                ("cid",), ("ci",), ("zellen", "id"), ("zell", "id")),
     "area_code": (("tac",), ("lac",)),
     "band": (("band",),),
     "operator": (("operator",), ("carrier",), ("provider",), ("operatorname",)),
     "rat": (("technology",), ("tech",), ("rat",), ("network", "type"), ("network", "mode"), ("networktype",),
-            ("networkmode",), ("networktech",), ("nettype",)),
+            ("networkmode",), ("networktech",), ("nettype",), ("technologie",), ("tecnologia",),
+            ("tecnología",), ("funkstandard",), ("netztyp",)),
+    "role": (("role",), ("cell", "type"), ("celltype",), ("cell", "role"), ("serving",), ("registered",),
+             ("cell", "status"), ("cellstatus",)),
 }  # fmt: skip
 """Column of ours -> words of which one group stands in the name; the first that fits takes the column."""
-_OTHERS = {"neighbour", "neighbor", "nb", "ncell", "secondary", "second", "scell", "secondcell", "nrxlev"} | {
+_OTHERS = {
+    "neighbour",
+    "neighbor",
+    "neigh",
+    "nbr",
+    "nachbar",
+    "voisin",
+    "voisine",
+    "vecina",
+    "nb",
+    "ncell",
+    "secondary",
+    "second",
+    "scell",
+    "secondcell",
+    "nrxlev",
+} | {
     "avg",
     "min",
     "max",
@@ -63,11 +84,36 @@ _NOT = {
     "error_m": {"speed", "bearing", "vertical", "heading", "course"},
     "cell_id": {"physical"},
 }
-_TOKEN = re.compile(r"[A-ZÄÖÜ]+(?![a-zäöü])|[A-ZÄÖÜ]?[a-zäöü]+|\d+")
+_TOKEN = re.compile(r"[A-ZÀ-Þ]+(?![a-zß-ÿ])|[A-ZÀ-Þ]?[a-zß-ÿ]+|\d+")
 _UNIT_AT_END = re.compile(r"(?P<name>.*[^_ ])[_ ](?P<unit>[A-Za-z%]{1,5}(?:/[a-z]{1,2})?)")
 _HEX = re.compile(r"(?:0[xX])?[0-9A-Fa-f]{1,9}")
 _MOSTLY = 0.9
 """So many of a column's values must be possible for a guess; not measured."""
+_ROLES = {
+    "serving": ("serving", "serving cell", "servingcell", "primary", "pcell", "registered"),
+    "secondary": ("secondary", "secondary cell", "scell"),
+    "neighbour": (
+        "neighbour",
+        "neighbor",
+        "neighbouring",
+        "neighboring",
+        "neighbour cell",
+        "neighbor cell",
+        "ncell",
+    ),
+}
+"""Words by which logs with a line for each cell say which one serves."""
+_IS_SERVING = {"true": "serving", "yes": "serving", "1": "serving"} | dict.fromkeys(
+    ("false", "no", "0"), "neighbour"
+)
+_NODES = {"enb", "enbid", "enodeb", "enodebid", "enodebnumber"}
+_SECTORS = {"sector", "sectorid", "sektor", "sektorid", "localcellid", "lcid", "localcell"}
+SECTOR_BITS = 8
+"""Of a cell below its eNodeB (TS 36.413, 9.2.1.38)."""
+_FLOORS = {"rsrp_dbm": 20.0, "rscp_dbm": 20.0, "rssi_dbm": 20.0, "sinr_db": 10.0}
+"""A value that repeats, so far from all others, stands for none: levels of one drive have no such gap. Not
+measured."""
+_LEAST_FLOORS, _LEAST_OTHERS = 3, 10
 _NR, _LTE = {"nr", "5g", "ss"}, {"lte", "4g"}
 DEFAULT_MISSING = ColumnMap((), "iso", None, ()).missing
 
@@ -90,6 +136,12 @@ class Guess:
     """Why it may be wrong; empty if nothing speaks against it."""
     is_possible: bool = True
     """Whether most values can be; if not, the line is only a comment."""
+    above: str = ""
+    """Name of the column of the base station, whose sector this is."""
+    hemisphere: str = ""
+    """Name of the column with N, S, E or W."""
+    missing: str = ""
+    """What seems to stand for no value in this column."""
 
 
 def tokens(name: str) -> list[str]:
@@ -100,11 +152,11 @@ def tokens(name: str) -> list[str]:
 
 
 def named_unit(name: str) -> tuple[str, str]:
-    """Return a column's name without its unit, and the unit in brackets or behind its last blank."""
+    """Return a column's name without its unit, which stands in brackets, behind its last blank, or alone."""
     bare, unit = without_unit(name)
     if not unit and (match := _UNIT_AT_END.fullmatch(name)) and is_unit(match["unit"]):
         return match["name"], match["unit"]
-    return bare, unit
+    return bare, unit or (name if is_unit(name) else "")
 
 
 def guesses(names: Sequence[str], values: Sequence[Sequence[str]], taken: Iterable[int]) -> list[Guess]:
@@ -123,14 +175,47 @@ def guesses(names: Sequence[str], values: Sequence[Sequence[str]], taken: Iterab
     likely: list[Guess] = []
     for column, groups in _QUANTITIES.items():
         seen: set[str] = set()
-        for at in sorted(left, key=lambda at: (bool(_OTHERS & set(tokens(names[at]))), at)):
-            guess = _guess(column, groups, names[at], values[at])
-            if guess is None or guess.technology in seen or _OTHERS & set(tokens(names[at])):
-                continue
-            seen.add(guess.technology)
-            left.discard(at)
-            likely.append(guess)
+        for at, guess in _of(column, groups, [(at, names[at], values[at]) for at in sorted(left)]):
+            if guess.technology not in seen:
+                seen.add(guess.technology)
+                left.discard(at)
+                likely.append(guess)
+    likely = [_with_hemisphere(guess, names, values) for guess in likely]
+    if all(guess.column != "cell_id" for guess in likely):
+        likely += _sector(names, values)
     return likely
+
+
+def _of(
+    column: str, groups: Iterable[tuple[str, ...]], there: Iterable[tuple[int, str, Sequence[str]]]
+) -> list[tuple[int, Guess]]:
+    """Return the guesses of a column, the likeliest first: whose values can be, in the fewest words."""
+    found = [
+        (at, guess)
+        for at, name, texts in there
+        if not _OTHERS & set(tokens(name)) and (guess := _guess(column, groups, name, texts)) is not None
+    ]
+    return sorted(found, key=lambda each: (not each[1].is_possible, len(tokens(named_unit(each[1].name)[0]))))
+
+
+def _with_hemisphere(guess: Guess, names: Sequence[str], values: Sequence[Sequence[str]]) -> Guess:
+    """Return the guess of a latitude or longitude without a sign, with the column that has it in a letter."""
+    letters = {"lat_deg": {"N", "S"}, "lon_deg": {"E", "W"}}.get(guess.column, set())
+    texts = [{text.upper() for text in column} for column in values]
+    at = next((at for at, each in enumerate(texts) if each and each <= letters), None)
+    return guess if at is None else replace(guess, hemisphere=names[at])
+
+
+def _sector(names: Sequence[str], values: Sequence[Sequence[str]]) -> list[Guess]:
+    """Return the guess of a cell that is numbered below its base station, if both columns are there."""
+    compact = {"".join(_TOKEN.findall(name)).casefold(): at for at, name in reversed(list(enumerate(names)))}
+    nodes, sectors = ([at for word, at in compact.items() if word in words] for words in (_NODES, _SECTORS))
+    if not nodes or not sectors:
+        return []
+    below = [text for text in values[sectors[0]] if text.isdecimal() and int(text) >> SECTOR_BITS == 0]
+    if not below or len(below) < _MOSTLY * len(values[sectors[0]]):
+        return []
+    return [Guess("radio", "cell_id", names[sectors[0]], above=names[nodes[0]])]
 
 
 def _guess(column: str, groups: Iterable[tuple[str, ...]], name: str, texts: Sequence[str]) -> Guess | None:
@@ -145,8 +230,8 @@ def _guess(column: str, groups: Iterable[tuple[str, ...]], name: str, texts: Seq
     own = next(each for each in SCHEMAS[table] if each.name == column)
     technology = ("NR" if words & _NR else "LTE" if words & _LTE else "") if table == "radio" else ""
     guess = Guess(table, column, name, technology=technology)
-    if column == "rat":
-        return _technology(guess, texts)
+    if column in ("rat", "role"):
+        return _technology(guess, texts) if column == "rat" else _role(guess, texts)
     return guess if own.dtype.startswith("U") else _number(guess, own, unit, texts)
 
 
@@ -175,6 +260,31 @@ def _technology(guess: Guess, texts: Sequence[str]) -> Guess | None:
     return Guess(guess.table, guess.column, guess.name, words=words) if there else None
 
 
+def _role(guess: Guess, texts: Sequence[str]) -> Guess | None:
+    """Return the guess of which cell serves; None if a text is no word for it, or all say the same."""
+    named = {word: role for role, each in _ROLES.items() for word in each}
+    for words, doubt in ((named, ""), (_IS_SERVING, "what does not serve is taken for a neighbour")):
+        there = {text: words.get(text.casefold(), "") for text in dict.fromkeys(texts)}
+        if len(set(there.values())) > 1 and all(there.values()):
+            everything = {**there, **words}  # later lines may hold others
+            return replace(guess, technology="", words=tuple(everything.items()), doubt=doubt)
+    return None
+
+
+def _floor(own: Column, texts: Sequence[str], numbers: Sequence[float | None]) -> tuple[str, str]:
+    """Return the text that seems to stand for no value, by a gap to all others, and why; empty if none."""
+    known = sorted(number for number in numbers if number is not None)
+    if own.name not in _FLOORS or not known:
+        return "", ""
+    for extreme in (known[0], known[-1]):
+        others = [number for number in known if number != extreme]
+        repeats, gap = len(known) - len(others), min((abs(extreme - each) for each in others), default=0.0)
+        if repeats >= _LEAST_FLOORS and len(set(others)) >= _LEAST_OTHERS and gap >= _FLOORS[own.name]:
+            text = texts[list(numbers).index(extreme)]
+            return text, f"{text} repeats, {gap:.3g} {own.unit} from all others: taken for no value"
+    return "", ""
+
+
 def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess:
     """Return the guess of a column with numbers: its unit, and whether its values are possible.
 
@@ -184,10 +294,11 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
     doubt = ""
     if unit and scale is None and own.unit:
         doubt, unit = f"the unit {unit!r} is not known", ""
-    is_open = scale is None and own.name in ("downlink_bps", "uplink_bps")
+    has_units = bool(texts) and all(split_unit(text)[1] for text in texts)
+    is_open = scale is None and own.name in ("downlink_bps", "uplink_bps") and not has_units
     unit = unit if scale is not None else ""
     is_hex = own.name in ("cell_id", "area_code") and _is_hexadecimal(texts)
-    numbers = [int(text, 16) if is_hex else _decimal(text, own) for text in texts]
+    numbers = [int(text, 16) if is_hex else value_of(text, own.unit) for text in texts]
     least, most = RANGES[own.name]
     can_be = [number for number in numbers if number is not None and least <= number * (scale or 1.0) <= most]
     possible = len(can_be) >= _MOSTLY * len(texts) and not is_open
@@ -199,24 +310,9 @@ def _number(guess: Guess, own: Column, unit: str, texts: Sequence[str]) -> Guess
         )
     elif not texts:
         doubt = "it has no value in these lines"
-    return Guess(
-        guess.table,
-        guess.column,
-        guess.name,
-        unit,
-        16 if is_hex else 10,
-        (),
-        guess.technology,
-        doubt,
-        possible,
-    )
-
-
-def _decimal(text: str, own: Column) -> float | None:
-    bare, unit = split_unit(text)
-    number = decimal_of(bare)
-    by_unit = factor(unit, own.unit) if unit else 1.0
-    return None if number is None or by_unit is None else number * by_unit
+    missing, why = _floor(own, texts, numbers)
+    base = 16 if is_hex else 10
+    return replace(guess, unit=unit, base=base, doubt=doubt or why, is_possible=possible, missing=missing)
 
 
 def _is_hexadecimal(texts: Sequence[str]) -> bool:

@@ -21,7 +21,8 @@ _ZONE_DOUBT = "the time zone "
 class Lines:
     """The lines of one log, and the counts of them.
 
-    Iterating yields each line as text, without its end; a byte that is no UTF-8 becomes U+FFFD. A last line
+    Iterating yields each line as text, without its end; a line that is no UTF-8 is of Windows-1252, in which
+    spreadsheets save, and what is not that either becomes U+FFFD. A last line
     that has no end was cut, and a number that was cut is another number: it is not yielded but kept in `cut`.
     Where compressed data are damaged behind some lines, these are all that there are, and `damage` says why.
     """
@@ -43,7 +44,7 @@ class Lines:
         while row := self._row():
             self.number += 1
             if row.endswith(b"\n"):
-                yield row.rstrip(b"\r\n").decode(errors="replace")
+                yield _text(row.rstrip(b"\r\n"))
             elif len(row) == _LONGEST_LINE_BYTES:
                 self._pass_over()
             else:
@@ -103,3 +104,10 @@ class Lines:
                 f"{skipped:,} of {self.number:,} lines could not be used; the first is line "
                 f"{self.first_skipped[most]:,}: {most}"
             )
+
+
+def _text(row: bytes) -> str:
+    try:
+        return row.decode()
+    except UnicodeDecodeError:
+        return row.decode("cp1252", errors="replace")

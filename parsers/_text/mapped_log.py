@@ -23,7 +23,7 @@ from parsers._text.jumps import Jumps
 from parsers._text.legs import name_legs
 from parsers._text.lines import ZONELESS, Lines
 from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
-from parsers._text.units import decimal_of, factor, plain, split_unit
+from parsers._text.units import decimal_of, factor, plain, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -43,6 +43,7 @@ _SAMPLE_ROWS = 200
 """Lines by which the form of the times is decided; not measured."""
 _MOSTLY = 0.5
 _FEW = 4
+_HEMISPHERES = {"lat_deg": ("N", "S"), "lon_deg": ("E", "W")}
 _SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
 
 
@@ -107,6 +108,8 @@ class _Source:
     cell: Cell
     at: int | None
     scale: float
+    beside: int | None = None
+    """Where the upper part of its value, or its hemisphere, stands."""
     seen: int = 0
     impossible: int = 0
     example: str = ""
@@ -136,8 +139,8 @@ class _Maker:
         """Return whether a line gives this row."""
         if self.row.when is None:
             return True
-        at = self.condition
-        return at is not None and at < len(fields) and plain(fields[at]) in self.row.when[1]
+        at, (_, words, belongs) = self.condition, self.row.when
+        return at is not None and at < len(fields) and (plain(fields[at]) in words) == belongs
 
 
 class _Times:
@@ -202,12 +205,13 @@ class _Log:
                 f"{column.name}: the unit {unit[:16]!r} of column {cell.column!r} is not known; not read"
             )
             return _Source(column, cell, None, 1.0)
-        return _Source(column, cell, at, scale)
+        return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
 
     def _width_needed(self, header: Header) -> int:
         """Return the fewest fields with the time and all that the first row of each table takes."""
         first = {row.table: row.cells for row in reversed(self._map.rows)}
-        columns = [*self._map.time, *(cell.column for cells in first.values() for cell in cells.values())]
+        cells = [cell for each in first.values() for cell in each.values()]
+        columns = [*self._map.time, *(column for cell in cells for column in cell.columns)]
         return max(header.find(column) or 0 for column in columns) + 1
 
     def read(self, name: str) -> dict[str, Table]:
@@ -290,6 +294,13 @@ class _Log:
             return "".join(c for c in text if c.isprintable())[: int(column.dtype[1:])]
         if column.unit == "ns since 1970":
             return self._times.of_text(text)
+        if cell.hemisphere:
+            letter = (
+                fields[source.beside].strip()
+                if source.beside is not None and source.beside < len(fields)
+                else ""
+            )
+            text = text + letter if letter.upper() in _HEMISPHERES[column.name] else ""
         value = _number(text, source)
         source.seen += 1
         least, most = RANGES.get(column.name, (-_MOST, _MOST))
@@ -302,7 +313,25 @@ class _Log:
             if rate < 0:
                 self._lines.warn(f"{column.name}: rates below 0, where a counter was reset, are missing")
             return None
+        if cell.above:
+            return self._below(source, fields, int(value))
         return value if column.dtype.startswith("f") else int(value)
+
+    def _below(self, source: _Source, fields: list[str], value: int) -> int | None:
+        """Return a number below the one of another column, as a cell's below that of its base station.
+
+        None where there is none above, or where it leaves no room: a gNB has up to 32 bits.
+        """
+        at, cell = source.beside, source.cell
+        upper = (
+            _number(fields[at].strip(), replace(source, scale=1.0))
+            if at is not None and at < len(fields)
+            else None
+        )
+        if upper is None or upper < 0 or value >> cell.bits:
+            return None
+        joined = int(upper) << cell.bits | value
+        return joined if joined <= RANGES[source.column.name][1] else None
 
     def _cannot_be(self, name: str) -> None:
         self.impossible[name] = self.impossible.get(name, 0) + 1
@@ -358,20 +387,11 @@ def _fields(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
 
 def _number(text: str, source: _Source) -> float | None:
     """Return the number of a text in the unit of its column; None if the text is no number."""
-    scale = source.scale
     try:
-        value = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
+        value: float | None = int(text, 16) if source.cell.base == 16 and len(text) <= 15 else float(text)
     except (ValueError, OverflowError):
-        if source.cell.base == 16:
-            return None
-        text, unit = split_unit(text)
-        if unit:
-            by_unit = factor(unit, source.column.unit)
-            if by_unit is None:
-                return None
-            scale = by_unit
-        decimal = decimal_of(text)
-        if decimal is None:
-            return None
-        value = decimal
-    return value * scale if math.isfinite(value) else None
+        value = None if source.cell.base == 16 else decimal_of(text)
+    if value is not None:
+        return value * source.scale if math.isfinite(value) else None
+    value = None if source.cell.base == 16 else value_of(text, source.column.unit)
+    return value if value is not None and math.isfinite(value) else None

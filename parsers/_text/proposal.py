@@ -14,11 +14,11 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import delimiter_of
-from parsers._text.guesses import DEFAULT_MISSING, Guess, guesses, tokens, why_not
+from parsers._text.guesses import DEFAULT_MISSING, SECTOR_BITS, Guess, guesses, tokens, why_not
 from parsers._text.lines import Lines
 from parsers._text.mapped_log import first_line, names_in
 from parsers._text.times import UncertainTimeError, form_of, time_ns
-from parsers._text.units import decimal_of, factor
+from parsers._text.units import decimal_of, factor, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,9 +79,13 @@ class _Sample:
         lines = Lines(stream)
         header = first_line(lines)
         self.delimiter = delimiter_of(header)
+        if "\0" in header:
+            raise NoProposalError(
+                "this is text in UTF-16, which is not read: convert it (iconv -f UTF-16 -t UTF-8) first"
+            )
         self.names = [name.strip("\ufeff \t").strip('"') for name in names_in(header, self.delimiter)]
         if len(self.names) < 2 or len(self.names) > _MOST_COLUMNS:
-            raise NoProposalError("the first line names no columns of a CSV")
+            raise NoProposalError(f"the first line names no columns of a CSV{_names_below(lines)}")
         self.rows = list(islice(self._fields(lines), _ROWS))
         self.texts = [
             [row[at].strip() for row in self.rows if at < len(row) and row[at].strip() not in DEFAULT_MISSING]
@@ -99,6 +103,19 @@ class _Sample:
             yield from (row for row in csv.reader(_bounded(lines), delimiter=self.delimiter) if row)
         except csv.Error:
             return
+
+
+def _names_below(lines: Lines) -> str:
+    """Return, in words, which later line may name the columns; empty if none does."""
+    counts = [(len(names_in(text, delimiter_of(text))), lines.number) for text in islice(lines, _MOST_ABOVE)]
+    most, number = max(counts, key=lambda each: each[0], default=(0, 0))
+    if most < _LEAST_NAMES:
+        return ""
+    return f"; line {number} may do so: delete the lines above it, or begin them with #"
+
+
+_MOST_ABOVE, _LEAST_NAMES = 50, 3
+"""Lines that some programs write above the names, and what a name, a time and a level need. Not measured."""
 
 
 def _bounded(lines: Lines) -> Iterator[str]:
@@ -198,7 +215,9 @@ def proposed(stream: BinaryIO) -> str:
     times = [time.of(row) for row in sample.rows]
     likely = guesses(sample.names, sample.values, time.columns)
     likely = [_with_speed(guess, sample, times, likely) for guess in likely]
-    if not any(guess.is_possible and guess.column not in ("rat", "operator", "band") for guess in likely):
+    if not any(
+        guess.is_possible and guess.column not in ("rat", "operator", "band", "role") for guess in likely
+    ):
         names = ", ".join(_shown(name) for name in sample.names[:12])
         raise NoProposalError(
             f"no column has a place or a level by its name and values; its columns are {names}"
@@ -233,7 +252,7 @@ def _ratio(sample: _Sample, times: Sequence[int | None], at: dict[str, int]) -> 
     fixes: list[tuple[int, float, float, float]] = []
     for row, time in zip(sample.rows, times, strict=True):
         texts = [row[at[name]] if at[name] < len(row) else "" for name in ("lat_deg", "lon_deg", "speed_mps")]
-        lat, lon, speed = map(decimal_of, texts)
+        lat, lon, speed = *(value_of(text, "degrees") for text in texts[:2]), decimal_of(texts[2])
         if time is not None and lat is not None and lon is not None and speed is not None:
             if fixes and (lat, lon) == fixes[-1][1:3]:
                 continue
@@ -282,7 +301,9 @@ def _sections(likely: Sequence[Guess]) -> Iterator[str]:
 
 def _left_out(sample: _Sample, time: _Time, likely: Sequence[Guess]) -> Iterator[str]:
     """Yield a comment for each column that is in no line of the map, with why."""
-    named = {guess.name for guess in likely} | {sample.names[at] for at in time.columns}
+    named = {name for guess in likely for name in (guess.name, guess.above, guess.hemisphere)} | {
+        sample.names[at] for at in time.columns
+    }
     left = [(at, name) for at, name in enumerate(sample.names) if name and name not in named]
     if left:
         yield from ("", "# Not used:")
@@ -313,6 +334,12 @@ def _line(guess: Guess) -> str:
         parts.append(f"unit = {_text(guess.unit)}")
     if guess.base != 10:
         parts.append(f"base = {guess.base}")
+    if guess.above:
+        parts.append(f"above = {_text(guess.above)}, bits = {SECTOR_BITS}")
+    if guess.hemisphere:
+        parts.append(f"hemisphere = {_text(guess.hemisphere)}")
+    if guess.missing:
+        parts.append(f"missing = [{_text(guess.missing)}]")
     if guess.words:
         parts.append(
             f"words = {{ {', '.join(f'{_text(word)} = {_text(ours)}' for word, ours in guess.words)} }}"

@@ -23,7 +23,14 @@ _EPOCH_DIGITS = {10: "epoch_s", 13: "epoch_ms", 16: "epoch_us", 19: "epoch_ns"}
 """Digits of a time since 1970 between the years 2001 and 2286."""
 _DAYS = ("%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 _CLOCKS = ("%H:%M:%S", "%I:%M:%S %p")
-_FORMS = ("iso", "%Y.%m.%d_%H.%M.%S", "%Y%m%d %H:%M:%S", *(f"{d} {c}" for d in _DAYS for c in _CLOCKS))
+_DIGITS, _DIGITS_LONG = "%Y%m%d%H%M%S", 14
+"""Shorter, strptime reads times since 1970 in it."""
+_FORMS = (
+    "iso", "%Y.%m.%d_%H.%M.%S", "%Y%m%d %H:%M:%S", _DIGITS, "%Y%m%d_%H%M%S",
+    *(f"{d} {c}" for d in (*_DAYS, "%b %d, %Y", "%d %b %Y", "%d-%b-%Y") for c in _CLOCKS),
+)  # fmt: skip
+_UTC_BEHIND = re.compile(r"\s*(?:UTC|GMT)$", re.IGNORECASE)
+"""Behind a time of the form `iso`."""
 _LATEST_S = 1 << 33
 """Seconds since 1970 of the year 2242, as in `decimal_ns`."""
 _LONGEST = 64
@@ -100,7 +107,7 @@ def _of_epoch(text: str, unit: int) -> int | None:
 
 def _instant(text: str, form: str) -> datetime:
     if form == "iso":
-        return datetime.fromisoformat(text)
+        return datetime.fromisoformat(_UTC_BEHIND.sub("Z", text))
     try:
         return datetime.strptime(text, form)  # noqa: DTZ007
     except ValueError:
@@ -141,6 +148,8 @@ def _instants(texts: Sequence[str], form: str) -> list[int]:
         texts = [text for text in texts if _epoch_of(text) == form]
     elif form == "iso":
         texts = [text for text in texts if _ISO_START.match(text)]
+    elif form == _DIGITS:
+        texts = [text for text in texts if len(text.partition(".")[0]) == _DIGITS_LONG]
     return [ns for text in texts if (ns := time_ns(text, form, UTC, _nothing)) is not None]
 
 

@@ -31,6 +31,14 @@ _ANY_CASE = {
 """Without bytes, which only a capital letter tells from bits."""
 _IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
 _BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
+_ANGLE = re.compile(
+    r"(?P<before>[NSEW])?\s*(?P<sign>[+-])?(?:(?P<decimal>\d{1,3}(?:[.,]\d+)?)\s*(?:°|º|d|deg)?"
+    r"|(?P<whole>\d{1,3})(?:\s*(?:°|º|d|deg|:)\s*|\s+)(?P<minutes>\d{1,2}(?:[.,]\d+)?)"
+    r"(?:\s*(?:['′’m:]\s*|(?<=\d)\s)(?:(?P<seconds>\d{1,2}(?:[.,]\d+)?)\s*(?:[\"″”s]|''|′′)?)?)?)"
+    r"\s*(?P<after>[NSEW])?",
+    re.IGNORECASE,
+)
+_SIXTY = 60
 _INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060]")
 """Byte-order marks and blanks without width, which some exports hold in their headers."""
 
@@ -70,6 +78,43 @@ def split_unit(text: str) -> tuple[str, str]:
     """Return a number's text and the unit behind it, empty if there is none."""
     match = _BEHIND.fullmatch(text)
     return (match[1], match[2]) if match else (text, "")
+
+
+def value_of(text: str, own: str) -> float | None:
+    """Return a number with its own unit behind it, or an angle, in the unit of a column; None if it is none.
+
+    Parameters
+    ----------
+    text : str
+        A number that names no unit stays as it is.
+    own : str
+        Unit of the column.
+    """
+    if own == "degrees" and (angle := degrees_of(text)) is not None:
+        return angle
+    bare, unit = split_unit(text)
+    number = decimal_of(bare)
+    by_unit = factor(unit, own) if unit else 1.0
+    return None if number is None or by_unit is None else number * by_unit
+
+
+def degrees_of(text: str) -> float | None:
+    """Return an angle that is written in degrees, minutes and seconds, or with N, S, E or W; None if none is.
+
+    Of 52° 14' 30.5" N, N52 14.508 and 52.2418° N the same.
+    """
+    match = _ANGLE.fullmatch(text.strip())
+    if match is None or (match["before"] and match["after"]):
+        return None
+    degrees, minutes, seconds = (
+        float((match[name] or "0").replace(",", "."))
+        for name in ("decimal" if match["decimal"] else "whole", "minutes", "seconds")
+    )
+    if minutes >= _SIXTY or seconds >= _SIXTY:
+        return None
+    size = degrees + minutes / _SIXTY + seconds / _SIXTY**2
+    south_or_west = (match["before"] or match["after"] or "").upper() in ("S", "W")
+    return -size if south_or_west or match["sign"] == "-" else size
 
 
 def decimal_of(text: str) -> float | None:

@@ -79,9 +79,11 @@ def formats(captures: goals.Captures, *, runs: int) -> Iterator[goals.Row]:
         packed = _made(capture.with_name(capture.name + ending), [*pack, str(capture)])
         ours, peer = native("analyze", str(packed)), [unpack, str(packed)]
         yield _wall(f"`analyze` of {ending} / `{unpack}`", capture, ours, peer, 1.3, runs=runs)
-    ours = ["env", f"{VARIABLE}=1", sys.executable, "-c", _READ, str(captures.full)]
-    peer = ["dd", "bs=1M", "of=/dev/null", f"if={captures.full}", "status=none"]
-    yield _wall("reading / `dd bs=1M`", captures.full, ours, peer, 3.0, runs=runs)
+    full = str(captures.full)
+    peer = ["dd", "bs=1M", "of=/dev/null", f"if={full}", "status=none"]
+    tables = ["env", f"{VARIABLE}=1", sys.executable, "-c", _READ, full]
+    for what, ours in (("`analyze`", native("analyze", full)), ("reading to tables", tables)):
+        yield _wall(f"{what} / `dd bs=1M`", captures.full, ours, peer, 3.0, runs=runs)
 
 
 def memory(captures: goals.Captures, **_: int) -> Iterator[goals.Row]:

@@ -115,6 +115,10 @@ def _seconds(
             "sent": np.where(logged, NA, sent),
             "lost": np.where(logged, NA, random.binomial(sent, 0.01)),
             "limited_by": np.where(logged, "", limit),
+            "wanted": [
+                bool(second % 50 >= 5) if tells else None
+                for tells, second in zip((session % 14 == 3).tolist(), at_s.tolist(), strict=True)
+            ],
             "part": np.where(logged, "", part),
             "rat": np.where(session % 5 == 0, "NR", "LTE"),
             "plmn": "00101",

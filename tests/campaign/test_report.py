@@ -44,7 +44,8 @@ def seconds(place: Path) -> pd.DataFrame:
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the seconds with `bad` (1, 0, NaN), `by_rate`, `lost_s` as docs/campaigns.md says."""
     rate, limit, part = frame["throughput_bps"], frame["limited_by"], frame["part"]
-    wanted = limit.notna() & ~((limit == "application") & part.isin(["own", "peer"]))
+    by_limit = limit.notna() & ~((limit == "application") & part.isin(["own", "peer"]))
+    wanted = frame["wanted"].where(frame["wanted"].notna(), by_limit).astype(bool)
     by_rate = wanted & rate.notna()
     typical = np.quantile(rate[by_rate], 0.75)
     out = (limit == "outage") | ((limit == "recovery") & (part == "timer"))
@@ -103,7 +104,7 @@ def test_how_good_it_is(engine: Engine, seconds: pd.DataFrame) -> None:
 
 def test_main_reasons_are_the_limits_of_bad_seconds(engine: Engine, seconds: pd.DataFrame) -> None:
     bad = seconds[seconds["bad"] == 1]
-    expected = bad["limited_by"].where(bad["by_rate"], "radio").value_counts().to_dict()
+    expected = bad["limited_by"].fillna("unknown").where(bad["by_rate"], "radio").value_counts().to_dict()
     assert dict(quality.reasons(engine)) == expected
 
 

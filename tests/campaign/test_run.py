@@ -14,8 +14,10 @@ from multitracer.campaign.analysed import spool_session
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.committer import write_part
 from multitracer.campaign.query import query
+from multitracer.campaign.report.judged import Engine
+from multitracer.campaign.report.quality import reasons
 from multitracer.campaign.run import run
-from multitracer.campaign.schemas import ARROW, TABLES
+from multitracer.campaign.schemas import ARROW, TABLES, up_to_date
 from multitracer.campaign.store import Store
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_session, make_sessions, rows_of
@@ -249,3 +251,25 @@ def test_numbers_that_hardly_repeat_are_stored_as_they_are(tmp_path: Path) -> No
     sizes = {c.path_in_schema: c.total_uncompressed_size for c in map(group.column, range(group.num_columns))}
     assert sizes["session"] < 1_000
     assert sizes["throughput_bps"] < 9.5 * rows  # a dictionary adds two bytes to each
+
+
+def test_a_second_without_packets_is_judged_by_its_rate_where_a_program_loaded(tmp_path: Path) -> None:
+    """A drive whose report says that 10 s were bad was good for all of its time in a campaign."""
+    lines = ["Timestamp,Longitude,Latitude,Speed,NetworkMode,RSRP,SNR,DL_bitrate,UL_bitrate,State"]
+    for at in range(60):
+        rate, state = (100 if 20 <= at < 30 else 20_000), ("I" if at >= 50 else "D")
+        lines.append(f"2026.11.20_10.00.{at:02},8.4,51.9,0,LTE,-80,20,{rate},0,{state}")
+    (tmp_path / "drive.csv").write_text("\n".join(lines) + "\n")
+    run([str(tmp_path / "drive.csv")], tmp_path / "campaign")
+    with Engine(Catalogue(tmp_path / "campaign")) as engine:
+        (row,) = engine.rows(
+            "SELECT count(*) FILTER (by_rate) AS by_rate, count(*) FILTER (bad AND by_rate) AS bad "
+            f"FROM {engine.judged}"
+        )
+        assert row == {"by_rate": 50, "bad": 10}
+        assert [tuple(each) for each in reasons(engine)] == [("unknown", 10)]
+
+
+def test_a_part_of_an_earlier_version_lacks_a_column_and_is_null_there() -> None:
+    old = ARROW["seconds"].empty_table().drop_columns(["wanted"])
+    assert up_to_date(old, "seconds").schema.equals(ARROW["seconds"])

@@ -12,6 +12,8 @@ from tests.causes.seen import FULL_PACKET
 from tests.causes.spans import NONE, inside, longer, spans
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.tables import Mask, Times
     from tests.causes.seen import Transfer
     from tests.causes.spans import Spans
@@ -31,11 +33,23 @@ _EMPTY_BUCKET = 2 * FULL_PACKET
 
 def link(t: Transfer) -> Spans:
     """Return when our bytes stood in the queue or were in service, or the policer had no token left."""
-    accepted = t.packets["served_ns"] > 0
-    stays = np.column_stack((t.enter_ns, t.packets["served_ns"].astype(np.int64)))[accepted]
-    busy = spans(stays)
-    found = [*_full_stretches(t, busy), *_policed(t)]
+    found = [*_full_stretches(t, spans(_stays(t))), *_policed(t)]
     return spans(found)
+
+
+def link_together(transfers: Sequence[Transfer]) -> Spans:
+    """Return when bytes of any of some transfers, all of one way, stood in the queue or were in service."""
+    with_data = [each for each in transfers if len(each.packets)]
+    if not with_data:
+        return NONE
+    busy = spans(np.concatenate([_stays(each) for each in with_data]))
+    return spans(_full_stretches(with_data[0], busy))
+
+
+def _stays(t: Transfer) -> Spans:
+    """Return from when until when each packet that the link carried was at it; they may overlap."""
+    accepted = t.packets["served_ns"] > 0
+    return np.column_stack((t.enter_ns, t.packets["served_ns"].astype(np.int64)))[accepted]
 
 
 def _bridge_ns(t: Transfer, time_ns: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.causes.group import group
@@ -36,3 +37,17 @@ def test_two_seconds_without_a_transfer_end_a_group_and_the_longest_is_told() ->
 def test_of_both_ways_of_a_connection_the_larger_counts() -> None:
     found = group([_transfer(1, (0, 1, "slow-start"), size=200), _transfer(1, (0, 3, "link"), size=9000)])
     assert found["shares"] == {"link": 1.0}
+
+
+def test_while_the_link_is_full_of_them_no_window_of_one_holds_back_their_work() -> None:
+    one = _transfer(1, (0, 4, "congestion-window"), (4, 5, "application")) | {"way": "down"}
+    other = _transfer(2, (0, 3, "recovery"), (3, 5, "receiver-window")) | {"way": "down"}
+    found = group([one, other], {"down": np.array([[1, 3], [4, 5]]) * _S, "up": np.array([[0, 5]]) * _S})
+    want = {
+        "link": 0.4,
+        "congestion-window": 0.2,
+        "receiver-window": 0.2,
+        "recovery": 0.1,
+        "application": 0.1,
+    }
+    assert found["shares"] == pytest.approx(want)

@@ -20,7 +20,7 @@ import numpy as np
 from tests.causes import holds
 from tests.causes.faults import faults
 from tests.causes.group import group
-from tests.causes.path import lateness_p99_ns
+from tests.causes.path import WAYS, lateness_p99_ns
 from tests.causes.seen import Recording, Transfer
 from tests.causes.spans import inside
 
@@ -197,7 +197,7 @@ def _document(transfer: Transfer) -> dict[str, Any]:
     return {
         "client": transfer.recording.client,
         "client_port": transfer.port,
-        "way": ("up", "down")[transfer.way],
+        "way": WAYS[transfer.way],
         "bytes": int(transfer.last.max()) if len(transfer.packets) else 0,
         "total_s": total,
         "delay_s": transfer.data_link.delay_ns(transfer.begin_ns) / 1e9,
@@ -217,7 +217,8 @@ def truth(folder: Path) -> dict[str, Any]:
     That is the largest, but none that was made to disturb the others.
     """
     recording = Recording(folder)
-    transfers = [_document(each) for each in recording.transfers()]
+    found = list(recording.transfers())
+    transfers = [_document(each) for each in found]
     transfers.sort(key=lambda each: (each["client_port"] in recording.beside, -each["bytes"]))
     return {
         "kind": recording.scenario["kind"],
@@ -228,8 +229,13 @@ def truth(folder: Path) -> dict[str, Any]:
         "tick_ms": recording.tick_ms,
         "lateness_p99_ns": lateness_p99_ns(recording.log),
         "transfers": transfers,
-        "group": group(transfers),
+        "group": group(transfers, {way: _busy(found, number) for number, way in enumerate(WAYS)}),
     }
+
+
+def _busy(transfers: list[Transfer], way: int) -> Spans:
+    """Return when the link had bytes of any of the transfers of a way."""
+    return holds.link_together([each for each in transfers if each.way == way])
 
 
 def _is_healthy(transfer: dict[str, Any]) -> bool:

@@ -218,3 +218,27 @@ def test_an_ack_before_which_the_next_segment_had_come_was_not_kept_back(tmp_pat
         talk.data(51 + number, number)
         talk.ack(101 + 2 * (number + 1), number + 1)
     assert share(talk.diagnosed(tmp_path), Limit.LINK) > 0.4
+
+
+def test_losses_that_nothing_explains_are_told_beside_no_known_fault(tmp_path: Path) -> None:
+    """Two packets of a hundred, each repaired at once, say nothing of what lost them."""
+    told = []
+    for lost in ((), (30, 60)):
+        talk = Talk(rtt_ms=50).opened()
+        at_ms = 60.0
+        for number in range(0, 100, 2):
+            talk.data(at_ms, number, count=2)
+            gone = number in lost
+            sack = (number + 1, number + 2) if gone else None
+            talk.ack(at_ms + 50, number if gone else number + 2, sack=sack)
+            if gone:
+                talk.data(at_ms + 51, number)
+                at_ms += 52
+                talk.ack(at_ms + 49, number + 2)
+            at_ms += 50.2
+        folder = tmp_path / str(len(lost))
+        folder.mkdir()
+        found = talk.diagnosed(folder)
+        told.append((kinds(found), found.no_fault))
+    assert told[0] == (told[1][0], "No known fault was found.")
+    assert told[1][1] == "No known fault was found that explains what was lost and sent again."

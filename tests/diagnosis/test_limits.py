@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from tests.conftest import SAMPLES
+from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, pcap_file, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,6 +78,31 @@ def test_shares_lie_between_their_bounds_and_weak_ones_are_ranges() -> None:
         assert 0 <= row.share_low <= row.share + 1e-9
         assert row.share <= row.share_high + 1e-9 <= 1 + 2e-9
         assert row.confidence is not Confidence.WEAK or row.share_low < row.share
+
+
+def _asked(sport: int, begin_ms: float, step_ms: float) -> list[Packet]:
+    """Return a handshake and two segments with their ACKs, so long after each other."""
+    up: dict[str, Any] = {"source": "10.0.0.1", "destination": "10.0.0.2"}
+    down: dict[str, Any] = {"source": "10.0.0.2", "destination": "10.0.0.1"}
+    to: dict[str, Any] = {"sport": sport, "dport": 80}
+    back: dict[str, Any] = {"sport": 80, "dport": sport}
+    segments = [
+        ipv4(tcp(**to, seq=0, ack=0, flags=2), **up),
+        ipv4(tcp(**back, seq=0, ack=1, flags=0x12), **down),
+        ipv4(tcp(**to, seq=1, ack=1, payload=bytes(1000)), **up),
+        ipv4(tcp(**back, seq=1, ack=1001), **down),
+        ipv4(tcp(**to, seq=1001, ack=1, payload=bytes(1000)), **up),
+        ipv4(tcp(**back, seq=1, ack=2001), **down),
+    ]
+    begin = EPOCH_S * 1000 + begin_ms
+    return [Packet(ethernet(each), round((begin + i * step_ms) * 1000)) for i, each in enumerate(segments)]
+
+
+def test_connections_that_took_no_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    packets = [*_asked(1000, 0, 10), *_asked(1001, 100, 0), *_asked(1002, 100, 0), *_asked(1003, 200, 50)]
+    (tmp_path / "a.pcap").write_bytes(pcap_file(packets))
+    chain = explain(open_recording(tmp_path / "a.pcap")).document()["group"]["chain"]
+    assert [stage["connection"] for stage in chain if stage["stage"] == "transfer"] == [1, 3, 2, 4]
 
 
 def test_the_document_has_what_its_readers_rely_on() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.diagnosis.bottleneck.empty_queue import _unless_longest
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.packet_delays import Delays
 from multitracer.diagnosis.packets.packets_ahead import may_be_full, packets_ahead
@@ -91,3 +92,17 @@ def test_what_left_before_and_is_not_through_is_ahead() -> None:
     lost = np.array([3])
     assert packets_ahead(delays, lost, np.array([5_000_000])).tolist() == [2]
     assert not may_be_full(delays, lost, np.array([5_000_000])).any(), "so few are no full queue"
+
+
+@pytest.mark.parametrize(("is_full", "one_ms", "chance"), [(1, 0.4, False), (0, 0.4, True), (1, 1.5, True)])
+def test_losses_behind_the_longest_waits_of_a_short_queue_are_no_chance(
+    is_full: bool, one_ms: float, chance: bool
+) -> None:
+    """A queue of four packets on a fast link is full at 1.2 ms; a busy host made a few waits of 30 ms."""
+    places, nothing = np.arange(1000), np.empty(0, dtype=np.int64)
+    wait_ns = np.where(places % 5 == 0, 1_200_000, places % 5 * 100_000)
+    wait_ns[::50] = 30_000_000
+    delays = Delays(places, places, places * 1_000_000, wait_ns, 0, nothing, nothing, is_one_way=True)
+    before = wait_ns[places % 5 == 0 if is_full else places % 5 > 0][1:60]
+    few = _unless_longest(delays, before, 1_700_000, one_ms * 1e6)
+    assert few.any() == chance

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from multitracer.diagnosis.bottleneck.rate_steps import _was_busy
 from multitracer.diagnosis.bottleneck.service_times import Gaps
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
+from multitracer.diagnosis.rules.link.rate_change import _has_company
+from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.open import open_recording
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FAULTS = {
     "ack-loss",
@@ -327,3 +329,12 @@ def test_one_piece_of_gaps_of_two_rates_is_a_step_at_the_end() -> None:
     assert watched is not None
     assert (watched.mean_ns > 1.4 * watched.service_ns).sum() == 1
     assert _shared(watched) is None
+
+
+@pytest.mark.parametrize(("name", "shared"), [("20036-two-at-once", True), ("30020-rate-step", False)])
+def test_a_receiver_that_gets_more_at_once_tells_no_rate_of_the_link(name: str, shared: bool) -> None:
+    """A connection that begins or ends beside ours changes the gaps between our packets for good, too."""
+    session = Path(__file__).parents[1] / "causes" / "recordings" / name / "session"
+    found = diagnose(Transfer.of(open_recording(session / "fixed" / "tcp-0.pcap.gz")))
+    assert _has_company(found._case) == shared
+    assert ("rate-change" in kinds(found)) == (not shared)

@@ -27,6 +27,7 @@ from multitracer.recording.streaming.one_connection import with_segments
 from multitracer.recording.streaming.running import counted_by_kernel
 from multitracer.tables import Table
 from multitracer.tcp import TCP_SEGMENTS
+from parsers._whole_capture import whole_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -185,6 +186,22 @@ def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
         assert_same(recording.parts[0].analysis, analysis)
         assert repr(recording.captures[0][1].files) == repr(capture.files)
     return recording is not None
+
+
+def kept_alike(path: str, capture: Capture) -> bool:
+    """Compare the segments of a file that the kernel reads by itself with those read block by block.
+
+    Returns
+    -------
+    bool
+        Whether the kernel could.
+    """
+    native = kernel()
+    assert native is not None
+    kept = whole_capture(native, path, None)
+    if kept is not None:
+        assert_equal(kept, capture)
+    return kept is not None
 
 
 def read_alone(counted: Analysis, whole: Analysis) -> int:

@@ -40,6 +40,7 @@ from tests.native.both import (
     assert_same,
     counted,
     counted_alike,
+    kept_alike,
     read_alone,
     read_by_both,
     what_is_analysed,
@@ -167,6 +168,7 @@ def _analyse(capture: Capture, data: bytes) -> None:
     if is_file:
         capture.files[0].bytes = len(data)
         counted_alike(str(_file()), capture, whole)
+        kept_alike(str(_file()), capture)
     if running is not None:  # else it asks for all segments, and the answer is theirs
         assert_same(running, whole)
         if is_file:

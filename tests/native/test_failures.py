@@ -19,14 +19,17 @@ pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are r
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.parametrize("name", ["CaptureFile", "decode"])
 def test_a_panic_is_the_report_of_a_bug_with_the_hash_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "capture.pcap"
-    path.write_bytes(pcap_file([frame()]))
+    path.write_bytes(
+        pcap_file([frame(), frame()])[:-1]
+    )  # cut off, so that Python reads it and asks to decode
     kernel = native.kernel()
     assert kernel is not None
-    monkeypatch.setattr(kernel, "decode", lambda *_: kernel.fail())
+    monkeypatch.setattr(kernel, name, lambda *_, **__: kernel.fail())
     with pytest.raises(native.NativeFaultError) as caught:
         read_capture([path])
     words = str(caught.value)
@@ -62,6 +65,22 @@ except MemoryError as error:
 def test_without_memory_python_gets_an_exception(decode: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _STARVED.replace("DECODE", decode)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "out of memory" in done.stdout
+
+
+def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path) -> None:
+    path, one = tmp_path / "long.pcap", pcap_file([frame()])
+    path.write_bytes(one[:24] + one[24:] * 1_500_000)
+    reads = f"whole_capture(kernel(), {str(path)!r}, None)"
+    loads = "from parsers._whole_capture import whole_capture"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{loads}\n{_STARVED.replace('DECODE', reads)}"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -11,12 +11,14 @@ import subprocess
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 import zstandard
 
 from multitracer import native
 from multitracer.analysis import analyse
+from multitracer.capture import Capture
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
 from multitracer.recording import overview
 from multitracer.recording.inputs import UNREADABLE, find_inputs
@@ -26,12 +28,14 @@ from multitracer.recording.streaming.running import counted_by_kernel
 from parsers import _whole
 from parsers._capture.window import Window
 from parsers._read import read_capture
+from parsers._rest import RestDecoder
 from parsers._stream import open_stream
 from parsers._whole import whole_file
+from parsers._whole_capture import whole_capture
 from tests.analysis.traffic import ACK, FIN, SYN
 from tests.conftest import SAMPLES
-from tests.native.both import assert_equal, assert_same, python_only
-from tests.parsers.frames import block, ethernet, ipv4, ipv6, pcap_file, tcp
+from tests.native.both import assert_equal, assert_same, python_only, read_by_both
+from tests.parsers.frames import Packet, block, ethernet, ipv4, ipv6, pcap_file, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,8 +136,10 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
         data, copy = copy.read_bytes(), tmp_path / "other"
         copy.write_bytes(as_pcapng(data, random.Random(1)) if how == "pcapng" else packed(data, how))
     _, fast = counted_by_kernel(kernel, find_inputs(copy), None)
-    whole = read_capture([copy])
+    whole = read_by_both(lambda: read_capture([copy]))
     assert fast is not None
+    assert isinstance(whole, Capture)
+    assert whole_capture(kernel, str(copy), None) is not None
     assert repr(fast.parts[0].capture.files) == repr(whole.files)
     assert_same(fast.parts[0].analysis, analyse(whole))
 
@@ -178,6 +184,17 @@ def datagram(rng: random.Random) -> bytes:
     return ethernet(ipv4(bytes(4) + bytes((0, 12, 0, 0)) + rng.randbytes(4), protocol=17))
 
 
+def any_datagram(rng: random.Random) -> bytes:
+    """Return a datagram of UDP: as QUIC, of GSMTAP, as the SYN of WTCP, damaged, or cut."""
+    port, payload = rng.choice((443, 443, 4729)), rng.randbytes(rng.choice((0, 22, 22, 300)))
+    if rng.random() < 0.3:
+        payload = bytes((0x11, 0, *bytes(8))) + payload[10:]
+    length = len(payload) + 8 if rng.random() < 0.9 else rng.randrange(40)
+    udp = struct.pack(">4H", 5000, port, length, 0) + payload
+    whole = ethernet(ipv4(udp, protocol=17) if rng.random() < 0.5 else ipv6(udp, next_header=17))
+    return whole if rng.random() < 0.9 else whole[: rng.randrange(14, len(whole))]
+
+
 def fragment(rng: random.Random) -> bytes:
     """Return a later fragment of a datagram."""
     return ethernet(ipv4(rng.randbytes(24), protocol=17, fragment=8))
@@ -191,8 +208,24 @@ def test_any_connections(seed: int, tmp_path: Path) -> None:
     data = pcap_file(some_connections(rng, others=rng.choice((0.0, 0.1))))
     data = as_pcapng(data, rng) if rng.random() < 0.5 else data
     path.write_bytes(packed(data, rng.choice(("", "", "gz", "zst"))))
-    is_one = len(analyse(read_capture([path])).connections) == 1
+    whole = read_by_both(lambda: read_capture([path]))
+    assert isinstance(whole, Capture)
+    is_one = len(analyse(whole).connections) == 1
     assert isinstance(told(path, rng.choice((1, 20))), Overview) != is_one
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("seed", range(20))
+def test_any_datagrams(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    path, frames = tmp_path / "some.pcap", some_connections(rng)
+    for _ in range(100):
+        frames.insert(rng.randrange(len(frames)), any_datagram(rng))
+    path.write_bytes(pcap_file(frames))
+    whole = read_by_both(lambda: read_capture([path]))
+    assert isinstance(whole, Capture)
+    assert whole.files[0].protocols["udp"] > 1
+    told(path)
 
 
 def test_packets_that_are_no_segments_need_no_second_reading(
@@ -203,6 +236,51 @@ def test_packets_that_are_no_segments_need_no_second_reading(
     monkeypatch.setattr(overview, "read_recording", None)
     fast = read_overview(find_inputs(path), most=20)
     assert {"udp", "arp"} <= fast.files[0].protocols.keys() if isinstance(fast, Overview) else None
+
+
+@pytest.mark.parametrize("left", [1, 15, 16, 30, 68])
+@pytest.mark.parametrize("original", [54, 60])
+def test_a_last_record_that_is_cut_off_is_read_once(original: int, left: int, tmp_path: Path) -> None:
+    path, kernel, frames = tmp_path / "cut.pcap", native.kernel(), some_connections(random.Random(3))
+    last = frame(tcp(sport=1, dport=2, seq=1, flags=ACK), 4, 0, 1)
+    whole = pcap_file([*frames, Packet(last, None, original)])
+    begin = len(whole) - 16 - len(last)
+    path.write_bytes(whole[: begin + left])
+    assert kernel is not None
+    read = whole_file(kernel, str(path), limits=None, look=lambda _: None)
+    if left < 16 or original == len(last):
+        assert read is not None
+        words = f"the record at byte {begin} is cut off: only {left} byte"
+        assert str(read.source.damaged).startswith(words)
+    else:
+        assert read is None  # its length may be wrong: Python looks at what is before it, too
+    read_by_both(lambda: read_capture([path]))
+    told(path)
+
+
+def test_datagrams_of_udp_do_not_come_to_python(tmp_path: Path) -> None:
+    path, kernel = tmp_path / "quic.pcap", native.kernel()
+    udp = ethernet(ipv4(struct.pack(">4H", 5000, 443, 1208, 0) + bytes(1200), protocol=17))
+    path.write_bytes(pcap_file([frame(tcp(sport=1, dport=2, seq=1, flags=ACK), 4, 0, 1), *[udp] * 60]))
+    assert kernel is not None
+    with patch.object(RestDecoder, "count", None):
+        whole = whole_file(kernel, str(path), limits=None, look=lambda _: None)
+    assert whole is not None
+    assert whole.source.protocols == {"tcp": 1, "udp": 60}
+
+
+@pytest.mark.parametrize(("others", "is_read"), [(30, True), (60, False)], ids=["some", "most"])
+def test_packets_that_wait_for_python_are_few(others: int, is_read: bool, tmp_path: Path) -> None:
+    path, kernel, rng, large = tmp_path / "others.pcap", native.kernel(), random.Random(1), bytes(60_000)
+    segment = ethernet(ipv4(tcp(sport=1, dport=2, seq=1, flags=ACK, payload=large)))
+    unknown, counts = ethernet(large, ethertype=0x0806), [9 * others, 9 * (100 - others)]
+    path.write_bytes(pcap_file(rng.sample([unknown, segment], 900, counts=counts)))
+    assert kernel is not None
+    looks: list[int] = []
+    whole = whole_file(kernel, str(path), limits=None, look=lambda one: looks.append(one.stored_bytes))
+    assert (whole is not None) == is_read
+    assert len(looks) >= 3 * is_read  # in 54 MB, of which 16 wait; the usual ones are at 16 and 144
+    read_by_both(lambda: read_capture([path]))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -280,6 +358,7 @@ def test_what_python_has_to_read_is_read_by_it(seed: int, blocks: int | None, tm
         stored[rng.randrange(len(stored) // 2, len(stored))] ^= 1 << rng.randrange(8)
     path = tmp_path / "damaged.pcap"
     path.write_bytes(stored[: rng.choice((len(stored), rng.randrange(len(stored) // 2, len(stored))))])
+    read_by_both(lambda: read_capture([path]))
     with python_only():
         try:
             read_recording(find_inputs(path))

@@ -106,6 +106,32 @@ def test_layouts_of_the_application_lose_nothing(seed: int, delimiter: str, surp
     assert radio.provenance["skipped"] == {}
 
 
+CELLS = (
+    ("4G", "300001", "2", "-92", "-11", 300001 << 8 | 2, "rsrp_dbm"),
+    ("4G", "-", "2", "-92", "-11", None, "rsrp_dbm"),
+    ("3G", "77", "23945", "-92", "-6", 77 << 16 | 23945, "rscp_dbm"),
+    ("2G", "-", "23945", "-92", "0", 23945, "rssi_dbm"),
+    ("2G", "12", "23945", "-92", "0", 23945, "rssi_dbm"),
+    ("5G", "43035", "13", "-92", "-11", 43035 << 8 | 13, "rsrp_dbm"),
+    ("5G", "16000001", "1", "-92", "-11", None, "rsrp_dbm"),
+    ("-", "300001", "2", "-200", "-", 300001 << 8 | 2, None),
+)
+
+
+def test_a_cell_is_numbered_below_its_node_and_its_level_named_by_its_generation() -> None:
+    """Sector 2 of two base stations is two cells; without the node, it is no identity at all under LTE."""
+    names = ("Timestamp", "Longitude", "Latitude", "Node", "CellID", "NetworkTech", "Level", "Qual", "ARFCN")
+    lines = ["\t".join(names)]
+    for second, (tech, node, cell, level, quality, _, _) in enumerate(CELLS):
+        at = f"2021.05.06_14.22.{second:02}"
+        lines.append("\t".join([at, "8.4", "51.9", node, cell, tech, level, quality, "1300"]))
+    found = list(tables(("\n".join(lines) + "\n").encode())["radio"].rows())
+    assert [row["cell_id"] for row in found] == [expected for *_, expected, _ in CELLS]
+    for row, (*_, named) in zip(found, CELLS, strict=True):
+        levels = {name: row[name] for name in ("rsrp_dbm", "rscp_dbm", "rssi_dbm") if row[name] is not None}
+        assert levels == ({named: -92.0} if named else {})
+
+
 @pytest.mark.parametrize(
     "time",
     ["2021-05-06 14:22:00", "2021-05-06T14:22:00.250", "1620310920", "1620310920250", "2021/05/06 14:22:00"],

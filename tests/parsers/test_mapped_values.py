@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multitracer.errors import FormatError
 from parsers._text.times import UncertainTimeError, form_of, time_ns
-from parsers._text.units import factor
+from parsers._text.units import degrees_of, factor
 from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
@@ -79,6 +79,18 @@ def test_decimal_comma_is_a_point(value: float, seed: int, tmp_path_factory: pyt
     assert found["radio"]["rsrp_dbm"].tolist() == [round(value, 4)]
 
 
+@pytest.mark.parametrize(
+    ("text", "degrees"),
+    [
+        ("33°54.0000'S", -33.9), ("48° 8' 12.3\" N", 48.13675), ("N48 08.4", 48.14), ("52.25° W", -52.25),
+        ("-33:54:36", -33.91), ("48°08′36″N", 48.1433333), ("8.5E", 8.5),
+        ("5130.1234N", None), ("48°75'", None), ("4808", None), ("N8S", None), ("48.1 8", None), ("", None),
+    ],
+)  # fmt: skip
+def test_an_angle_is_read_in_degrees_minutes_and_seconds(text: str, degrees: float | None) -> None:
+    assert degrees_of(text) == (None if degrees is None else pytest.approx(degrees, abs=1e-6))
+
+
 # --- rows ---
 
 
@@ -96,6 +108,26 @@ def test_row_is_made_of_the_lines_that_are_meant(tmp_path: Path) -> None:
             read(tmp_path, log, columns.replace('{ column = "net", is = ["UMTS"] }', wrong))
 
 
+def test_row_is_made_of_all_lines_but_some(tmp_path: Path) -> None:
+    columns = TIME + '[radio]\nwhen = { column = "net", is_not = ["wifi"] }\nrsrp_dbm = "level"\n'
+    found = read(tmp_path, "t,net,level\n1700000000,LTE,-90\n1700000001,WIFI,-60\n", columns)["radio"]
+    assert found["rsrp_dbm"].tolist() == [-90.0]
+
+
+def test_cell_is_numbered_below_its_base_station(tmp_path: Path) -> None:
+    """A sector alone is no identity, and a number that has no room below is none either."""
+    columns = TIME + (
+        '[radio]\ncell_id = { column = "sector", above = "enb", bits = 8 }\nphysical_cell_id = "pci"\n'
+    )
+    cells = ("300001,2", ",2", "300001,256", "300001,-")
+    log = "t,enb,sector,pci\n" + "".join(f"170000000{at},{cell},7\n" for at, cell in enumerate(cells))
+    found = read(tmp_path, log, columns)["radio"]
+    assert [row["cell_id"] for row in found.rows()] == [300001 << 8 | 2, None, None, None]
+    for wrong in ("", ", bits = 30", ", bits = 0"):
+        with pytest.raises(FormatError, match="stand together"):
+            read(tmp_path, log, columns.replace(", bits = 8", wrong))
+
+
 # --- times ---
 
 
@@ -110,7 +142,8 @@ def test_day_and_time_of_day_may_stand_apart(tmp_path: Path) -> None:
     "form",
     [
         "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%d.%m.%Y %H:%M:%S", "%Y/%m/%d %H:%M:%S.%f",
-        "%Y.%m.%d_%H.%M.%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M:%S",
+        "%Y.%m.%d_%H.%M.%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y %H:%M:%S", "%Y%m%d%H%M%S",
+        "%b %d, %Y %I:%M:%S %p", "%d-%b-%Y %H:%M:%S", "%Y-%m-%d %H:%M:%S UTC",
     ],
 )  # fmt: skip
 def test_form_of_times_is_found_by_the_first_lines(form: str) -> None:

@@ -210,6 +210,88 @@ def test_an_empty_map_is_called_empty(tmp_path: Path) -> None:
         tables_of(tmp_path / "log.csv")
 
 
+@pytest.mark.parametrize("way", [1, -1])
+def test_a_level_that_stands_apart_and_repeats_is_no_value(tmp_path: Path, way: int) -> None:
+    """Loggers write -140 for a level that was not read: a report called it weak coverage."""
+    levels = [-140 if n % 7 == 0 else -70 - way * n % 30 for n in range(60)]
+    lines = (f"{1700000000 + n},{level}" for n, level in enumerate(levels))
+    path = tmp_path / "log.csv"
+    proposal = propose(tmp_path, rows("ts,rsrp", *lines))
+    assert 'missing = ["-140"] }  # unsure: -140 repeats, ' in proposal
+    path.with_name("log.csv.toml").write_text(proposal)
+    found = tables_of(path)["radio"]["rsrp_dbm"]
+    assert len(found) == sum(level != -140 for level in levels)
+
+
+def test_a_weak_level_among_others_is_a_level(tmp_path: Path) -> None:
+    levels = [-70 - n for n in range(60)] + [-140] * 5 + [-128]
+    proposal = propose(tmp_path, rows("ts,rsrp", *(f"{1700000000 + n},{r}" for n, r in enumerate(levels))))
+    assert "missing" not in proposal
+
+
+@pytest.mark.parametrize(
+    ("name", "serves", "other"),
+    [("cell_type", "serving", "neighbor"), ("Role", "Serving", "Neighbour"), ("registered", "True", "False")],
+)
+def test_a_log_with_a_line_for_each_cell_says_which_one_serves(
+    tmp_path: Path, name: str, serves: str, other: str
+) -> None:
+    """Without it each neighbour was a serving cell, and a change of the cell."""
+    lines = [
+        f"{1700000000 + n},{word},{pci},-90" for n in range(5) for word, pci in ((serves, 7), (other, n + 20))
+    ]
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, rows(f"ts,{name},pci,rsrp", *lines)))
+    assert tables_of(path)["radio"]["role"].tolist() == ["serving", "neighbour"] * 5
+
+
+def test_a_sector_below_its_base_station_is_a_cell(tmp_path: Path) -> None:
+    lines = (f"{1700000000 + n};300{n};{1 + n % 3};-90" for n in range(9))
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, rows("ts;eNB;Sektor;rsrp", *lines)))
+    cells = tables_of(path)["radio"]["cell_id"].tolist()
+    assert cells == [(3000 + n) << 8 | (1 + n % 3) for n in range(9)]
+
+
+def test_places_in_degrees_and_minutes_are_read(tmp_path: Path) -> None:
+    lines = (f"{1700000000 + n};33°54.{n}00'S;151° 12' {n}.5\" E;{36 + n};-90" for n in range(9))
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, rows("ts;lat;lon;kmh;Cell Identity", *lines)))
+    found = tables_of(path)["position"]
+    assert found["lat_deg"].tolist() == pytest.approx([-(33 + (54 + n / 10) / 60) for n in range(9)])
+    assert found["lon_deg"].tolist() == pytest.approx([151 + 12 / 60 + (n + 0.5) / 3600 for n in range(9)])
+    assert found["speed_mps"].tolist() == pytest.approx([(36 + n) / 3.6 for n in range(9)])
+
+
+def test_a_place_without_a_sign_has_its_hemisphere_in_a_column_beside_it(tmp_path: Path) -> None:
+    """A drive in Chile lay in the Himalaya, and nothing was said."""
+    lines = (f"{1700000000 + n},31.79{n},S,{115 + n},{'W' if n else ''},-90" for n in range(5))
+    path = tmp_path / "log.csv"
+    path.with_name("log.csv.toml").write_text(propose(tmp_path, rows("ts,lat,NS,lon,EW,rsrp", *lines)))
+    found = list(tables_of(path)["position"].rows())
+    assert [row["lat_deg"] for row in found] == [pytest.approx(-31.79 - n / 1000) for n in range(5)]
+    assert [row["lon_deg"] for row in found] == [None, -116, -117, -118, -119], (
+        "without a letter, which half?"
+    )
+
+
+def test_the_column_of_the_plainest_name_whose_values_can_be_is_taken(tmp_path: Path) -> None:
+    line = "2021-05-06T10:00:00Z,-60,-90,-95,7,4.5 Mbit/s"
+    proposal = propose(tmp_path, rows("time,best rsrp,RSRP,RSRP RX1,DL,DL rate", *[line] * 9))
+    assert '\nrsrp_dbm = "RSRP"\n' in proposal
+    assert '\ndownlink_bps = "DL rate"\n' in proposal
+
+
+def test_a_spreadsheet_of_windows_keeps_its_umlauts(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    lines = (f"06.05.2021 10:00:0{n};52,5;13,{n};LTE FDD;-90" for n in range(9))
+    path.write_text(rows("Zeit;Breite;Länge;Technologie;RSRP", *lines), "cp1252")
+    path.with_name("log.csv.toml").write_text(parsers.propose_map(path), "utf-8")
+    found = tables_of(path)
+    assert found["position"]["lon_deg"].tolist() == pytest.approx([13 + n / 10 for n in range(9)])
+    assert set(found["radio"]["rat"]) == {"LTE"}
+
+
 def test_technologies_in_one_line_are_rows_each(tmp_path: Path) -> None:
     text = rows(
         "ts,LTE RSRP,NR SS-RSRP,LTE PCI,5G PCI,Neighbour RSRP",
@@ -245,6 +327,8 @@ def test_words_and_numbers_in_base_16_are_seen(tmp_path: Path) -> None:
         ("", "names no columns of a CSV"),
         ("just words\nmore\n", "names no columns of a CSV"),
         ("a,b\n1,2\n", r"no column has times that can be read; tried 'a' \(for example '1'\), 'b'"),
+        ("t\0i\0m\0e\0,\0r\0s\0r\0p\0\n\0", "this is text in UTF-16"),
+        ("Export\n\ntime,rsrp,pci\n1,2,3\n", "line 3 may do so: delete the lines above it"),
         ("when,rsrp\nnoon,-90\n", r"tried 'when' \(for example 'noon'\)"),
         ("time,colour\n2021-05-06T10:00:00Z,red\n", "no column has a place or a level"),
     ],

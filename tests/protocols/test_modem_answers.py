@@ -247,6 +247,23 @@ def test_simcom_generations() -> None:
     assert rows("+CPSI: NO SERVICE,Online") == [{"state": "NO SERVICE"}]
 
 
+def test_simcom_levels_of_every_generation_have_their_unit() -> None:
+    """RSRP of a CAT-M1 module was -8 dBm: it writes whole dB. Of WCDMA and GSM no level was read."""
+    (narrow,) = rows(
+        "+CPSI: LTE CAT-M1,Online,240-07,0x2AFE,34564631,149,EUTRAN-BAND20,6400,3,3,-12,-81,-52,10"
+    )
+    assert levels(narrow) == (-81.0, -12.0, -52.0, None, 10)
+    (index,) = rows("+CPSI: LTE,Online,460-01,0x230A,175499523,318,EUTRAN-BAND3,1650,5,0,21,67,255,19")
+    assert levels(index) == (None, None, None, None, 19)
+    (umts,) = rows("+CPSI: WCDMA,Online,505-01,0x0152,14302219,WCDMA 850,214,4436,0,12.5,83,23,36,500")
+    assert place(umts) == ("UMTS", "50501", 0x0152, 14302219, 214, 4436, "WCDMA 850")
+    assert (umts["rscp_dbm"], umts["ecio_db"]) == (-83.0, -12.5)
+    (old,) = rows("+CPSI: WCDMA,Online,460-01,0xD91F,93203593,WCDMA IMT 2000,316,10713,0,21,86,15,29")
+    assert (old["rscp_dbm"], "ecio_db" in old) == (-86.0, False)
+    (gsm,) = rows("+CPSI: GSM,Online,502-12,0x1054,62168,512 DCS 1800,-71,0,32-32")
+    assert (gsm["rssi_dbm"], gsm["channel"], gsm["band"], gsm["cell_id"]) == (-71.0, 512, "DCS 1800", 62168)
+
+
 def test_tools_that_own_the_port() -> None:
     mmcli = (
         '{"modem":{"signal":{"5g":{"rsrp":"--","rsrq":"--","snr":"--"},"gsm":{"rssi":"--"},'

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +16,7 @@ from multitracer.recording.open import read_recording
 from multitracer.recording.streaming import index as index_module
 from multitracer.recording.streaming.read import stream_recording
 from multitracer.recording.window import Moment, Window
+from parsers import Block
 from tests.benchmarks.endless import BLOCK_BYTES, write
 
 if TYPE_CHECKING:
@@ -94,11 +97,30 @@ def test_the_folder_of_indexes_is_the_users_alone(capture: Path) -> None:
     assert kept(capture).stat().st_mode & 0o077 == 0
 
 
+def test_a_disk_without_room_keeps_no_part_of_an_index(capture: Path) -> None:
+    streamed(capture, window(0, 5))
+    folder, files = kept(capture).parent, read_recording(find_inputs(capture)).parts[0].capture.files
+    kept(capture).unlink()
+    (first_ns, last_ns), packets = (files[0].first_ns, files[0].last_ns), files[0].packets
+    assert first_ns is not None
+    assert last_ns is not None
+    blocks = [Block(24, packets, first_ns, last_ns)]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # the next byte is refused as on a full disk
+    try:
+        index_module.keep_index(str(capture), index_module.state_of(str(capture)), blocks, files)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(folder.iterdir()) == []
+    index_module.keep_index(str(capture), index_module.state_of(str(capture)), blocks, files)
+    assert kept(capture).exists()
+
+
 def _edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
     def edit(file: Path) -> None:
-        document = json.loads(file.read_text())
+        document = json.loads(file.read_text().partition("\n")[2])
         change(document)
-        file.write_text(json.dumps(document))
+        file.write_bytes(index_module.sealed(json.dumps(document).encode()))
 
     return edit
 
@@ -111,6 +133,17 @@ def _shifted(document: dict[str, Any]) -> None:
 def _moved(document: dict[str, Any]) -> None:
     first, second = document["blocks"][:2]
     first[1], second[1] = first[1] + 1, second[1] - 1
+
+
+def _flipped(name: str) -> Callable[[Path], None]:
+    """Return what flips a bit of the first digit of a number."""
+
+    def flip(file: Path) -> None:
+        content = bytearray(file.read_bytes())
+        content[content.index(f'"{name}": '.encode()) + len(name) + 4] ^= 4  # "1" becomes "5"
+        file.write_bytes(content)
+
+    return flip
 
 
 def _link(file: Path) -> None:
@@ -149,6 +182,8 @@ WRONG: dict[str, Callable[[Path], object]] = {
     "not a number": _edited(lambda d: d["facts"].update(first_ns=float("nan"))),
     "another size": _edited(lambda d: d["state"].update(size=5)),
     "another version": _edited(lambda d: d["state"].update(version="0.0.1")),
+    "a flipped bit in a time": _flipped("last_ns"),
+    "a flipped bit in a count": _flipped("tcp"),
     "a link": _link,
     "a pipe": _pipe,
     "a folder": _fold,
@@ -196,6 +231,17 @@ def test_a_capture_that_changed_has_no_index(capture: Path, change: Callable[[Pa
     assert index_module.index_of(str(capture)) is not None
     change(capture)
     assert index_module.index_of(str(capture)) is None
+
+
+def test_a_pipe_at_the_place_of_a_capture_is_opened_by_its_reader_alone(capture: Path) -> None:
+    whole, _ = streamed(capture, window(100, 110))
+    content = capture.read_bytes()
+    capture.unlink()
+    os.mkfifo(capture)
+    with ThreadPoolExecutor(1) as writer:
+        written = writer.submit(capture.write_bytes, content)
+        assert streamed(capture, window(100, 110))[0] == whole
+        assert written.result() == len(content)
 
 
 def _block(kind: int, body: bytes) -> bytes:

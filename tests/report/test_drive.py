@@ -53,6 +53,22 @@ def test_planted_stretches_come_first_with_their_causes(tmp_path: Path) -> None:
     assert "The radio was bad for" in html
 
 
+def test_a_download_over_an_older_technology_is_slow_for_that_reason(tmp_path: Path) -> None:
+    """Each change of the cell in 3G was a cause of its own, and 2G was not known."""
+    lines = [CSV.splitlines()[0].replace("Operatorname", "Operatorname,CellID")]
+    for i in range(SECONDS):
+        mode, cell, rate = ("HSPA+", i // 5, 3_000) if 100 <= i < 160 else ("LTE", 1, 40_000)
+        time = f"2026.11.20_10.{i // 60:02d}.{i % 60:02d}"
+        lines.append(f"{time},{-8.4958 + 2e-4 * i:.6f},51.895500,50,A,{cell},{mode},-80,-6,18,12,{rate},0")
+    lines = [f"{line},{'State' if at == 0 else 'D'}" for at, line in enumerate(lines)]
+    log = tmp_path / "drive.csv"
+    log.write_text("\n".join(lines) + "\n")
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "It was bad for 60 s of 5 min, 100% of that for one cause: an older technology." in html
+    assert "3G for 60 of 60 s, at its usual rate in this drive; 3 Mbit/s; RSCP -80 dBm" in html
+
+
 def test_a_drive_without_packets_says_what_it_does_not_tell_and_has_a_picture(tmp_path: Path) -> None:
     """On paper, and without JavaScript, its figure was a white box."""
     write_report(open_recording(drive(tmp_path / "drive.csv")), tmp_path / "report.html")
@@ -260,6 +276,17 @@ def test_a_cell_serves_no_longer_than_readings_name_it(tmp_path: Path) -> None:
     log.write_text("\n".join(rows) + "\n")
     (cell,) = mt.open(log).cells.to_dict("records")
     assert (cell["cell_id"], cell["seconds"]) == (1, 69)
+
+
+def test_cells_that_no_log_names_are_not_counted(tmp_path: Path) -> None:
+    """What `qmicli --nas-get-signal-info` tells in a loop: it was '1 serving cell'."""
+    reading = "[/dev/cdc-wdm0] Successfully got signal info\nLTE:\n\tRSRP: '-95 dBm'\n\tSNR: '8.4 dB'\n"
+    log = tmp_path / "qmi.txt"
+    log.write_text("".join(f"2026-11-20T10:15:{at:02}Z\n{reading}" for at in range(60)))
+    write_report(open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "1 serving cell" not in html
+    assert "How many cells served, and when they changed, is not known" in html
 
 
 def with_rates(log: Path, rates: list[int], states: str = "") -> None:

@@ -1,7 +1,8 @@
 """Why a second was bad: its cause if there is evidence for one, otherwise what was not recorded.
 
 In this order: the server, if it had nothing to send; coverage, if the level is weak; interference, if the
-level is not weak and the quality is poor; a change of the cell near it; load, if level and quality are good
+level is not weak and the quality is poor; the technology, if an older one served, whose usual rate here is a
+bad one; a change of the cell near it; load, if level and quality are good
 and the link was the limit at a rate far below what this quality gives elsewhere in the drive, or the cell was
 busy; TCP, if one of its own limits held.
 """
@@ -49,6 +50,9 @@ _OF_LOSSES = ("recovery", "congestion-window", "slow-start", "outage")
 """Limits that follow from losses, whatever lost them: they inherit the cause of the seconds before."""
 
 
+LEAST_OLDER_S = 10
+"""Seconds of a technology from which on its usual rate is known; in fewer, the change to it may be what
+counts. Not measured."""
 _AS_MUCH = 0.5
 """Of the rate of a loaded second: the link carries as much while TCP repairs. Not measured."""
 
@@ -64,6 +68,7 @@ class Cause(IntEnum):
     LOAD = 5
     SERVER = 6
     TCP = 7
+    TECHNOLOGY = 8
 
     @property
     def label(self) -> str:
@@ -110,7 +115,7 @@ def radio_of(seconds: Seconds) -> Radio:
     return Radio(weak | searching, level | searching, poor, quality & ~not_good, quality)
 
 
-def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
+def causes_of(seconds: Seconds, radio: Radio, bad: Mask, poor_bps: float) -> Numbers:
     """Return the cause of each bad second by what that second itself shows; NONE of the others.
 
     Parameters
@@ -118,6 +123,8 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     seconds : Seconds
     radio : Radio
     bad : ndarray of bool, shape (n_seconds,)
+    poor_bps : float
+        Below this rate a second is bad.
 
     Returns
     -------
@@ -131,6 +138,7 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     silent = seconds.limit == "recovery timer"  # all that was in flight was lost, and not by TCP
     fine = radio.level_known & ~radio.is_weak & radio.is_good & seconds.is_read
     efficiency, typical = _efficiency(seconds)
+    unlimited = (limit == "link") | (limit == "")
     with np.errstate(invalid="ignore"):
         expected = (seconds.sinr_db < FAIR_SINR_DB) & (efficiency >= LOADED_SHARE * typical)
         scarce = ~(efficiency >= LOADED_SHARE * typical)
@@ -140,7 +148,8 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
         (by_rate & np.isin(seconds.limit, SERVER_LIMITS), Cause.SERVER),
         (radio.is_weak, Cause.COVERAGE),
         (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
-        (seconds.is_change & by_rate, Cause.HANDOVER),
+        (by_rate & unlimited & _is_older(seconds, poor_bps), Cause.TECHNOLOGY),
+        (seconds.is_change & by_rate & ~_is_usual(seconds) & ~seconds.is_blank, Cause.HANDOVER),
         (by_rate & fine & (((limit == "link") & scarce) | busy), Cause.LOAD),
         (by_rate & own & (~losses | (fine & ~silent)), Cause.TCP),
     ]
@@ -148,7 +157,9 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask) -> Numbers:
     return np.asarray(np.where(bad, cause, int(Cause.NONE)))
 
 
-def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array) -> Numbers:
+def inherited(
+    cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_bps: Array, blank: Mask | None = None
+) -> Numbers:
     """Return the causes, where seconds that repair a loss have the cause of the loss.
 
     A second of TCP's own repair, or of an outage that nothing explains, takes the cause of the bad second
@@ -170,6 +181,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
         Where the radio was not read.
     rate_bps : ndarray of float64, shape (n_seconds,)
         What arrived.
+    blank : ndarray of bool, shape (n_seconds,), optional
+        Where the log told neither cell nor level: no handover explains what comes before it.
     """
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
@@ -189,6 +202,7 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
         is_outage = result[row] == Cause.UNKNOWN and names[row] == "outage"
         is_repair = result[row] in (Cause.TCP, Cause.UNKNOWN) and names[row] in _REPAIRS
         is_begin = after in _OF_THE_AIR and (is_outage or (is_repair and rate_bps[row] == 0))
+        is_begin = is_begin and not (blank is not None and blank[row] and after == Cause.HANDOVER)
         is_loaded = is_repair and after == Cause.LOAD and rate_bps[row] >= _AS_MUCH * rate_bps[row + 1]
         if is_begin or is_loaded or (between[row] and after in _OF_THE_RADIO):
             result[row] = after
@@ -201,6 +215,8 @@ def inherited(cause: Numbers, limit: Array, undecided: Mask, unread: Mask, rate_
 
 def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
     """Return in words which recordings would show the cause of some seconds."""
+    if int(seconds.is_blank[rows].sum()) >= _LEAST_BLANK_S:
+        return "whether a network served (the registration), as the log tells neither cell nor level"
     lacks = [
         ("a reading of the level (RSRP)", ~radio.level_known),
         ("a reading of the quality (SINR, or RSRQ)", ~radio.quality_known),
@@ -212,6 +228,8 @@ def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
     return ", ".join(words) or _OF_A_GOOD_RADIO
 
 
+_LEAST_BLANK_S = 2
+"""A single second may be that of a change of the cell. Not measured."""
 _OF_A_GOOD_RADIO = "what the link did (its log, or the phone's signalling), on a clock that `align` relates"
 """Where level and quality were good, the cell did not change, and TCP waited for what was lost."""
 
@@ -227,9 +245,67 @@ def _below(*columns: tuple[Array, float]) -> tuple[Mask, Mask]:
     return below, known
 
 
-def _efficiency(seconds: Seconds) -> tuple[Array, float]:
-    """Return the rate per bit of capacity that Shannon gives the SINR, and the upper quartile of a drive."""
+def generations_in(numbers: Array) -> Array:
+    """Return which generations served in a stretch for long enough to count, of those of its seconds."""
+    there, counts = np.unique(numbers[np.isin(numbers, _GENERATIONS)], return_counts=True)
+    return np.asarray(there[counts >= _LEAST_PART * len(numbers)])
+
+
+_GENERATIONS = (2.0, 3.0, 4.0, 5.0)
+_LEAST_PART = 0.2
+"""The first second of a stretch may still be of the newer technology. Not measured."""
+
+
+def _is_older(seconds: Seconds, poor_bps: float) -> Mask:
+    """Return where an older technology served whose usual rate in this drive is a bad one, and gave it."""
+    usual = _usual_of(seconds, seconds.rate_bps)
+    newest = max((each for each, rate in usual.items() if rate >= poor_bps), default=0.0)
+    poor = {each: rate for each, rate in usual.items() if rate < poor_bps and each < newest}
+    own = (
+        np.select([seconds.generation == each for each in poor], list(poor.values()), np.nan)
+        if poor
+        else np.nan
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray((seconds.rate_bps > 0) & (seconds.rate_bps >= LOADED_SHARE * own))
+
+
+def _is_usual(seconds: Seconds) -> Mask:
+    """Return where the rate is what the technology that serves gives without a change of the cell, too."""
+    usual = _usual_of(seconds, seconds.rate_bps)
+    own = (
+        np.select([seconds.generation == each for each in usual], list(usual.values()), np.nan)
+        if usual
+        else np.nan
+    )
+    with np.errstate(invalid="ignore"):
+        return np.asarray(seconds.rate_bps >= _AS_USUAL * own)
+
+
+_AS_USUAL = 0.5
+"""Of the upper quartile; in a drive of one technology a bad second has a fifth. Not measured."""
+
+
+def _usual_of(seconds: Seconds, value: Array) -> dict[float, float]:
+    """Return the upper quartile of a quantity while each generation served, if it did for long enough."""
+    some = np.isfinite(value) & seconds.is_wanted
+    each = {number: value[some & (seconds.generation == number)] for number in _GENERATIONS}
+    return {
+        number: float(np.quantile(values, 0.75))
+        for number, values in each.items()
+        if len(values) >= LEAST_OLDER_S
+    }
+
+
+def _efficiency(seconds: Seconds) -> tuple[Array, Array]:
+    """Return the rate per bit of capacity that Shannon gives the SINR, and the upper quartile of a drive.
+
+    Where a technology served for long enough, its own quartile: carriers of NR are wider than those of LTE.
+    """
     capacity = np.log2(1 + 10 ** (np.clip(seconds.sinr_db, -20.0, 40.0) / 10))
     efficiency = np.asarray(seconds.rate_bps / capacity)
     some = np.isfinite(efficiency) & seconds.is_wanted
-    return efficiency, float(np.quantile(efficiency[some], 0.75)) if some.any() else float("nan")
+    typical = np.full(len(efficiency), np.quantile(efficiency[some], 0.75) if some.any() else np.nan)
+    for number, usual in _usual_of(seconds, efficiency).items():
+        typical[seconds.generation == number] = usual
+    return efficiency, typical

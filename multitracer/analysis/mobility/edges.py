@@ -23,6 +23,7 @@ from multitracer.analysis.mobility.causes import (
     WEAK_RSRP_DBM,
     WEAK_RSSI_DBM,
     Cause,
+    generations_in,
 )
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.seconds import AFTER_NS, BEFORE_NS, CERTAIN_S, HOLD_S, Limits, searches
@@ -95,10 +96,10 @@ def _step(fine: Steps, edge_ns: int, reach: int, *, falls: bool) -> int:
 def cause_span(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> Span | None:
     """Return when the cause of a stretch was there; None where nothing that was recorded shows it.
 
-    Coverage and interference are those of the readings, and load is that of a cell that says how busy it is:
-    an edge is the middle between two readings. A handover is there from the last sign of the old cell, or
-    from when data stop, to the first sign of the new one. Server and TCP are limits of the transfer; a server
-    stops with the last data that it sends.
+    Coverage, interference and the technology are those of the readings, and load is that of a cell that says
+    how busy it is: an edge is the middle between two readings. A handover is there from the last sign of the
+    old cell, or from when data stop, to the first sign of the new one. Server and TCP are limits of the
+    transfer; a server stops with the last data that it sends.
 
     Parameters
     ----------
@@ -107,7 +108,7 @@ def cause_span(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> Span |
     begin_ns, end_ns : int
         Of the stretch.
     """
-    if cause in (Cause.COVERAGE, Cause.INTERFERENCE, Cause.LOAD):
+    if cause in (Cause.COVERAGE, Cause.INTERFERENCE, Cause.LOAD, Cause.TECHNOLOGY):
         time_ns, state = _states(drive, cause, begin_ns, end_ns)
         return _runs_over(time_ns, state, begin_ns, end_ns)
     if cause is Cause.HANDOVER:
@@ -128,6 +129,10 @@ def _states(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> tuple[Tim
     if cause is Cause.LOAD:
         busy = serving["cell_busy_pct"]
         return time_ns[np.isfinite(busy)], busy[np.isfinite(busy)] >= BUSY_PCT
+    if cause is Cause.TECHNOLOGY:
+        served = serving.generation[(time_ns >= begin_ns) & (time_ns < end_ns)]
+        known = np.isfinite(serving.generation)
+        return time_ns[known], np.isin(serving.generation[known], generations_in(served))
     columns = _LEVELS if cause is Cause.COVERAGE else _QUALITIES
     name, least = next((each for each in columns if np.isfinite(serving[each[0]][near]).any()), columns[0])
     value = serving[name]

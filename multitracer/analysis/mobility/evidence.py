@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.causes import WEAK_RSRP_DBM, Cause
+from multitracer.analysis.mobility.causes import WEAK_RSRP_DBM, Cause, generations_in
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.seconds import CERTAIN_S
 from multitracer.units import NS_PER_S
@@ -40,9 +40,15 @@ def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, han
         Cause.INTERFERENCE: lambda: [_level(seconds, rows), f"but {_quality(seconds, rows)}"],
         Cause.HANDOVER: lambda: [_changes(seconds, rows, handovers), _level(seconds, rows)],
         Cause.LOAD: lambda: _load(seconds, rows),
+        Cause.TECHNOLOGY: lambda: [_technology(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
         Cause.SERVER: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
         Cause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
-        Cause.UNKNOWN: lambda: [_limit(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
+        Cause.UNKNOWN: lambda: [
+            _limit(seconds, rows),
+            _rate(seconds, rows),
+            _level(seconds, rows),
+            _blank(seconds, rows),
+        ],
     }.get(cause, list)()
     if cause in _OF_READINGS:
         words = [*words, _read(seconds, rows)]
@@ -56,6 +62,11 @@ def _read(seconds: Seconds, rows: Numbers) -> str:
     """Return how often the radio was read, where that is in less than half of the seconds."""
     read = int(seconds.is_read[rows].sum())
     return f"the radio was read in {read} of {len(rows)} s" if 2 * read < len(rows) else ""
+
+
+def _blank(seconds: Seconds, rows: Numbers) -> str:
+    blank = int(seconds.is_blank[rows].sum())
+    return f"the log tells no cell and no level for {blank} of {len(rows)} s" if blank else ""
 
 
 def median(values: Array) -> float:
@@ -81,6 +92,13 @@ def _load(seconds: Seconds, rows: Numbers) -> list[str]:
         _rate(seconds, rows),
         f"cell busy {busy:.0f} %" if np.isfinite(busy) else "",
     ]
+
+
+def _technology(seconds: Seconds, rows: Numbers) -> str:
+    """Return which generations served, and for how long."""
+    numbers = seconds.generation[rows]
+    words = [f"{each:.0f}G for {int((numbers == each).sum())}" for each in generations_in(numbers).tolist()]
+    return f"{' and '.join(words)} of {len(rows)} s, at its usual rate in this drive" if words else ""
 
 
 def _level(seconds: Seconds, rows: Numbers) -> str:

@@ -1,8 +1,8 @@
 """Which logged positions can be trusted, and why the others are left out.
 
 Left out are: no time, no coordinates, no fix, 0/0 (what receivers write before they know), beyond the earth,
-an old position that the logger repeats while the car drives on, and a stray (the positions before and after
-it agree with each other, and not with it).
+an old position that the logger repeats while the car drives on, always or in a tunnel, and a stray (the
+positions before and after it agree with each other, and not with it).
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def trusted(position: Table) -> tuple[Numbers, dict[str, int]]:
     time_ns = position["time_ns"][kept]
     skipped["out of order"] = int((np.diff(time_ns) < 0).sum())
     kept = kept[np.argsort(time_ns, kind="stable")]
-    for reason, keep in (("repeated", _read_anew), ("stray", _without_strays)):
+    for reason, keep in (("repeated", _read_anew), ("stray", _without_strays), ("repeated", _not_held)):
         fewer = keep(position, kept)
-        skipped[reason] = len(kept) - len(fewer)
+        skipped[reason] = skipped.get(reason, 0) + len(kept) - len(fewer)
         kept = fewer
     return kept, {reason: count for reason, count in skipped.items() if count}
 
@@ -96,6 +96,27 @@ def _read_anew(position: Table, rows: Numbers) -> Numbers:
     driving = speed >= STANDING_MPS
     held = driving.any() and repeated[driving].mean() >= _HELD_SHARE
     return rows[~repeated] if held else rows
+
+
+def _not_held(position: Table, rows: Numbers) -> Numbers:
+    """Return the rows without the last position before a tunnel, which the logger repeated in it.
+
+    From such a position to the first one behind it lies a leap, and from when it was new none.
+    """
+    lat, lon = position["lat_deg"][rows], position["lon_deg"][rows]
+    time_s = position["time_ns"][rows] / NS_PER_S
+    new = np.flatnonzero(np.append(True, (lat[1:] != lat[:-1]) | (lon[1:] != lon[:-1]))[: len(rows)])
+    if len(new) < 2:
+        return rows
+    points = vectors(lat[new], lon[new])
+    step_m, last = distance_m(points[:-1], points[1:]), new[1:] - 1
+    held = is_leap(step_m, time_s[new[1:]] - time_s[last]) & ~is_leap(
+        step_m, time_s[new[1:]] - time_s[new[:-1]]
+    )
+    gone = np.zeros(len(rows), dtype=bool)
+    for first, end in zip(new[:-1][held].tolist(), new[1:][held].tolist(), strict=True):
+        gone[first + 1 : end] = True
+    return rows[~gone]
 
 
 def _without_strays(position: Table, rows: Numbers) -> Numbers:

@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.errors import InputError
-from multitracer.radio import SEARCHES
+from multitracer.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -102,10 +102,14 @@ class Seconds(NamedTuple):
     rsrq_db: Array
     ecio_db: Array
     cell_busy_pct: Array
+    generation: Array
+    """Generation of the technology that serves: 2 to 5; between two of them where it changes."""
     no_service: Array
     """1 while the modem searches, 0 while it has a cell."""
     is_read: Mask
     """The radio was read in this second."""
+    is_blank: Mask
+    """All that was read in this second is without a technology, a cell and a level."""
     is_named: Mask
     """Which cell serves was read, now or lately."""
     is_change: Mask
@@ -128,12 +132,16 @@ def seconds_of(drive: Drive) -> Seconds:
         with np.errstate(invalid="ignore"):
             wanted = _mean(drive.wanted, begin) > 0
     serving = drive.stays.serving
-    level = {name: _held(serving.time_ns, serving[name], begin) for name in _LEVELS}
+    generation = _held(serving.time_ns, serving.generation, begin)
+    blank = _blank(serving)
+    level = {name: _of_this(serving, name, blank, (begin, generation)) for name in _LEVELS}
     named = np.where(serving.is_named, 1.0, np.nan)
     return Seconds(
         begin_ns=begin, rate_bps=rate, is_wanted=wanted, limit=limit, **level,
+        generation=generation,
         no_service=_held(serving.time_ns, _no_service(serving), begin),
         is_read=_read(serving.time_ns, begin, end),
+        is_blank=_read(serving.time_ns[blank], begin, end) & ~_read(serving.time_ns[~blank], begin, end),
         is_named=np.isfinite(_held(serving.time_ns, named, begin)),
         is_change=_changes(drive.handovers, begin, end),
     )  # fmt: skip
@@ -141,7 +149,8 @@ def seconds_of(drive: Drive) -> Seconds:
 
 def searches(serving: Serving) -> Mask:
     """Return which readings say that the modem searches for a network; bool, shape (n_readings,)."""
-    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], SEARCHES))
+    states = (*SEARCHES, OUT_OF_SERVICE)
+    return np.asarray(np.isin(serving["registration"], NO_SERVICE) | np.isin(serving["state"], states))
 
 
 def _no_service(serving: Serving) -> Array:
@@ -198,6 +207,45 @@ def _held(time: Times, value: Array, begin: Times) -> Array:
     before = np.maximum(first - 1, 0)
     is_old = (first == 0) | (begin - time[before] > _holds_ns(time)[before])
     return np.asarray(np.where(last > first, mean, np.where(is_old, np.nan, value[before])))
+
+
+def _blank(serving: Serving) -> Mask:
+    """Return which readings tell neither technology nor cell nor level, as of a phone without a network.
+
+    Those of a source that tells one of them elsewhere: others, such as the operator's name, tell none ever.
+    """
+    nothing = (serving["rat"] == "") & ~serving.known("cell_id") & (serving["physical_cell_id"] < 0)
+    nothing &= ~np.any([np.isfinite(serving[name]) for name in _LEVELS], axis=0) & (
+        serving["registration"] < 0
+    )
+    return np.asarray(nothing & np.isin(serving["source"], np.unique(serving["source"][~nothing])))
+
+
+def _of_this(serving: Serving, name: str, blank: Mask, at: tuple[Times, Array]) -> Array:
+    """Return what `_held` does, without the readings of another generation than the one that serves now.
+
+    A reading holds no longer than up to the next one of its source that is blank.
+    """
+    (begin, generation), value = at, serving[name]
+    known = np.isfinite(value)
+    ends = np.flatnonzero(known | (blank & np.isin(serving["source"], np.unique(serving["source"][known]))))
+    time, value = serving.time_ns[ends], value[ends]
+    held = np.where(
+        _held(time, (~np.isnan(value)).astype(np.float64), begin) > 0, _held(time, value, begin), np.nan
+    )
+    of_reading = serving.generation
+    there = np.flatnonzero(np.isfinite(of_reading))
+    if not len(there):
+        return held
+    last = np.maximum(np.searchsorted(there, ends, side="right") - 1, 0)
+    of_value = np.where(np.isfinite(value), of_reading[there[last]], np.nan)
+    with np.errstate(invalid="ignore"):
+        gone = np.abs(_held(time, of_value, begin) - generation) >= _OTHER
+    return np.where(gone, np.nan, held)
+
+
+_OTHER = 0.5
+"""In the second of a change both have a part."""
 
 
 def _holds_ns(time: Times) -> Array:

@@ -22,6 +22,10 @@ FAMILY = {
     "LTE": "LTE", "NB-IoT": "LTE", "NR": "NR", "CDPD": "CDPD", "BT": "BT",
 }  # fmt: skip
 """Names that the modem changes with the traffic, in one cell, are one technology."""
+GENERATION = {
+    "GSM": 2, "EDGE": 2, "CDMA": 2, "UMTS": 3, "HSPA": 3, "EVDO": 3, "LTE": 4, "NR": 5,
+}  # fmt: skip
+"""As operators count them. NB-IoT is no older LTE, and CDPD and Bluetooth belong to none."""
 _NO_CELL = (0x0FFF_FFFF, 0x7FFF_FFFF)
 """All 28 bits set, as modems write a cell identity that they do not know; Android's CellInfo.UNAVAILABLE."""
 _ANNOUNCEMENTS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
@@ -83,6 +87,13 @@ class Serving:
         """Technology without the names that change with the traffic; empty if unknown."""
         names, index = np.unique(self["rat"], return_inverse=True)
         return np.array([FAMILY.get(name, name) for name in names.tolist()], dtype="U8")[index]
+
+    @cached_property
+    def generation(self) -> Array:
+        """Generation of the technology, float64: 2 to 5; NaN where it was not read."""
+        names, index = np.unique(self["rat"], return_inverse=True)
+        number = np.array([GENERATION.get(name, np.nan) for name in names.tolist()], dtype=np.float64)
+        return np.asarray(np.where(self.technology_known, number[index], np.nan))
 
     @cached_property
     def cell_id(self) -> Numbers:

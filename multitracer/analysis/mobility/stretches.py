@@ -118,7 +118,7 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
     judged_bad = _bad(seconds, radio, poor_bps)
     judged, bad = judged_bad.by_rate, judged_bad.bad
     first, last = _runs(bad)
-    shown = causes_of(seconds, radio, bad)
+    shown = causes_of(seconds, radio, bad, judged_bad.poor_bps)
     known = radio.level_known | radio.quality_known
     undecided = radio.quality_known & ~radio.is_good & ~radio.is_poor
     parts = []
@@ -128,7 +128,7 @@ def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds =
             a,
             inherited(
                 shown[inside], seconds.limit[inside], undecided[inside], ~seconds.is_read[inside],
-                seconds.rate_bps[inside],
+                seconds.rate_bps[inside], seconds.is_blank[inside],
             ),
         )  # fmt: skip
     rows = _within(seconds, shown_ns)

@@ -30,16 +30,18 @@ if TYPE_CHECKING:
 _MEMORY = "2GB"
 """Medians of 10^7 seconds by a label, twice, take a little more than 1 GB."""
 _WANTED = (
-    "limited_by IS NOT NULL AND NOT (limited_by = 'application' AND coalesce(part, '') IN ('own', 'peer'))"
+    "coalesce(wanted, limited_by IS NOT NULL "
+    "AND NOT (limited_by = 'application' AND coalesce(part, '') IN ('own', 'peer')))"
 )
-"""The user waited for data: neither the phone's program nor its next request kept the server waiting."""
-_OUT = "(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'))"
+"""The user waited for data: neither the phone's program nor its next request kept the server waiting, or its
+test program loaded."""
+_OUT = "coalesce(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'), false)"
 _WEAK = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
 _POOR = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
 _TYPICAL = (
     "SELECT quantile_cont(throughput_bps, 0.75) FILTER (wanted) AS typical_bps, "
     "quantile_cont(throughput_bps, 0.75) FILTER (NOT wanted) AS usual_bps "
-    f"FROM (SELECT throughput_bps, ({_WANTED}) AS wanted FROM seconds WHERE throughput_bps IS NOT NULL)"
+    f"FROM (SELECT throughput_bps, {_WANTED} AS wanted FROM seconds WHERE throughput_bps IS NOT NULL)"
 )
 _JUDGED = """(
     SELECT *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ RADIO = "radio"
 def reasons(engine: Engine) -> list[Reason]:
     """Return what limited the bad seconds, the most frequent first."""
     rows = engine.rows(
-        f"SELECT CASE WHEN by_rate THEN limited_by ELSE '{RADIO}' END AS name, count(*) AS seconds "
+        f"SELECT CASE WHEN by_rate THEN coalesce(limited_by, '{Limit.UNKNOWN.label}') ELSE '{RADIO}' END "
+        "AS name, count(*) AS seconds "
         f"FROM {engine.judged} WHERE bad GROUP BY name ORDER BY seconds DESC, name"
     )
     return [Reason(**row) for row in rows]

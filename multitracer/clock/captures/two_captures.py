@@ -22,8 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.clock.captures.attempt import Attempt
 from multitracer.clock.captures.bottleneck import Side, sides_of, unqueued
+from multitracer.clock.captures.coarse import tick_ns, widened
 from multitracer.clock.captures.directions import Ways, both_ways
+from multitracer.clock.captures.gross_rate import gross_rates, looseness_ns, quickened, slowed
 from multitracer.clock.captures.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.captures.intervals import Interval, intervals, refined
 from multitracer.clock.captures.least_delay import (
@@ -37,6 +40,7 @@ from multitracer.clock.captures.matching import is_long
 from multitracer.clock.captures.skew import skew_of
 from multitracer.clock.captures.steps import SMALLEST_STEP_NS, Step, find_steps, without
 from multitracer.clock.model.estimate import PPM, Estimate
+from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -72,9 +76,6 @@ _MOST_HIDDEN = 4  # bounds the time. Not measured
 _BROAD_NS = 1e8
 """On top of the usual wait: so far off may a class of sizes be that knows nothing. Not measured."""
 _BARELY = 1e-9  # weight of draws that contradict causality: not 0, so that there is an answer if all do
-_LARGE_NS = 1e9
-"""Larger than any contradiction of a believable attempt: one with a note is the last choice."""
-_EXCLUDED = "the delays of the queues contradict causality; the error is all that causality allows"
 _CROSSED = (
     "some packets seem to arrive {:,.3f} ms before they are sent: a jump not found, or a mistaken packet"
 )
@@ -122,13 +123,48 @@ class _Offset:
 
 
 def _related(near: Capture, far: Capture) -> list[Estimate]:
+    try:
+        attempt = _usual(near, far)
+    except ClockError:
+        if estimates := _by_gross_rate(near, far, None):
+            return [_assuming(estimate) for estimate in estimates]
+        raise
+    estimates = _by_gross_rate(near, far, attempt) or attempt.believable()
+    coarse_ns = tick_ns(near) + tick_ns(far)
+    return [_assuming(widened(estimate, coarse_ns)) for estimate in estimates]
+
+
+def _usual(near: Capture, far: Capture) -> Attempt:
     attempt = _attempt(near, far, both_ways(near, far))
     if is_long(near) and (len(attempt.estimates) > 1 or attempt.absurd_ns > 0):
         attempt = _attempt(near, far, both_ways(near, far, whole=True))  # where exactly was the jump?
-    return [_assuming(estimate) for estimate in attempt.believable()]
+    return attempt
 
 
-def _attempt(near: Capture, far: Capture, base: Ways) -> _Attempt:
+def _by_gross_rate(near: Capture, far: Capture, usual: Attempt | None) -> list[Estimate]:
+    """Return what holds if one clock's rate is off by more than a quartz's; nothing if that explains no more.
+
+    Parameters
+    ----------
+    near, far : Capture
+    usual : Attempt, optional
+        What holds if it is not; None if nothing does.
+    """
+    ways = both_ways(near, far)
+    begin = ways.first_ns + ways.base_ns
+    rates = [] if usual is not None and usual.is_sharp else gross_rates(ways)
+    for rate in rates:
+        slow = slowed(far, begin, rate)
+        try:
+            attempt = _attempt(near, slow, both_ways(near, slow))
+        except ClockError:  # at a wrong rate, there are jumps between which nothing was seen
+            continue
+        if attempt.is_sharp and (usual is None or attempt.explains_more(usual)):
+            return [quickened(estimate, begin, rate) for estimate in attempt.estimates]
+    return []
+
+
+def _attempt(near: Capture, far: Capture, base: Ways) -> Attempt:
     attempt = _with_jumps(near, far, base, *_jumps(near, far, base))
     if attempt.absurd_ns > 0:  # jumps at wrong places: look only at what is impossible without them
         other = _with_jumps(near, far, base, *_with_hidden(near, far, base, []))
@@ -136,48 +172,12 @@ def _attempt(near: Capture, far: Capture, base: Ways) -> _Attempt:
     return attempt
 
 
-@dataclass(frozen=True, slots=True)
-class _Attempt:
-    """What would hold with some jumps, and how long the quickest packets of both directions need at least."""
-
-    estimates: list[Estimate]
-    least_ns: tuple[float, float]
-
-    @property
-    def absurd_ns(self) -> float:
-        """How far an offset lies outside of what causality allows it, in the worst interval."""
-        return max(self._outside_ns(e) + _LARGE_NS * bool(e.notes) for e in self.estimates)
-
-    def _outside_ns(self, e: Estimate) -> float:
-        lower, upper = _causality(e)
-        out, back = self.least_ns
-        return float(max(lower + back - e.offset_ns, e.offset_ns - (upper - out), 0))
-
-    def believable(self) -> list[Estimate]:
-        """Return the estimates; or what causality alone allows if it excludes one: all levels are wrong."""
-        excluded = any(self._outside_ns(e) > 0 for e in self.estimates)
-        return [_by_causality(e) for e in self.estimates] if excluded else self.estimates
-
-
-def _causality(e: Estimate) -> tuple[int, int]:
-    assert e.lower_ns is not None
-    assert e.upper_ns is not None
-    return e.lower_ns, e.upper_ns
-
-
-def _by_causality(e: Estimate) -> Estimate:
-    """Return the middle of what causality allows an estimate, with all of that as its error."""
-    lower, upper = _causality(e)
-    wide = (upper - lower) / 2 + e.uncertainty_ns
-    return replace(e, offset_ns=(lower + upper) // 2, uncertainty_ns=wide, notes=(*e.notes, _EXCLUDED))
-
-
 def _assuming(e: Estimate) -> Estimate:
     """Return the estimate, with the assumption that its interval depends on."""
     return replace(e, notes=(*e.notes, SYMMETRY))
 
 
-def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways: Ways) -> _Attempt:
+def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways: Ways) -> Attempt:
     """Return what holds between these jumps, of the packets as they are and without them."""
     sides = sides_of(near, far, ways, steps)
     skew, error = skew_of(sides, steps)
@@ -193,7 +193,8 @@ def _with_jumps(near: Capture, far: Capture, base: Ways, steps: list[Step], ways
     parts = intervals(ways, steps, offset_ns=line.offset_ns, skew=skew)
     missing = missing_ns(ways)
     out, back = (_quickest_ns(side) for side in sides)
-    return _Attempt([_estimate(ways, line, interval, missing) for interval in parts], (out, back))
+    estimates = [_estimate(ways, line, interval, missing) for interval in parts]
+    return Attempt(estimates, (out, back), looseness_ns(ways, line.skew))
 
 
 def _quickest_ns(side: Side) -> float:
@@ -278,6 +279,7 @@ def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Es
         to_last_ns=there + round(interval.b_last_ns),
         lower_ns=min(lower, upper) + round(shift),
         upper_ns=max(lower, upper) + round(shift),
+        crossed_ns=round(crossed),
         notes=(_CROSSED.format(crossed / NS_PER_MS),) if crossed else (),
     )
 

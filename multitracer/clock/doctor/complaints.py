@@ -43,8 +43,8 @@ class Complaint:
     """A fault of a clock, with the repair that is proposed; the raw stamps stay as they are."""
 
     code: str
-    """Stable name: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service; whole-seconds,
-    steps-back, saw-tooth, direction-clocks."""
+    """Stable name: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate,
+    effect-first; whole-seconds, steps-back, saw-tooth, direction-clocks."""
     source: str
     """The log whose stamps are at fault."""
     sentence: str

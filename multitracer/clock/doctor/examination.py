@@ -16,6 +16,7 @@ import numpy as np
 from multitracer.clock.doctor import faults_alone, faults_between
 from multitracer.clock.doctor.complaints import Complaint, Stamps
 from multitracer.clock.doctor.faults_between import Difference, Fault, Rule, calendar
+from multitracer.clock.doctor.faults_of_lines import effect_first, rate
 from multitracer.units import NS_PER_S
 from multitracer.words import duration
 
@@ -60,8 +61,12 @@ def compare(relation: Relation, *, source: str, reference: str) -> list[Complain
         The log and the reference, as the user knows them.
     """
     complaints = _of_intervals(relation, source, reference) or list(_of_steps(relation, source, reference))
-    resets = _resets(relation, source)
-    return [*complaints, resets] if resets else complaints
+    others = (
+        _resets(relation, source),
+        rate(relation, source, reference),
+        effect_first(relation, source, reference),
+    )
+    return [*complaints, *filter(None, others)]
 
 
 def compare_own(relation: Relation, *, source: str) -> list[Complaint]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.clock.doctor.complaints import Complaint, Stamps
 from multitracer.clock.doctor.examination import apart, compare, compare_own, compare_spans, examine
+from multitracer.clock.doctor.faults_of_lines import EFFECT_FIRST
 from multitracer.clock.doctor.no_service import no_service
 from multitracer.clock.model.relation import Clock
 from multitracer.radio import RADIO
@@ -42,12 +43,12 @@ def examine_recording(
         Against which the others are held.
     """
     logs = [Stamps.of_capture(point.name, capture) for point, capture in captures]
-    for log in logs:
-        yield from examine(log)
+    alone = [complaint for log in logs for complaint in examine(log)]
+    yield from alone
     complaints: dict[tuple[str, str], Complaint] = {}
     for complaint in _of_clocks(graph, reference):
         complaints.setdefault((complaint.code, complaint.source), complaint)
-    yield from complaints.values()
+    yield from (each for each in complaints.values() if each.code != EFFECT_FIRST or not alone)
     if source.folder is None:
         return
     own = next((log for log in logs if hosts[log.name] == reference.host), None)

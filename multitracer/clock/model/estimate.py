@@ -103,6 +103,9 @@ class Estimate:
     to_first_ns, to_last_ns : int, optional
         The same stretch by the stamps of `to`, where they tell it better than the line does: beside a step,
         which side of it a stamp lies on must not hang on the offset.
+    crossed_ns : int
+        By how much packets arrive before they are sent, on the line that suits them best: a clock stood
+        still, or jumped unseen. 0 where none does.
     notes : tuple of str
         What the reader should know: "the path's asymmetry is not observable", "2 packets left out".
     points : Evidence, optional
@@ -122,6 +125,7 @@ class Estimate:
     upper_ns: int | None = None
     to_first_ns: int | None = None
     to_last_ns: int | None = None
+    crossed_ns: int = 0
     notes: tuple[str, ...] = ()
     points: Evidence | None = field(default=None, repr=False, compare=False)
 

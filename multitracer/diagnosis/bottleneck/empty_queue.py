@@ -56,8 +56,8 @@ _BELOW_RANK = 0.85
 """... and if its place among all waits is no higher: those at a full queue of Wi-Fi lie at 0.9 and more."""
 _FULL, _FAR = 0.93, 0.5
 """Parts of the longest wait from which on a queue was full, and below which it was far from it ..."""
-_CHANCE_RANK = 0.75
-"""... if its place among all waits is no higher, as for the losses by chance."""
+_CHANCE_RANK, _QUARTILE = 0.75, 0.25
+"""... if its place among all waits is no higher, as for the losses by chance (at their lower quartile)."""
 _ALIKE = 0.1
 """Between the quartiles of such waits, as part of the middle one: 0.003 where the path had become longer."""
 _MOSTLY, _NOT_FULL = 0.5, 0.85
@@ -81,11 +81,12 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     run = np.cumsum(np.append(0, np.diff(lost) > 1))
     first, last = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
     waited = _waited_ns(delays, lost[first], lost[last - 1])
-    limit_ns = max(_EMPTY_NS, _AHEAD * _service_ns(case))
+    one_ns = _AHEAD * _service_ns(case)
+    limit_ns = max(_EMPTY_NS, one_ns)
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_deep = longest_ns >= _DEEPER * limit_ns
     is_steady = not len(delays.changes) and _is_steady(case)
-    few = waited <= limit_ns
+    few = _unless_longest(delays, waited, limit_ns, one_ns)
     if not is_deep:
         fewer = is_steady & (longest_ns - waited >= _APART_NS) & _has_fewer_ahead(case, delays, lost[first])
         few &= _is_small_flight(case, lost[first]) | fewer
@@ -102,6 +103,19 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
     return Losses(lost[few[run]], waited[few], place_among(delays, waited[few]), longest_ns)
+
+
+def _unless_longest(delays: Delays, waited: Array, limit_ns: float, one_ns: float) -> Array:
+    """Return which waits are within a limit; none if most are among the longest of those: a short queue.
+
+    Where most waited for no more than one segment (`one_ns`) no queue was full, however few waited longer.
+    """
+    few = np.asarray(waited <= limit_ns)
+    within = delays.ordered_ns[: np.searchsorted(delays.ordered_ns, limit_ns, side="right")]
+    place = np.searchsorted(within, waited[few]) / max(len(within), 1)
+    if not few.any() or np.quantile(waited[few], _QUARTILE) <= one_ns:
+        return few
+    return few & (np.quantile(place, _QUARTILE) <= _CHANCE_RANK)
 
 
 def place_among(delays: Delays, waited: Array) -> Array:

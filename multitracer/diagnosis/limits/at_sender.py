@@ -159,17 +159,30 @@ def answers_of(transfer: Transfer, time: Array) -> Answers:
     sacked = table["flight_bytes"][rows] - table["flight_sack_bytes"][rows]
     sacked[payload != 0] = 0
     delivered = np.maximum.accumulate(ack + sacked) if len(rows) else rows
-    is_scaled = window_scale_by(transfer) is not WindowScaleBy.UNKNOWN
+    window = table["window_bytes"][rows]
     return Answers(
         time_ns=time[rows],
         ack=ack,
         delivered=delivered,
-        edge=acked + table["window_bytes"][rows] if is_scaled else np.full(len(rows), NA),
+        edge=np.where(_is_scaled(transfer, window, payload > 0), acked + window, NA),
         payload=payload.astype(np.int64),
         marked=has(flags, Flag.ECE) & ~has(flags, Flag.SYN),
         row=rows,
         lag_ns=stamp_lag_ns(table, transfer.acks, rows),
     )
+
+
+def _is_scaled(transfer: Transfer, window: Array, asks: Array) -> Array:
+    """Return of which windows (bytes) the scale is known; `asks` says which segments carry data themselves.
+
+    By what was sent only the least one is known. By that the windows of a chat are hardly larger than its
+    messages, and would seem full.
+    """
+    by = window_scale_by(transfer)
+    if by is not WindowScaleBy.SENT or not len(asks) or asks.mean() < _ASKING:
+        return np.full(len(window), by is not WindowScaleBy.UNKNOWN)
+    least = _LEAST_GUESSED * (offered_bytes(transfer) or _DEFAULT_MSS_BYTES)
+    return np.asarray((window == 0) | (window >= least))
 
 
 def opening(transfer: Transfer) -> tuple[int, int, int | None]:
@@ -223,6 +236,10 @@ def _end(sends: Sends, answers: Answers, last_ns: int) -> int:
 
 _DEFAULT_MSS_BYTES = 536
 """Every path carries such segments (RFC 9293, section 3.7.1): smaller ones may be all that was written."""
+_LEAST_GUESSED, _ASKING = 10, 0.05
+"""Segments that a window offers at least if only what was sent tells its scale, where so large a part of the
+peer's segments ask for more: an initial window (RFC 6928), for less is seldom offered. Not measured"""
+_ETHERNET_BYTES = 1460  # the most that a frame of 1500 bytes holds: what is larger was joined, or is a jumbo
 _TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _WRITES = 0.8
 """Part of the segments with PSH from which on each is a write of its own. Small writers: 0.97 to 1; full
@@ -241,9 +258,15 @@ def full_segment(transfer: Transfer, sends: Sends) -> int:
     largest = max(int(common.max()) if len(common) else int(sizes.max()), 1)
     room = offered_bytes(transfer)
     if room is None:
-        return largest
+        return _unit(common, largest)
     all_writes = float(sends.pushed.mean()) >= _WRITES
     return room if all_writes or largest < min(room, _DEFAULT_MSS_BYTES) else min(largest, room)
+
+
+def _unit(sizes: Array, largest: int) -> int:
+    """Return the full segment where no SYN tells it: what sizes that no Ethernet carries are multiples of."""
+    unit = int(np.gcd.reduce(sizes[sizes >= _DEFAULT_MSS_BYTES], initial=0))
+    return unit if largest > _ETHERNET_BYTES and unit >= _DEFAULT_MSS_BYTES else largest
 
 
 def offered_bytes(transfer: Transfer) -> int | None:

@@ -11,12 +11,14 @@ import numpy as np
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.limits.limited import Limited, limited, limited_beside_account
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
+from multitracer.diagnosis.limits.together import filled_together
 from multitracer.diagnosis.ranges import merged
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.spans import Spans
     from multitracer.recording.part import Part as CapturePart
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Document
@@ -27,6 +29,8 @@ _FOLLOWS_NS = NS_PER_S
 """A connection that begins so soon after another's end may have waited for it."""
 MOST = 400
 """Connections of a group that are explained, the longest ones; a page of 300 fetches is within it."""
+_OF_ONE = (Limit.SLOW_START, Limit.CONGESTION_WINDOW, Limit.RECOVERY)
+"""What holds one connection back while others go on."""
 _STAGES = {(Limit.HANDSHAKE, Part.NONE): "handshake", (Limit.APPLICATION, Part.PEER): "request",
            (Limit.APPLICATION, Part.LATENCY): "request", (Limit.APPLICATION, Part.REPAIR): "request",
            (Limit.APPLICATION, Part.THINK): "think"}  # fmt: skip
@@ -111,12 +115,18 @@ class Group:
         return np.asarray(np.interp(times_ns, *self._share))
 
     @cached_property
+    def together(self) -> Spans:
+        """When they filled the link together, by the clock of the capture that the group was found in."""
+        later = ((each.limited, each.begin_ns - each.limited.begin_ns) for each in self.members)
+        return filled_together(list(later))
+
+    @cached_property
     def seconds(self) -> dict[tuple[Limit, Part], tuple[float, Confidence]]:
         """Wall time of each limit and part with the confidence of most of it, the largest first."""
-        pieces, sure = [each.limited.cells for each in self.members], len(Confidence)
-        name = np.concatenate([each.limit * len(Part) + each.part for each in pieces])
-        key = name * sure + np.concatenate([each.limited.confidence for each in self.members])
-        passed = np.concatenate([self._passed_s(each) for each in self.members])
+        sure = len(Confidence)
+        pieces = [self._pieces(each) for each in self.members]
+        name, confidence, passed = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        key = name * sure + confidence
         bins = np.bincount(key, passed, minlength=len(Limit) * len(Part) * sure).reshape(-1, sure)
         of, first = np.unique(name, return_index=True)
         named = [
@@ -126,10 +136,28 @@ class Group:
         sums = {(limit, part): bins[limit * len(Part) + part] for limit, part in ordered}
         return {each: (float(own.sum()), Confidence(int(own.argmax()))) for each, own in sums.items()}
 
-    def _passed_s(self, member: Member) -> Array:
-        """Return the link time for which each piece of a member is counted: float64, s, shape (n_cells,)."""
-        passed = np.diff(self.counted(np.stack([member.begin, member.end])), axis=0)[0]
-        return np.asarray(passed * (member.limited.transfer.speed / NS_PER_S))
+    def _pieces(self, member: Member) -> tuple[Array, Array, Array]:
+        """Return limit and part as one code, confidence, and the link time for which each piece is counted.
+
+        While all together filled the link it is the limit of their work, whatever held back each of them.
+        """
+        limited, begin = member.limited, member.begin
+        edges = np.concatenate([*self.together, begin, member.end[-1:]])
+        edges = distinct(edges[(edges >= begin[:1].sum()) & (edges <= member.end[-1:].sum())])
+        cell = np.searchsorted(begin, edges[:-1], side="right") - 1
+        limit, part = limited.cells.limit[cell], limited.cells.part[cell]
+        sure = limited.confidence[cell]
+        shared = self.together.holds(edges[:-1]) & np.isin(limit, _OF_ONE)
+        limit = np.where(shared, Limit.LINK, limit)
+        part, sure = np.where(shared, Part.NONE, part), np.where(shared, Confidence.WEAK, sure)
+        passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
+        return limit * len(Part) + part, sure, passed
+
+    def shared_by(self, limit: Limit) -> str:
+        """Return that these connections filled the link together, if they did for most of it; else ""."""
+        together_s = self.together.total_ns * self.longest.transfer.speed / NS_PER_S
+        link_s, _ = self.seconds.get((Limit.LINK, Part.NONE), (np.inf, None))
+        return ", which they filled together" if limit is Limit.LINK and 2 * together_s >= link_s else ""
 
     @property
     def total_s(self) -> float:
@@ -141,8 +169,12 @@ class Group:
         """The connections that ended last, each preceded by the one that it may have waited for."""
         order = sorted((each for each in self.members if len(each.end)), key=lambda each: -int(each.end[-1]))
         chain = order[:1]
-        while chain and (before := _before(order, chain[-1])) is not None:
-            chain.append(before)
+        for each in order:  # only ever back in it: two that took no time would else wait for each other
+            waited_ns = chain[-1].begin_ns - int(each.end[-1])
+            if waited_ns >= 0 and each is not chain[-1]:
+                if waited_ns > _FOLLOWS_NS:
+                    break
+                chain.append(each)
         return [stage for each in reversed(chain) for stage in each.stages]
 
     def document(self) -> Document:
@@ -165,15 +197,6 @@ class Group:
                 for each in self.chain
             ],
         }  # fmt: skip
-
-
-def _before(order: list[Member], this: Member) -> Member | None:
-    """Return the transfer that ended last before one began, None if none did so shortly before."""
-    for each in order:  # the one that ended last first
-        end_ns = int(each.end[-1])
-        if end_ns <= this.begin_ns and each is not this:
-            return each if this.begin_ns - end_ns <= _FOLLOWS_NS else None
-    return None
 
 
 def alone(limited: Limited) -> Group:

@@ -125,9 +125,8 @@ def _may_be_silent(seen: Observed, each: Gaps, empty_pipe: Array) -> Array:
     """Return which gaps may be the application's: a write had ended, nothing was lost or late meanwhile."""
     sends = seen.sends
     wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
-    if seen.view is View.RECEIVER:
-        wrote &= np.diff(each.ended_by, prepend=-1) == 1  # who sends again meanwhile is not idle
-    else:
+    wrote &= np.diff(each.ended_by, prepend=-1) == 1  # who sends again meanwhile is not idle
+    if seen.view is not View.RECEIVER:
         wrote |= empty_pipe
     lost = sends.missing[each.ended_by] > 0
     late = (

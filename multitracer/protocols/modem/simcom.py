@@ -1,7 +1,9 @@
 """Answers of SIMCom modems: +CPSI.
 
-Source: SIM7600 and SIM8200 AT manuals and recorded lines. Levels are tenths of a dB. The scale of
-RSSNR and of the SINR of some firmware differs; LTE's is kept as `sinr_raw` only.
+Source: SIM7600 and SIM8200 AT manuals and recorded lines. Levels are tenths of a dB, of SIM7000 and its like
+(LTE CAT-M1, NB-IOT) whole ones: RSRP tells which, as no cell has -16 dBm and none -160. The scale of RSSNR
+and of the SINR of some firmware differs; LTE's is kept as `sinr_raw` only. RSCP and Ec/Io of WCDMA have no
+sign; of Ec/Io only numbers with a point are dB, others may be half ones.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
 
 _POWER = (-160.0, 0.0)  # dBm, as in `quectel`
+_STRONGEST_DBM = -20.0  # no RSRP or RSCP is stronger; TS 36.133 and TS 25.133 report to -44 and -25
 _QUALITY = (-50.0, 60.0)  # dB, RSRQ and SINR: wider than TS 36.133 and TS 38.133 report
 _TECHNOLOGY = {"GSM": "GSM", "WCDMA": "UMTS", "LTE": "LTE", "CDMA": "CDMA", "EVDO": "EVDO"}
 
@@ -36,7 +39,30 @@ def cpsi(fields: Fields) -> list[Reading]:
     )
     if mode == "NR5G_SA":
         return [facts | _new_radio(fields, 5)]
-    return [facts | (_lte(fields) if mode.startswith("LTE") else {})]
+    more = {"LTE": _lte, "WCDMA": _wideband, "GSM": _gsm}.get(mode.partition(" ")[0])
+    return [facts | (more(fields) if more else {})]
+
+
+def _wideband(f: Fields) -> Reading:
+    rscp, quality = f.real(10), f.text(9)
+    rscp = None if rscp is None else -abs(rscp)
+    ecio = f.real(9) if "." in quality else None
+    return reported(
+        band=f.text(5, most=16),
+        physical_cell_id=f.integer(6, 0, 511),
+        channel=f.integer(7, 0),
+        ecio_db=None if ecio is None else -abs(ecio),
+        rscp_dbm=rscp if rscp is not None and _POWER[0] <= rscp <= _STRONGEST_DBM else None,
+    )
+
+
+def _gsm(f: Fields) -> Reading:
+    channel, _, band = f.text(5, most=32).partition(" ")
+    return reported(
+        channel=int(channel) if channel.isdecimal() and channel.isascii() else None,
+        band=band[:16],
+        rssi_dbm=f.real(6, *_POWER),
+    )
 
 
 def _lte(f: Fields) -> Reading:
@@ -44,9 +70,9 @@ def _lte(f: Fields) -> Reading:
         physical_cell_id=f.integer(5, 0, 503),
         band=f.text(6, most=32).removeprefix("EUTRAN-")[:16],
         channel=f.integer(7, 0),
-        rsrq_db=_tenths(f, 10, _QUALITY),
-        rsrp_dbm=_tenths(f, 11, _POWER),
-        rssi_dbm=_tenths(f, 12, _POWER),
+        rsrq_db=_scaled(f, 10, 11, _QUALITY),
+        rsrp_dbm=_scaled(f, 11, 11, (_POWER[0], _STRONGEST_DBM)),
+        rssi_dbm=_scaled(f, 12, 11, _POWER),
         sinr_raw=f.integer(13),
     )
 
@@ -56,12 +82,16 @@ def _new_radio(f: Fields, at: int) -> Reading:
         physical_cell_id=f.integer(at, 0, 1007),
         band=f.text(at + 1, most=32).removeprefix("NR5G_")[:16],
         channel=f.integer(at + 2, 0),
-        rsrp_dbm=_tenths(f, at + 3, _POWER),
-        rsrq_db=_tenths(f, at + 4, _QUALITY),
-        sinr_db=_tenths(f, at + 5, _QUALITY),
+        rsrp_dbm=_scaled(f, at + 3, at + 3, (_POWER[0], _STRONGEST_DBM)),
+        rsrq_db=_scaled(f, at + 4, at + 3, _QUALITY),
+        sinr_db=_scaled(f, at + 5, at + 3, _QUALITY),
     )
 
 
-def _tenths(f: Fields, at: int, bounds: tuple[float, float]) -> float | None:
-    value = f.real(at)
-    return value / 10 if value is not None and bounds[0] <= value / 10 <= bounds[1] else None
+def _scaled(f: Fields, at: int, rsrp_at: int, bounds: tuple[float, float]) -> float | None:
+    """Return a field in dB, whose unit is that of RSRP: a tenth below what is reported, else one."""
+    value, rsrp = f.real(at), f.real(rsrp_at)
+    if value is None or rsrp is None or rsrp > _STRONGEST_DBM:  # what is not below 0 are indices
+        return None
+    value /= 10 if rsrp < _POWER[0] else 1
+    return value if bounds[0] <= value <= bounds[1] else None

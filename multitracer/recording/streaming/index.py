@@ -92,7 +92,7 @@ def index_of(path: str) -> Index | None:
     """Return the index of a capture; None without one, or without one that can be trusted."""
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
         folder = _folder(make=False)
-        document = None if folder is None else json.loads(_own_content(folder / _name(path)))
+        document = None if folder is None else json.loads(_unsealed(_own_content(folder / _name(path))))
         if isinstance(document, dict) and document["state"] == _state(path):
             return _checked(document, path)
     return None
@@ -119,9 +119,7 @@ def keep_index(
             return
         facts = {name: value for name, value in asdict(files[0]).items() if name in _FACTS}
         text = json.dumps({"state": state, "facts": facts, "blocks": [list(block) for block in blocks]})
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            file.write(text)
-        Path(file.name).replace(folder / _name(path))
+        _put(folder / _name(path), sealed(text.encode()))
 
 
 def forget_index(path: str) -> None:
@@ -139,11 +137,35 @@ def state_of(path: str) -> Document | None:
         return None
 
 
+def _put(target: Path, content: bytes) -> None:
+    with tempfile.NamedTemporaryFile("wb", dir=target.parent, delete=False) as file:
+        made = Path(file.name)
+        try:
+            file.write(content)
+            file.flush()
+            made.replace(target)
+        except OSError:  # a full disk keeps no part of it
+            made.unlink()
+            raise
+
+
+def sealed(content: bytes) -> bytes:
+    """Return what an index says behind a line with its SHA-256: a bit that flipped would move a window."""
+    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def _unsealed(data: bytes) -> bytes:
+    content = data.partition(b"\n")[2]
+    if data != sealed(content):
+        raise ValueError("not what was written")
+    return content
+
+
 def _state(path: str) -> Document:
+    if not Path(path).is_file():  # to open a pipe takes it from its writer, or waits for one
+        raise ValueError(path)
     with Path(path).open("rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(path)
         return {
             "version": __version__,
             "size": status.st_size,

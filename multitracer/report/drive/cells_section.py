@@ -54,14 +54,22 @@ def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
     if not len(cells):
         return None
     rows = [_cell(row) for row in cells.take(np.arange(min(len(cells), _MOST))).rows()]
+    named = int(((cells["cell_id"] != NA) | (cells["physical_cell_id"] != NA)).sum())
+    title = count(named, "serving cell") if named else "Serving cells that no log names"
+    notes = [*notes, *([] if named else [_NAMELESS])]
     more = [f"{len(cells) - _MOST:,} more in `export tables`."] if len(cells) > _MOST else []
     return fold(
-        count(len(cells), "serving cell"),
+        title,
         _table(_CELL_HEADS, rows, "The cells that served"),
         element("p", " ".join([*notes, *more]), class_="muted"),
         id="cells",
         class_="long",
     )
+
+
+_NAMELESS = (
+    "How many cells served, and when they changed, is not known: record a log that names the serving cell."
+)
 
 
 def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup | None:

@@ -30,6 +30,7 @@ _SEEN_S = 0.1
 _CAUSES = {
     "coverage": "weak signal (coverage)",
     "interference": "signal strong enough, but disturbed (interference)",
+    "technology": "an older technology served",
     "handover": "a change of the cell",
     "load": "good radio, but the cell was loaded",
     "server": "the server had nothing to send",
@@ -39,6 +40,7 @@ _CAUSES = {
 _SHORT = {
     "coverage": "weak coverage",
     "interference": "interference",
+    "technology": "an older technology",
     "handover": "changes of the cell",
     "load": "a loaded cell",
     "server": "the server",

@@ -21,8 +21,12 @@ pub mod pass;
 pub mod pcapng;
 #[path = "../../src/placing.rs"]
 pub mod placing;
+#[path = "../../src/room.rs"]
+pub mod room;
 #[path = "../../src/rows.rs"]
 pub mod rows;
+#[path = "../../src/segment_row.rs"]
+pub mod segment_row;
 #[path = "../../src/segments.rs"]
 pub mod segments;
 pub mod strays;
@@ -32,6 +36,8 @@ pub mod tcp;
 pub mod threads;
 #[path = "../../src/times.rs"]
 pub mod times;
+#[path = "../../src/udp.rs"]
+pub mod udp;
 #[path = "../../src/usual.rs"]
 pub mod usual;
 #[path = "../../src/walk.rs"]

@@ -4,8 +4,9 @@ use multitracer_native_checks::made::Chance;
 use multitracer_native_checks::mark::HAS_TIMESTAMPS;
 use multitracer_native_checks::pass::each::{
     CAPTURE_DUPLICATE, DATA, DUPLICATE_ACK, Each, Facts, KEEP_ALIVE, OUT_OF_ORDER, PARTIAL_RETRANSMISSION,
-    RETRANSMISSION, SACK, Source, WINDOW_UPDATE, ZERO_WINDOW, ZERO_WINDOW_PROBE,
+    RETRANSMISSION, SACK, WINDOW_UPDATE, ZERO_WINDOW, ZERO_WINDOW_PROBE,
 };
+use multitracer_native_checks::pass::source::Source;
 use multitracer_native_checks::strays::{Made, made};
 
 const UNITS: usize = 40_000;

@@ -6,8 +6,8 @@ use crate::OutOfMemory;
 use crate::mark;
 use crate::pass::connection::{Connection, NOT_A_TIME};
 use crate::pass::direction::Direction;
-use crate::pass::each::{Source, step};
 use crate::pass::holes::Holes;
+use crate::pass::source::{Source, step};
 use crate::tcp::ACK;
 
 /// The row of no segment.

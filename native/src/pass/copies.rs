@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::OutOfMemory;
-use crate::segments::push;
+use crate::room::push;
 
 /// Pieces of one length that raised the highest end, each at the end of the one before and with the next IP
 /// identification: a long transfer is some of these, and not a million pieces.

@@ -18,4 +18,5 @@ pub mod overview;
 mod round_trips;
 pub mod running;
 mod sacked;
+pub mod source;
 pub mod stamps;

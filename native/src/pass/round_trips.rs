@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::OutOfMemory;
-use crate::segments::push;
+use crate::room::push;
 
 /// A piece that an ACK may end at; ordered by its end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,13 +4,14 @@
 //! and not counted here.
 
 use crate::OutOfMemory;
-use crate::block::{Block, Row};
+use crate::block::Block;
 use crate::mark;
 use crate::pass::beginning::{Beginning, Current, opens};
 use crate::pass::connection::{Connection, Summary};
 use crate::pass::direction::Segment;
 use crate::pass::stamps::Stamps;
-use crate::segments::{SackBlock, Syn, push};
+use crate::room::push;
+use crate::segment_row::{Row, SackBlock, Syn};
 use crate::tcp::{ACK, FIN, RST, SYN};
 
 /// In an option that was not there: `NA` in Python.

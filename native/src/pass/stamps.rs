@@ -2,7 +2,7 @@
 //! where a capture was made, show only when all of them are known.
 
 use crate::OutOfMemory;
-use crate::segments::{push, with_room};
+use crate::room::{push, with_room};
 use crate::times::Pause;
 
 /// A step of time in ns, in 32 bits, and one of the timestamps, in 16; or a part of what does not fit.

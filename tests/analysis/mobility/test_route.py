@@ -146,6 +146,39 @@ def test_repeated_old_positions_are_no_positions() -> None:
     assert at_m == pytest.approx(100 / 7 * np.arange(71), abs=1.0)
 
 
+@pytest.mark.parametrize("speed", [{}, {"speed_mps": 12.0}])
+def test_position_that_a_logger_held_in_a_tunnel_is_none_there(speed: Row) -> None:
+    """It stood at the tunnel's mouth for a minute, and the leap behind it added no distance."""
+    before = [north(t, 12.0 * t, **speed) for t in range(900)]
+    held = [north(900 + t, 12.0 * 899, **speed) for t in range(40)]
+    behind = [north(t, 12.0 * t, **speed) for t in range(940, 1000)]
+    route = route_of(table_of(POSITION, before + held + behind))
+    assert route.length_m == pytest.approx(12.0 * 999, abs=1)
+    assert route.table.provenance["left_out"] == {"repeated": 40}
+    assert np.isnan(route.at(np.array([at_ns(920)])).lat_deg[0])
+    assert route.gaps["reason"].tolist() == ["no position for 41 s and 492 m"]
+
+
+def test_a_stray_after_a_long_stop_is_no_way() -> None:
+    rows = [*(north(t, 0) for t in range(300)), north(300, 3000), *(north(t, 0) for t in range(301, 400))]
+    route = route_of(table_of(POSITION, rows))
+    assert route.length_m == pytest.approx(0, abs=1e-6)
+    assert route.table.provenance["left_out"] == {"stray": 1}
+
+
+@pytest.mark.parametrize(
+    ("mps", "hz", "most"), [(1.3, 1, 0.03), (1.3, 5, 0.05), (3.0, 1, 0.03), (12.0, 5, 0.03)]
+)
+def test_noise_makes_a_slow_way_no_longer(mps: float, hz: int, most: float) -> None:
+    """A walk of 1.0 km was 1.4 km long: each step had the noise of two positions."""
+    random, noise, rows = np.random.default_rng(7), np.zeros(2), []
+    for n in range(900 * hz):
+        noise = 0.9 * noise + random.normal(0, 2 * math.sqrt(1 - 0.81), 2)
+        row = north(n / hz, mps * n / hz + noise[0], speed_mps=mps)
+        rows.append(row | {"lon_deg": 8.0 + noise[1] / DEGREE_M / math.cos(math.radians(50))})
+    assert route_of(table_of(POSITION, rows)).length_m == pytest.approx(900 * mps, rel=most)
+
+
 def test_position_across_the_date_line_stays_there() -> None:
     rows = [{"at": 0, "lat_deg": 10.0, "lon_deg": 179.9999}, {"at": 1, "lat_deg": 10.0, "lon_deg": -179.9999}]
     route = route_of(table_of(POSITION, rows))

@@ -18,6 +18,7 @@ from multitracer.analysis.mobility.stays import stays_of
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.errors import InputError
 from multitracer.radio import POSITION, RADIO
+from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.drives import CAUSES, Truth, drive_of, truth_of
 from tests.analysis.mobility.tables import BEGIN_NS, at_ns, table_of
@@ -168,12 +169,54 @@ def test_low_rate_that_the_quality_explains_is_interference() -> None:
     assert (row["cause"], row["evidence"]) == ("interference", "RSRP -80 dBm; but SINR 1.5 dB")
 
 
-def test_modem_that_searches_has_no_coverage() -> None:
-    lost = {"rsrp_dbm": np.nan, "sinr_db": np.nan, "registration": 2}
-    rows = [row | (lost if 20 <= row["at"] < 30 else {"registration": 1}) for row in FINE]
+@pytest.mark.parametrize(
+    ("out", "served"),
+    [
+        ({"registration": 2}, {"registration": 1}),
+        ({"state": "SEARCH"}, {"state": "CONNECT"}),
+        ({"state": "NO SERVICE"}, {"state": "Online"}),
+        ({"state": "OUT_OF_SERVICE"}, {"state": "IN_SERVICE"}),
+    ],
+)
+def test_modem_that_searches_has_no_coverage(out: Row, served: Row) -> None:
+    """Of SIMCom's and Android's words 40 s without a network passed in silence."""
+    lost = {"rsrp_dbm": np.nan, "sinr_db": np.nan, **out}
+    rows = [row | (lost if 20 <= row["at"] < 30 else served) for row in FINE]
     (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
     assert row["cause"] == "coverage"
     assert row["evidence"].startswith("no service for 10 of 10 s")
+
+
+BLANK = {
+    "rat": "",
+    "cell_id": NA,
+    "physical_cell_id": NA,
+    "channel": NA,
+    "rsrp_dbm": np.nan,
+    "sinr_db": np.nan,
+}
+
+
+@pytest.mark.parametrize("after", [1, 2])
+def test_a_log_without_cell_and_level_shows_no_good_radio_and_no_handover(after: int) -> None:
+    """G-NetTrack in a hole: the level before it held on, and a new cell behind it was the cause."""
+    rows = [row | (BLANK if 20 <= row["at"] < 28 else {}) for row in FINE]
+    rows = [row | ({"cell_id": after} if row["at"] >= 28 else {}) for row in rows]
+    (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
+    assert row["cause"] == "unknown"
+    assert "the log tells no cell and no level for 8 of 10 s" in row["evidence"]
+    assert row["missing"].startswith("whether a network served (the registration)")
+    assert "load" not in stretches(drive(rows, LOW, "link"))["cause"].tolist()
+
+
+def test_an_answer_that_never_tells_a_cell_is_no_time_without_one() -> None:
+    named = [row | {"source": "+QENG"} for row in FINE if row["at"] % 5 == 0]
+    rows = [
+        each for row in named for each in (row, {"at": row["at"] + 2, "source": "+COPS", "operator": "A"})
+    ]
+    (row,) = stretches(drive(rows, LOW, "outage", "both")).rows()
+    assert "tells no cell" not in row["evidence"]
+    assert "registration" not in row["missing"]
 
 
 def test_change_of_the_cell_in_a_short_silence() -> None:

@@ -10,6 +10,7 @@ from multitracer.diagnosis.held import WORTH, held
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.request_pauses import client_pauses_s, pauses_s
 from multitracer.tables import NA
+from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,7 @@ def find(case: Case) -> Iterator[Finding]:
     numbers = wait.numbers
     sentence = (
         f"The client let usually {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) "
-        f"before it asked, {len(wait.lengths_s):,} times: {wait.seconds:.1f} s in all, "
+        f"before it asked, {count(len(wait.lengths_s), 'time')}: {wait.seconds:.1f} s in all, "
         f"{wait.share:.0%} of the time."
     )
     yield wait.finding(KIND, sentence, numbers)

@@ -36,9 +36,10 @@ def find(case: Case) -> Iterator[Finding]:
         numbers |= {"rate_bps": middle * 1e6, "rate_low_bps": low * 1e6, "rate_high_bps": high * 1e6}
     by = [("a queue", by_queue), ("the empty bucket of a policer", by_bucket)]
     shown_by = [f"{what} for {seconds:.1f} s" for what, seconds in by if seconds]
+    shown_by.append("the rate for the rest" if shown_by else "the rate")
     sentence = (
         f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; "
-        f"it is shown by {', by '.join([*shown_by, 'the rate for the rest'])}."
+        f"it is shown by {', by '.join(shown_by)}."
     )
     finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
     yield finding._replace(help=_RADIO_HELP) if case.transfer.has_radio else finding

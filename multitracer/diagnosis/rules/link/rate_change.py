@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.diagnosis.bottleneck.rate_steps import rate_step
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import View
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -17,13 +20,17 @@ if TYPE_CHECKING:
 KIND = "rate-change"
 HELP = "What set in at that moment: the cell, its load and modulation, a quota or a shaper; not the two ends."
 _BITS = 8  # in a byte
+_COMPANY = 0.05
+"""Of our bytes, that others have at least to set in or end as a step of the rate does. Not measured"""
 
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding: the step that explains most, where the arrivals were captured.
 
     By the time that the link has a segment, not by what came through: others that share the link take from
-    that, too, and do not change this. Behind a policer, which keeps nothing back, gaps are the sender's.
+    that, too, and do not change this. At a receiver alone, where nobody knows which packets waited, they may:
+    then nothing is said where its capture shows such others. Behind a policer, which keeps nothing back, gaps
+    are the sender's.
     """
     seen = case.limited.seen
     is_policed = seen is not None and seen.policer is not None
@@ -31,8 +38,24 @@ def find(case: Case) -> Iterator[Finding]:
     if gaps is None:
         return
     step = rate_step(case, gaps)
-    if step is not None:
+    if step is not None and (case.limited.view is View.BOTH_ENDS or not _has_company(case)):
         yield _finding(case, step)
+
+
+def _has_company(case: Case) -> bool:
+    """Return whether other connections of the capture carried data to the same host meanwhile."""
+    layers = case.transfer.layers
+    analysis, flows = layers.part.analysis, layers.part.capture.flows
+    table, own = analysis.connections, layers.connection - 1
+    meets = (table["start_ns"] <= table["end_ns"][own]) & (table["end_ns"] >= table["start_ns"][own])
+    flow = table["forward_flow"]
+    turned = (flow & 1)[:, np.newaxis].astype(bool)
+    one, other = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
+    to = np.stack([np.where(turned, one, other), np.where(turned, other, one)], axis=1)
+    payload = analysis.directions["unique_bytes"].reshape(-1, 2)
+    is_there = (to == to[own, int(case.transfer.reverse)]).all(axis=2) & meets[:, np.newaxis]
+    ours = int(payload[own, int(case.transfer.reverse)])
+    return int(payload[is_there].sum()) - ours > _COMPANY * ours
 
 
 def _finding(case: Case, step: RateStep) -> Finding:

@@ -10,7 +10,7 @@ import numpy as np
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.packets.timeouts import timeouts
 from multitracer.diagnosis.use import Use
-from multitracer.units import NS_PER_S
+from multitracer.words import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +29,13 @@ def find(case: Case) -> Iterator[Finding]:
             continue
         run = again[first:last]
         times = sender["time_ns"][run]
-        waits_s = np.diff(times) * case.transfer.speed / NS_PER_S
+        last_ns = int(times[-1] - times[-2]) * case.transfer.speed
         began_ns = int(times[0])
         ended_ns = int(times[-1])
         cost_s = case.seconds(Use.IDLE_RTO, begin_ns=began_ns, end_ns=ended_ns)
         sentence = (
             f"{len(run)} timeouts in a row, {case.at_s(began_ns):.1f} s into the transfer: the timer backed "
-            f"off, and the last wait was {float(waits_s[-1]):.0f} s."
+            f"off, and the last wait was {duration(last_ns)}."
         )
         payload = int(sender["payload_bytes"][run].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", run), sentence)

@@ -1,0 +1,89 @@
+"""Connections that fill a link together: their work waits for the link, whatever held back each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from multitracer.diagnosis.limits.group import group_of
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.diagnosis.limits.together import _stretches
+from multitracer.diagnosis.sentence import headline_of_group
+from multitracer.recording.open import open_recording
+from multitracer.scenario.library import load_scenario
+from multitracer.simulator.record import record_virtual
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.tables import Array
+
+_TWO = """
+limit_s = 60
+[tcp]
+profile = "modern"
+mtu_bytes = 1500
+congestion = "cubic"
+receive_buffer_bytes = 1_000_000
+send_buffer_bytes = 1_000_000
+[link]
+kind = "capacity"
+[link.down]
+trace = "radio.down"
+[link.queue]
+limit_packets = 6
+[[traffic]]
+direction = "down"
+bytes = 2_000_000
+[[traffic]]
+direction = "down"
+bytes = 2_000_000
+"""
+_RECORDINGS = Path(__file__).parents[1] / "causes" / "recordings"
+_FLOOR_NS = 20 * NS_PER_MS
+_COUNT = 400
+
+
+def _shared(gaps_ms: Array, owner: Array) -> float:
+    """Return the part of the time in which packets of 1,500 bytes filled a link together."""
+    time = np.cumsum(np.append(0, gaps_ms * NS_PER_MS)).astype(np.int64)
+    spans = _stretches(time, np.full(len(time), 1500), owner, _FLOOR_NS)
+    return spans.total_ns / float(np.ptp(time))
+
+
+def test_packets_of_two_that_follow_each_other_as_the_link_needs_fill_it() -> None:
+    luck = np.random.default_rng(1)
+    steady = np.full(_COUNT - 1, 2.0)
+    assert _shared(steady, luck.integers(0, 2, _COUNT)) == 1
+    assert _shared(steady, np.zeros(_COUNT, dtype=np.int64)) == 0, "one connection tells that alone"
+
+
+def test_packets_of_two_that_come_in_their_own_time_do_not() -> None:
+    luck = np.random.default_rng(2)
+    assert _shared(luck.exponential(3.0, _COUNT - 1), luck.integers(0, 2, _COUNT)) < 0.1
+    paused = np.where(np.arange(_COUNT - 1) % 8 == 7, 40.0, 2.0)
+    assert _shared(paused, luck.integers(0, 2, _COUNT)) == 0, "bursts of less than a round trip"
+
+
+@pytest.mark.parametrize("view", ["", "mobile/tcp-0.pcap", "fixed/tcp-0.pcap"])
+def test_the_work_of_two_at_a_short_queue_is_limited_by_the_link(tmp_path: Path, view: str) -> None:
+    """Losses halve one window while the other goes on: 4 MB take 5.5 s at the link's 6 Mbit/s."""
+    (tmp_path / "radio.down").write_text("".join(f"{2 * each}\n" for each in range(1, 20_000)))
+    (tmp_path / "two.toml").write_text(_TWO)
+    record_virtual(load_scenario(str(tmp_path / "two.toml")), tmp_path / "run")
+    for log in (tmp_path / "run").glob("*/rlp*"):
+        log.unlink()  # the link tells when it was busy; here the packets alone must
+    group = group_of(open_recording(tmp_path / "run" / view))
+    assert group is not None
+    assert not any(row.limit is Limit.LINK for row in group.longest.shares), "its own packets left gaps"
+    sentence = headline_of_group(group).sentence
+    assert "Mostly the link, which they filled together (7" in sentence, "4 s of 6.0 s and more"
+    assert sum(seconds for seconds, _ in group.seconds.values()) == group.total_s
+
+
+def test_two_that_pause_in_turn_fill_no_link() -> None:
+    group = group_of(open_recording(_RECORDINGS / "20036-two-at-once" / "session"))
+    assert group is not None
+    assert group.together.total_ns == 0
