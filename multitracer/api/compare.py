@@ -11,7 +11,8 @@ import pandas as pd
 from multitracer.api.campaign import Campaign
 from multitracer.api.frames import explained
 from multitracer.campaign.comparison.compared import compared
-from multitracer.campaign.comparison.page import comparison_page
+from multitracer.campaign.comparison.page import comparison_page, header
+from multitracer.campaign.comparison.sentences import row
 from multitracer.campaign.comparison.sums import UNITS
 from multitracer.errors import InputError
 from multitracer.findings import COMPARED
@@ -72,7 +73,13 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<li>{escape(each)}</li>" for each in [*self._result.counts, *self.notes])
-        return f"<b>{escape(self.headline)}</b><ul>{notes}</ul>{self.table.to_html(escape=True)}"
+        heads = "".join(f"<th>{escape(each)}</th>" for each in header(self._result.names))
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(each))}</tr>"
+            for each in self._result.rows
+        )
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<b>{escape(self.headline)}</b><ul>{notes}</ul>{table}"
 
 
 def compare(first: Place, second: Place | None = None, *, by: str | None = None) -> Comparison:

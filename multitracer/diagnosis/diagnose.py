@@ -96,7 +96,12 @@ class Diagnosis:
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
         tables = _html_table(("what limited it", "seconds", "share", "confidence"), used)
         tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
-        return f"<p>{escape(self.headline.sentence)}</p>{tables}{more}"
+        help_, sender = self.headline.help, self.transfer.layers.view.sender
+        of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
+        told = "".join(
+            f"<p>{escape(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)
+        )
+        return f"{told}{tables}{more}"
 
     @cached_property
     def headline(self) -> Headline:

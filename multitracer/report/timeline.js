@@ -58,7 +58,7 @@ const Timeline = (() => {
   /* A file cannot always replace its address (a frame without an origin); the view does not depend on it. */
   function remember() {
     const isWhole = shown[0] === bounds[0] && shown[1] === bounds[1];
-    if (isWhole && !location.hash) return;
+    if (isWhole && !ofFragment()) return; // the address may name a section
     const fragment = isWhole ? "" : `from=${+shown[0].toFixed(9)}&to=${+shown[1].toFixed(9)}`;
     try {
       history.replaceState(null, "", `#${fragment}`);

@@ -64,6 +64,8 @@ def test_python_gives_what_the_command_prints(place: Path) -> None:
         assert (row["unit"], row["shown"]) == (each["unit"], each["shown"])
     assert table.loc["throughput", "unit"] == "bit/s"
     assert set(of.table.attrs["columns"]) == set(of.table.columns)
+    assert "<th>mean, operator a</th>" in of._repr_html_()
+    assert re.search(r"<td>throughput</td><td>[\d.]+ .?bit/s</td>", of._repr_html_()), "with its unit"
 
 
 def test_python_takes_what_the_command_takes(place: Path) -> None:

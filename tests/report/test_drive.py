@@ -208,6 +208,13 @@ def test_a_report_shows_the_part_between_from_and_to_judged_by_the_whole(tmp_pat
     assert "Nothing can be said: no reading of the radio lies between --from and --to." in report.read_text()
 
 
+def test_a_page_says_by_what_each_second_was_judged(tmp_path: Path) -> None:
+    write_report(open_recording(SAMPLES / "rehearsal"), tmp_path / "report.html")
+    said = (tmp_path / "report.html").read_text()
+    assert "57 seconds are judged by the radio alone: nothing shows that data were wanted." in said
+    assert "3 seconds cannot be judged." in said
+
+
 def test_a_part_of_a_drive_with_packets_has_its_own_stretches_alone(tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     call("report", "-o", report, SAMPLES / "rehearsed-drive", "--from", "60", "--to", "100")

@@ -372,5 +372,8 @@ def test_a_link_to_a_section_opens_it(browser: Browser, report: Path) -> None:
     browser.open(f"{report.as_uri()}#connections")
     assert browser.evaluate("document.querySelector('#connections').open")
     assert not browser.evaluate("document.querySelector('#provenance').open")
+    browser.evaluate("document.querySelector('#figure').open = true")
+    browser.evaluate("window.report.then(() => new Promise((drawn) => setTimeout(drawn, 500)))")
+    assert browser.evaluate("location.hash") == "#connections", "the address still leads here"
     browser.open(f"{report.as_uri()}#%E0%A4%A")
     assert browser.complaints == []

@@ -196,7 +196,7 @@ def test_the_log_of_a_link_tells_what_it_can_carry(tmp_path: Path) -> None:
         ("00004-policer", ("made by policer", "link (policer)", "The policer was the limit for 13%.")),
         ("00199-random-loss", ("made by random-loss",)),
         ("00100-slow-reader", ("The receiving program read more slowly than data came", "So the limit was")),
-        ("00191-deep-queue", ("a side effect, bufferbloat",)),
+        ("00191-deep-queue", ("Side effect, bufferbloat",)),
     ],
 )
 def test_a_row_and_the_sentence_name_the_cause_and_not_its_mechanism_alone(

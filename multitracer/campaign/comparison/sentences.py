@@ -143,7 +143,8 @@ def notes(comparison: Comparison, groups: tuple[Group, Group]) -> list[str]:
             name = each.quantity.name
             if name in (THROUGHPUT, RTT, LOSS) and held < len(group.sessions):
                 whole = count(len(group.sessions), "session")
-                written.append(f"{printable(group.name)}: {held:,} of {whole} have {_what(name)}")
+                verb = "has" if len(group.sessions) == 1 else "have"
+                written.append(f"{printable(group.name)}: {held:,} of {whole} {verb} {_what(name)}")
     versions = sorted(groups[0].versions | groups[1].versions)
     if len(versions) > 1:
         made = " and ".join(versions)

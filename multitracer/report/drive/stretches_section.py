@@ -141,6 +141,10 @@ def _answer(road: Road) -> str:
     return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
 
 
+def _seconds(number: int) -> str:
+    return f"{count(number, 'second')} {'is' if number == 1 else 'are'}"
+
+
 def _how(road: Road, origin_ns: int, speed: float) -> str:
     """Return how a second was judged."""
     facts = road.stretches.provenance
@@ -149,13 +153,12 @@ def _how(road: Road, origin_ns: int, speed: float) -> str:
     if judged.get("by rate"):
         poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
         words.append(
-            f"Judged by their rate: {count(judged['by rate'], 'second')}; below {poor}, a fifth of what is "
-            f"typical here ({typical}), is bad."
+            f"{_seconds(judged['by rate'])} judged by the rate: less than {poor}, a fifth of what is typical "
+            f"here ({typical}), is bad."
         )
     if judged.get("by radio"):
         words.append(
-            "Judged by the radio alone, where nothing shows that data were wanted: "
-            f"{count(judged['by radio'], 'second')}."
+            f"{_seconds(judged['by radio'])} judged by the radio alone: nothing shows that data were wanted."
         )
     if facts.get("slow_s"):
         begin_s = (facts["slow_longest_ns"] - origin_ns) * speed / NS_PER_S
@@ -172,7 +175,7 @@ def _how(road: Road, origin_ns: int, speed: float) -> str:
             f"{rate(facts['good_bps'])} or more all the same, or its usual rate: they were not bad."
         )
     if judged.get("not"):
-        words.append(f"Cannot be judged: {count(judged['not'], 'second')}.")
+        words.append(f"{count(judged['not'], 'second')} cannot be judged.")
     return " ".join(words)
 
 

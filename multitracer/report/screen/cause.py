@@ -68,7 +68,7 @@ def why(diagnosis: Diagnosis) -> tuple[str, str]:
     """Return the name of what made the limit hold, and its sentence; empty where the headline says it all."""
     first = cause(diagnosis)
     if first is not None:
-        name = f"a side effect, {first.kind}" if first.kind in QUEUES and not first.cost_s else first.kind
+        name = f"Side effect, {first.kind}" if first.kind in QUEUES and not first.cost_s else first.kind
         return ("", "") if first.kind in _REPEATS else (name, first.sentence + _further(diagnosis, first))
     lost, of = lost_segments(diagnosis)
     if not lost:
