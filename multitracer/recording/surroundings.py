@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from multitracer.analysis.mobility.route import route_of
-from multitracer.analysis.mobility.set_back import BACK_NS
+from multitracer.analysis.mobility.set_back import BACK_NS, is_newest_first
 from multitracer.analysis.series.surroundings import speed_series, travelled_series
 from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock
@@ -235,6 +235,8 @@ def names_no_zone(table: Table) -> bool:
 def _farthest_back_ns(table: Table) -> int:
     """Return by how much the times of a log go back from one of its lines to a later one."""
     time_ns = _times(table.take(np.argsort(table["line"], kind="stable")))
+    if is_newest_first(time_ns):
+        return 0
     return -int(np.diff(time_ns).min(initial=0))
 
 

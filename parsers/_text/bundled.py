@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from multitracer.errors import FormatError
 from parsers._format import HEAD_BYTES
 from parsers._text.column_map import ColumnMap, Header, column_map, delimiter_of
-from parsers._text.mapped_log import first_line, names_in, read_mapped
+from parsers._text.first_line import first_line, names_in
+from parsers._text.mapped_log import read_mapped
 
 if TYPE_CHECKING:
     from typing import BinaryIO

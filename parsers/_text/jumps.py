@@ -22,11 +22,13 @@ class Jumps:
     def __init__(self) -> None:
         self._last_ns: int | None = None
         self._jumps: dict[str, tuple[int, int, int]] = {}
+        self._later_less_earlier = 0
 
     def take(self, number: int, at_ns: int) -> None:
         """Take the time of a line, in ns since 1970."""
         passed = 0 if self._last_ns is None else at_ns - self._last_ns
         self._last_ns = at_ns
+        self._later_less_earlier += (passed > 0) - (passed < 0)
         if -_BACK_NS < passed < _AHEAD_NS:
             return
         way = "back" if passed < 0 else "ahead"
@@ -34,8 +36,10 @@ class Jumps:
         self._jumps[way] = (times + 1, max(most, abs(passed)), line)
 
     def sentences(self) -> Iterator[str]:
-        """Yield a sentence for the jumps back, and one for those ahead."""
+        """Yield a sentence for the jumps back, unless the newest line is first, and one for those ahead."""
         for way, (times, most_ns, line) in self._jumps.items():
+            if way == "back" and self._later_less_earlier < 0:
+                continue
             seconds = most_ns // NS_PER_S
             often = count(times, "time")
             yield f"the times jump {way} {often}, by up to {seconds:,} s, first at line {line:,}: two clocks?"

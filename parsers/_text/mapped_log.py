@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from multitracer.radio import RADIO
 from multitracer.words import count
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, Header, delimiter_of
+from parsers._text.first_line import first_line, names_in
 from parsers._text.jumps import Jumps
 from parsers._text.legs import name_legs
 from parsers._text.lines import ZONELESS, Lines
@@ -38,30 +39,15 @@ if TYPE_CHECKING:
 _RATES = ("downlink_bps", "uplink_bps")
 _MOST = 1 << 53
 _LONGEST_FIELD = 100_000
-_MOST_COMMENTS = 50
 _SAMPLE_ROWS = 200
 """Lines by which the form of the times is decided; not measured."""
 _MOSTLY = 0.5
 _FEW = 4
+_LONGEST_WORD = 64  # of a condition: each row of each line asks for it, so the last ones are kept
 _HEMISPHERES = {"lat_deg": ("N", "S"), "lon_deg": ("E", "W")}
-_SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
 
 
-def first_line(lines: Iterable[str]) -> str:
-    """Return the line that names the columns: the first that is no comment; empty if there is none."""
-    for text in islice(lines, _MOST_COMMENTS):
-        stripped = text.strip("\ufeff \t")
-        if stripped and not stripped.startswith("#") and not _SEPARATOR.fullmatch(stripped):
-            return text
-    return ""
-
-
-def names_in(text: str, delimiter: str) -> list[str]:
-    """Return the names in the first line of a log; none if it is no CSV."""
-    try:
-        return next(csv.reader([text[:_LONGEST_FIELD]], delimiter=delimiter), [])
-    except csv.Error:
-        return []
+_plain_word = lru_cache(maxsize=64)(plain)
 
 
 def read_mapped(
@@ -140,7 +126,11 @@ class _Maker:
         if self.row.when is None:
             return True
         at, (_, words, belongs) = self.condition, self.row.when
-        return at is not None and at < len(fields) and (plain(fields[at]) in words) == belongs
+        return (
+            at is not None
+            and at < len(fields)
+            and (_plain_word(fields[at][:_LONGEST_WORD]) in words) == belongs
+        )
 
 
 class _Times:

@@ -14,9 +14,9 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import delimiter_of
+from parsers._text.first_line import first_line, names_in
 from parsers._text.guesses import DEFAULT_MISSING, SECTOR_BITS, Guess, guesses, tokens, why_not
 from parsers._text.lines import Lines
-from parsers._text.mapped_log import first_line, names_in
 from parsers._text.times import UncertainTimeError, form_of, time_ns
 from parsers._text.units import decimal_of, factor, value_of
 

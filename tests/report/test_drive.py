@@ -263,6 +263,27 @@ def test_a_clock_that_was_set_back_joins_nothing(tmp_path: Path) -> None:
     assert "The route has 1 gap, in which nothing is drawn: its clock was set back." in html
 
 
+def test_a_log_with_its_newest_line_first_has_one_clock(tmp_path: Path) -> None:
+    """Each pause of such a log was a clock that was set back, over which no way led and no cell changed."""
+    log = drive(tmp_path / "drive.csv", planted=False)
+    head, *rows = log.read_text().splitlines()
+    rows = [row for at, row in enumerate(rows) if not (100 <= at < 110 or 145 <= at < 155 or 200 <= at < 215)]
+    log.write_text("\n".join([head, *rows]) + "\n")
+    write_report(open_recording(log), tmp_path / "forward.html")
+    log.write_text("\n".join([head, *reversed(rows)]) + "\n")
+    assert len(mt.open(log).handovers) == 1
+    write_report(recording := open_recording(log), tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    for page in ((tmp_path / "forward.html").read_text(), html):
+        assert "a route of 4.1 km" in page
+        assert "clock" not in page[page.index("<body") : page.index("How to read this")]
+    assert not any(
+        "jump" in warning
+        for table in recording.tables("radio", "radio")
+        for warning in table[1].provenance["warnings"]
+    )
+
+
 def test_of_a_clock_that_was_set_back_by_seconds_the_later_positions_count(tmp_path: Path) -> None:
     """Twenty seconds stand twice in the log: joined by time, the car went to and fro."""
     log = drive(tmp_path / "drive.csv")

@@ -39,9 +39,23 @@ def pieces_of(table: Table) -> Numbers:
     timed = np.flatnonzero(table["time_ns"] != NOT_A_TIME)
     timed = timed[np.argsort(table["line"][timed], kind="stable")]
     back = np.diff(table["time_ns"][timed]) < -BACK_NS
+    if is_newest_first(table["time_ns"][timed]):
+        return piece
     if "path" in table.provenance and 0 < int(back.sum()) <= _MOST:
         piece[timed[1:]] = np.cumsum(back)
     return piece
+
+
+def is_newest_first(time_ns: Times) -> bool:
+    """Return whether a log was written, or exported, with its newest line first.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n_rows,)
+        In the order of its lines.
+    """
+    steps = np.diff(time_ns)
+    return int((steps < 0).sum()) > int((steps > 0).sum())
 
 
 def overtaken(time_ns: Times, piece: Numbers) -> Mask:
