@@ -32,6 +32,8 @@ class Exit(IntEnum):
     READER_GONE = 141
 
 
+_NO_THREAD = "can't start new thread"
+"""What CPython's RuntimeError says then, which has no class of its own."""
 COMPLETION_VARIABLE = "_MULTITRACER_COMPLETE"
 _MODULES = [
     module.name
@@ -129,14 +131,14 @@ def run(args: Sequence[str]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return Exit.READER_GONE
-    except (MultiTracerError, OSError, MemoryError) as error:
-        if _is_debugged(args):
-            sys.excepthook(type(error), error, error.__traceback__)
-        return _fail(_sentence(error))
     except ModuleNotFoundError as error:
         return _missing_package(error, args)
     except Exception as error:  # noqa: BLE001  # the border: nothing above this line could report a bug
-        return _report_bug(error, args)
+        if (sentence := _sentence(error)) is None:
+            return _report_bug(error, args)
+        if _is_debugged(args):
+            sys.excepthook(type(error), error, error.__traceback__)
+        return _fail(sentence)
 
 
 def _invoke(args: Sequence[str]) -> int:
@@ -180,13 +182,16 @@ def _show_usage(error: click.ClickException | WindowError) -> int:
     return error.exit_code
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: Exception) -> str | None:
+    """Return what an error says to the user; None of one that only a bug raises."""
     if isinstance(error, MemoryError):
         return "out of memory; read less with --max-packets N"
+    if isinstance(error, RuntimeError) and str(error) == _NO_THREAD:
+        return "no thread can be started; raise the limit of memory or processes (ulimit -v, ulimit -u)"
     if isinstance(error, OSError) and not isinstance(error, MultiTracerError):
         where = portable(os.fspath(error.filename)) if error.filename else "output"
         return f"{where}: {error.strerror or error}"
-    return str(error)
+    return str(error) if isinstance(error, MultiTracerError) else None
 
 
 def _fail(sentence: str, status: int = Exit.ERROR) -> int:

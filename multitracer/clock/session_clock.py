@@ -32,7 +32,7 @@ from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
 from multitracer.native import kernel
 from multitracer.radio import CLOCK_READINGS
-from multitracer.tables import Table
+from multitracer.tables import NOT_A_TIME, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -210,13 +210,13 @@ def _add_positions(source: LogSource, graph: ClockGraph) -> None:
 
 
 def _largest(captures: Captures, hosts: dict[str, str]) -> dict[str, Capture]:
-    """Return one capture of each host, of several the largest."""
+    """Return one capture of each host, of several the largest; without segments that carry no time."""
     largest: dict[str, Capture] = {}
     for point, capture in captures:
         host = hosts[point.name]
         if len(capture.segments) > (len(largest[host].segments) if host in largest else 0):
             largest[host] = capture
-    return largest
+    return {host: capture.between(NOT_A_TIME + 1, None) for host, capture in largest.items()}
 
 
 def _add_captures(largest: dict[str, Capture], graph: ClockGraph, *, thorough: bool, evidence: bool) -> None:

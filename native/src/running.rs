@@ -313,15 +313,15 @@ impl RunningPass {
         &mut self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-        let kept: Vec<i64> =
-            (0..self.running.beginnings.len()).map(|c| i64::from(self.running.is_kept(c))).collect();
         let summaries = match self.summaries.take() {
             Some(summaries) => summaries,
             None => outside(py, || self.running.finish())?,
         };
         let counted = summarise::columns(py, &summaries)?;
         let sides = Columns(PyDict::new(py));
-        let each: Vec<&Side> = self.running.sides.iter().flatten().collect();
+        let mut each: Vec<&Side> = Vec::new();
+        each.try_reserve_exact(2 * self.running.sides.len()).map_err(|_| out_of_memory())?;
+        each.extend(self.running.sides.iter().flatten());
         sides.of("stamped", &each, |s| s.stamps.count as i64)?;
         sides.of("payload_bytes", &each, |s| s.payload_bytes)?;
         sides.of("mss_bytes", &each, |s| s.announced.mss_bytes)?;
@@ -337,7 +337,7 @@ impl RunningPass {
         begun.of("first", &self.running.beginnings, |b| b.first as i64)?;
         begun.of("first_syn", &self.running.beginnings, |b| side(b.first_syn))?;
         begun.of("first_answer", &self.running.beginnings, |b| side(b.first_answer))?;
-        begun.set("is_kept", kept)?;
+        begun.of("is_kept", &self.running.is_counted, |&is_counted| i64::from(!is_counted))?;
         Ok((counted, sides.0, begun.0))
     }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.endless import write
 from tests.cli.program import COMMAND, ENVIRONMENT, analyze, call, one_error, run, start
 from tests.recording.captures import Conversation, write_conversations
 
@@ -340,6 +341,16 @@ def test_a_report_needs_no_plotly(tmp_path: Path, capture: Path) -> None:
 def test_out_of_memory_is_one_line(tmp_path: Path, capture: Path) -> None:
     done = run("analyze", capture, status=1, env=_with_a_bug(tmp_path, "MemoryError"))
     assert done.stderr == "Error: out of memory; read less with --max-packets N\n"
+
+
+def test_a_thread_that_cannot_be_started_is_no_bug(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import threading\nthreading.stack_size(1 << 60)\n")
+    path = os.pathsep.join([str(tmp_path), ENVIRONMENT["PYTHONPATH"]])
+    with (tmp_path / "large.pcap").open("wb") as stream:
+        write(stream, 16 << 20)  # so much is read ahead
+    environment = {**ENVIRONMENT, "PYTHONPATH": path, "MULTITRACER_NATIVE": "0"}
+    done = run("analyze", tmp_path / "large.pcap", status=1, env=environment)
+    assert done.stderr.startswith("Error: no thread can be started; raise the limit")
 
 
 def _with_a_bug(folder: Path, error: str = "ZeroDivisionError") -> dict[str, str]:

@@ -21,6 +21,7 @@ from multitracer.scenario.library import load_scenario
 from multitracer.scenario.model import HostClock as WrongClock
 from multitracer.simulator.clock import EPOCH_NS
 from multitracer.simulator.record import record_virtual
+from multitracer.tables import NOT_A_TIME
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -67,6 +68,21 @@ def test_an_injected_offset_and_drift_are_recovered_with_no_hint(found: Clocks) 
     (whole,) = put_together(found.graph.path(FIXED, MOBILE))
     assert whole.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
     assert whole.offset_ns > 12 * S  # the fixed host is behind: its stamps must grow
+
+
+def test_segments_without_a_time_tell_nothing_of_clocks(shifted: Path) -> None:
+    session = open_recording(shifted)
+    for _, capture in session.captures:
+        time_ns = capture.segments["time_ns"].copy()
+        time_ns[-5:] = NOT_A_TIME
+        capture.segments.columns["time_ns"] = time_ns
+    without = clocks_of(session, session.captures)
+    truth = EPOCH_NS + np.arange(10, 250, 10) * S
+    placed = without.place(fixed_ns(truth), FIXED)
+    assert np.abs(placed.time_ns - truth).max() < 2 * MS
+    assert (placed.status == Status.PLACED).all()
+    (whole,) = put_together(without.graph.path(FIXED, MOBILE))
+    assert EPOCH_NS < whole.inverse().first_ns < whole.inverse().last_ns
 
 
 def test_the_other_way_round_signs_change(shifted: Path) -> None:

@@ -90,6 +90,30 @@ def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path
     assert "out of memory" in done.stdout
 
 
+_MANY = """
+import resource, sys
+from multitracer.native import kernel
+from parsers._whole import whole_file
+size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (int(sys.argv[2]) << 20), resource.RLIM_INFINITY))
+try:
+    whole_file(kernel(), sys.argv[1], limits=(1 << 30, 1, 1 << 30, 1), look=lambda whole: None)
+except MemoryError as error:
+    print(error)
+"""
+
+
+def test_without_memory_for_one_more_connection_python_gets_an_exception(tmp_path: Path) -> None:
+    ports = [(1024 + i % 60_000, 80 + i // 60_000) for i in range(100_000)]  # each takes two kilobytes
+    path = tmp_path / "many.pcap"
+    path.write_bytes(pcap_file([frame(sport=one, dport=other, flags=2) for one, other in ports]))
+    for mebibytes in (30, 42, 102, 135, 198):
+        argv = [sys.executable, "-c", _MANY, str(path), str(mebibytes)]
+        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "out of memory" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("start", "captured"), [(-1, 4), (90, 20), (2**62, 2**62), (0, -5), (2**63 - 1, 2**63 - 1)]
 )

@@ -111,9 +111,9 @@ pub struct Running {
     /// By the number of the flow.
     current: Vec<Option<Current>>,
     /// None of those whose segments Python needs.
-    connections: Vec<Option<Box<Connection>>>,
+    connections: Vec<Option<Box<[Connection; 1]>>>,
     /// Whether they are, or were until the end.
-    is_counted: Vec<bool>,
+    pub is_counted: Vec<bool>,
     pub beginnings: Vec<Beginning>,
     pub sides: Vec<[Side; 2]>,
     /// Something only all segments tell.
@@ -123,6 +123,14 @@ pub struct Running {
     pub marked: [i64; 16],
     /// Counted segments that are larger than their receiver accepts.
     pub giants: i64,
+}
+
+/// Return a connection in memory that was asked for: `Box::new` would abort without any.
+fn new_connection() -> Result<Box<[Connection; 1]>, OutOfMemory> {
+    let mut one = Vec::new();
+    one.try_reserve_exact(1)?;
+    one.push(Connection::default());
+    one.into_boxed_slice().try_into().map_err(|_| OutOfMemory)
 }
 
 /// Flags and marks of segments whose counting is short.
@@ -263,7 +271,7 @@ impl Running {
         segment: &Segment,
         tsval: u32,
     ) -> Result<bool, OutOfMemory> {
-        let Some(connection) = &mut self.connections[number] else { return Ok(false) };
+        let Some([connection]) = self.connections[number].as_deref_mut() else { return Ok(false) };
         let sides = &mut self.sides[number];
         sides[side].note_options(segment, tsval)?;
         connection.add(side, segment)?;
@@ -319,7 +327,7 @@ impl Running {
         self.sides.try_reserve(1)?;
         self.is_counted.try_reserve(1)?;
         let is_whole = opens(segment) && !segment.has(ACK) && segment.marks & mark::HEADER_CUT == 0;
-        self.connections.push(is_whole.then(Box::default));
+        self.connections.push(if is_whole { Some(new_connection()?) } else { None });
         self.is_counted.push(is_whole);
         self.beginnings.push(Beginning::new(flow, side));
         self.sides.push(Default::default());
@@ -336,7 +344,8 @@ impl Running {
         let mut summaries = Vec::new();
         summaries.try_reserve_exact(2 * self.connections.len())?;
         for connection in &mut self.connections {
-            summaries.extend(connection.take().map(|counted| *counted).unwrap_or_default().finish());
+            let [counted] = connection.take().map_or_else(Default::default, |counted| *counted);
+            summaries.extend(counted.finish());
         }
         Ok(summaries)
     }
