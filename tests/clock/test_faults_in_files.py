@@ -211,3 +211,20 @@ def test_a_log_that_is_no_capture_is_examined_by_itself(
     found = [(each["code"], each["source"]) for each in complaints(session)]
     assert found == ([(code, str(log))] if code else [])
     assert (f"{code}: {log}: " in call("align", "--no-keep", session).stdout) == bool(code)
+
+
+@pytest.mark.parametrize(("away_s", "code"), [(-3 * DAY, "no-overlap"), (-5 * 3600, "time-zone")])
+def test_captures_of_two_hosts_that_share_no_packet_are_held_against_each_other(
+    away_s: int, code: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "session"
+    for host, sample in (("mobile", "cellular_upload"), ("fixed", "rehearsed-drive")):
+        (folder / host).mkdir(parents=True)
+        (source,) = (SAMPLES / sample / host).glob("tcp-0.pcap.*")
+        shutil.copy(source, folder / host)
+    begins = [int(parsers.read_capture([path]).segments["time_ns"][0]) for path in sorted(folder.glob("*/*"))]
+    (mobile,) = (folder / "mobile").iterdir()
+    restamp(mobile, folder / "mobile" / "tcp-0.pcap", lambda t: t - begins[1] + begins[0] + away_s * S)
+    mobile.unlink()
+    (found,) = complaints(folder)
+    assert found["code"] == code

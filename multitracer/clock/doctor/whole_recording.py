@@ -59,7 +59,8 @@ def examine_recording(
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
     for log in logs:
         if own is not None and Clock(hosts[log.name]) not in (reference, *graph.clocks):
-            yield from compare_spans(log, own)
+            named = compare_spans(log, own)
+            yield from named or filter(None, [apart(log, [own])])
     captured: dict[str, list[Stamps]] = {}
     for log in logs:
         captured.setdefault(hosts[log.name], []).append(log)
