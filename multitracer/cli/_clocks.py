@@ -87,7 +87,9 @@ def show(sheet: Page, alignment: Aligned) -> None:
         sheet.line(f"Not found: {portable(sentence)}")
     sheet.line(f"The clock doctor finds {len(clocks.complaints) or 'nothing wrong'}", bold=True)
     for complaint in clocks.complaints:
-        sheet.line(f"  - {complaint.code}: {portable(complaint.sentence)}. Repair: {complaint.repair}.")
+        named = "" if complaint.source in complaint.sentence else f"{portable(complaint.source)}: "
+        sentence = portable(complaint.sentence)
+        sheet.line(f"  - {complaint.code}: {named}{sentence}. Repair: {complaint.repair}.")
 
 
 def _row(alignment: Aligned, relation: Relation, estimate: Estimate) -> tuple[str, ...]:

@@ -155,11 +155,11 @@ def clocks_of(
         graph.relations += relations_of_logs(source, largest, graph.refused)
     warnings += contradictions(graph)
     chosen = _reference(reference, graph, hosts) if reference else _sender(source, captures, hosts, graph)
-    complaints = examine_recording(source, captures, hosts, graph, chosen) if thorough else ()
+    complaints = tuple(examine_recording(source, captures, hosts, graph, chosen)) if thorough else ()
     if thorough and source.folder is not None:
         sender = _sender(source, captures, hosts, graph).host
         graph.relations += free_running_clocks(source, largest, sender, graph.refused)
-    return Clocks(graph, chosen, tuple(complaints), hosts, tuple(warnings))
+    return Clocks(graph, chosen, complaints, hosts, tuple(warnings))
 
 
 def host_of(source: LogSource, point: Point) -> str:

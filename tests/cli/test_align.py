@@ -221,3 +221,16 @@ def floats(packed: Any) -> np.ndarray:
     if isinstance(packed, dict):
         return np.frombuffer(base64.b64decode(packed["bdata"]), dtype=packed["dtype"])
     return np.array(packed, dtype=float)
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path) -> None:
+    assert "is empty; name a capture" in run("align", "", status=2, cwd=tmp_path).stderr
+
+
+def test_a_page_is_not_written_over_a_capture_that_a_forgotten_name_made_the_output(tmp_path: Path) -> None:
+    near, far = (tmp_path / f"{host}.pcap.gz" for host in ("mobile", "fixed"))
+    for path in (near, far):
+        shutil.copy(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", path)
+    before = far.read_bytes()
+    assert "is a capture" in run("align", near, "-o", far, status=1).stderr
+    assert far.read_bytes() == before

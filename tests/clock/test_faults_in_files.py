@@ -174,3 +174,57 @@ def test_a_radio_without_packets_is_held_against_the_positions(
     )
     said = call("align", "--no-keep", tmp_path / "drive", status=1).stderr  # what its GPS is short of
     assert ("no-overlap in" in said) == is_named
+
+
+@pytest.mark.parametrize("reference", ["near", "far"])
+def test_of_two_clocks_the_one_that_was_set_back_an_hour_is_at_fault(reference: str, tmp_path: Path) -> None:
+    far = restamp(FIXED, tmp_path / "far.pcap", lambda t: t - 3600 * S * (np.arange(len(t)) > 3000))
+    near = restamp(MOBILE, tmp_path / "near.pcap", lambda t: t)
+    by = {"near": near, "far": far}[reference]
+    found = json.loads(call("align", "--json", "--reference", by, near, far).stdout)["doctor"]
+    assert [(each["code"], each["source"]) for each in found] == [
+        ("steps-back", str(far)),
+        ("time-zone", str(far)),
+    ]
+    assert found[1]["shift_ns"] == 3600 * S
+
+
+def _set_back(second: float) -> float:
+    return second - (3600 if second > 30 else 0)
+
+
+def _whole_minutes(second: float) -> float:
+    return second // 60 * 60
+
+
+@pytest.mark.parametrize(
+    ("change", "code"), [(_set_back, "steps-back"), (_whole_minutes, "coarse-stamps"), (float, "")]
+)
+def test_a_log_that_is_no_capture_is_examined_by_itself(
+    session: Path, change: Callable[[float], float], code: str
+) -> None:
+    first = int(stamps_of(MOBILE)[0]) // (60 * S) * 60 * S
+    times = [first + round(change(float(second)) * S) for second in range(200)]
+    lines = ["time_ns,source,role,rat,rsrp_dbm", *(f"{time},csv,serving,LTE,-90" for time in times)]
+    log = session / "mobile" / "radio.csv"
+    log.write_text("\n".join(lines) + "\n")
+    found = [(each["code"], each["source"]) for each in complaints(session)]
+    assert found == ([(code, str(log))] if code else [])
+    assert (f"{code}: {log}: " in call("align", "--no-keep", session).stdout) == bool(code)
+
+
+@pytest.mark.parametrize(("away_s", "code"), [(-3 * DAY, "no-overlap"), (-5 * 3600, "time-zone")])
+def test_captures_of_two_hosts_that_share_no_packet_are_held_against_each_other(
+    away_s: int, code: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "session"
+    for host, sample in (("mobile", "cellular_upload"), ("fixed", "rehearsed-drive")):
+        (folder / host).mkdir(parents=True)
+        (source,) = (SAMPLES / sample / host).glob("tcp-0.pcap.*")
+        shutil.copy(source, folder / host)
+    begins = [int(parsers.read_capture([path]).segments["time_ns"][0]) for path in sorted(folder.glob("*/*"))]
+    (mobile,) = (folder / "mobile").iterdir()
+    restamp(mobile, folder / "mobile" / "tcp-0.pcap", lambda t: t - begins[1] + begins[0] + away_s * S)
+    mobile.unlink()
+    (found,) = complaints(folder)
+    assert found["code"] == code

@@ -44,7 +44,7 @@ class Complaint:
 
     code: str
     """Stable name: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate,
-    effect-first; whole-seconds, steps-back, saw-tooth, direction-clocks."""
+    effect-first; whole-seconds, coarse-stamps, steps-back, saw-tooth, direction-clocks."""
     source: str
     """The log whose stamps are at fault."""
     sentence: str

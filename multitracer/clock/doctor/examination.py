@@ -21,15 +21,17 @@ from multitracer.units import NS_PER_S
 from multitracer.words import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from multitracer.clock.model.estimate import Estimate
     from multitracer.clock.model.relation import Relation
     from multitracer.tables import Array
 
+    Alone = Callable[[Stamps], Complaint | None]
+
 _SURE_ERROR_S = 0.5  # half of the least distance between two faults (a leap second)
-_BESIDES = "whole-seconds"
-"""A fault that others may come with."""
+_BESIDES = ("whole-seconds", "coarse-stamps")
+"""Faults that others may come with."""
 _SETS_THE_AHEAD = ("tai", "gps")
 _FEWEST_RESETS = 4
 """Three steps the same way happen by hand; four are a program that sets the clock."""
@@ -39,18 +41,20 @@ _UNLIKE = 3
 """A step so many times the median one is no reset of a drift that runs evenly. Not measured."""
 
 
-def examine(stamps: Stamps) -> list[Complaint]:
+def examine(stamps: Stamps, rules: Sequence[Alone] = faults_alone.RULES) -> list[Complaint]:
     """Return what the stamps of one log show by themselves."""
     complaints: list[Complaint] = []
-    for rule in faults_alone.RULES:
-        if any(each.code != _BESIDES for each in complaints):
+    for rule in rules:
+        if any(each.code not in _BESIDES for each in complaints):
             break
         complaint = rule(stamps)
         complaints += [complaint] if complaint else []
     return complaints
 
 
-def compare(relation: Relation, *, source: str, reference: str) -> list[Complaint]:
+def compare(
+    relation: Relation, *, source: str, reference: str, set_back: frozenset[str] = frozenset()
+) -> list[Complaint]:
     """Return what the relation of two clocks shows of their time scales, zones and calendars.
 
     Parameters
@@ -59,8 +63,13 @@ def compare(relation: Relation, *, source: str, reference: str) -> list[Complain
         From the reference's clock to that of the log.
     source, reference : str
         The log and the reference, as the user knows them.
+    set_back : frozenset of str
+        Those of them whose own records show that their clock was set back.
     """
-    complaints = _of_intervals(relation, source, reference) or list(_of_steps(relation, source, reference))
+    if reference in set_back and source not in set_back:  # the one that moved is at fault
+        return compare(relation.inverse(), source=reference, reference=source, set_back=set_back)
+    complaints = _of_intervals(relation, source, reference)
+    complaints = complaints or list(_of_steps(relation, source, reference, set_back=set_back))
     others = (
         _resets(relation, source),
         rate(relation, source, reference),
@@ -126,11 +135,17 @@ def _moment(time_ns: int) -> str:
 
 
 def _of_steps(
-    relation: Relation, source: str, reference: str, *, never_set: bool = False
+    relation: Relation,
+    source: str,
+    reference: str,
+    *,
+    never_set: bool = False,
+    set_back: frozenset[str] = frozenset(),
 ) -> Iterator[Complaint]:
     """Yield the steps that a fault explains: a clock that begins, or ends, to count another time.
 
-    Unless the reference is never set, a step that `source` makes backwards is one of the reference forwards.
+    Unless the reference is never set, or one is known to have been set back, a step that one makes backwards
+    is one of the other forwards.
     """
     pairs = zip(relation.estimates, relation.estimates[1:], relation.steps_ns(), strict=False)
     for number, (earlier, later, step_ns) in enumerate(pairs, 1):
@@ -139,9 +154,11 @@ def _of_steps(
         difference = Difference(step_ns / NS_PER_S, error_ns / NS_PER_S, moment_ns)
         if (fault := _explained(difference, faults_between.OF_STEPS)) is None:
             continue
-        is_source = never_set or step_ns > 0
+        behind = source if step_ns < 0 else reference
+        is_back = behind in set_back or (never_set and step_ns < 0)
+        is_source = behind == source if is_back else never_set or step_ns > 0
         who, own = (source, relation.inverse()) if is_source else (reference, relation)
-        after = range(number, len(relation.estimates)) if step_ns > 0 or not never_set else range(number)
+        after = range(number) if is_back else range(number, len(relation.estimates))
         which = "after" if number in after else "before"
         yield Complaint(
             fault.code,

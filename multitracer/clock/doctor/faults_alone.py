@@ -15,6 +15,7 @@ from multitracer.capture import Flag
 from multitracer.clock.doctor.complaints import Complaint
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import count, duration
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
@@ -31,6 +32,10 @@ _TEETH = 5
 _MOST_FALLS = 1_000  # bounds the time on a log in disorder
 _FEWEST_SECONDS, _SHARING = 3, 2
 """Distinct seconds, and records for each: one record a second may have no fraction by design."""
+_CUT_NS = (10 * NS_PER_MS, 100 * NS_PER_MS)
+"""Two decimals or one; other steps below a second may be slots of a link: all of virtual time is in them."""
+_COARSEST_NS = 10 * NS_PER_S
+"""Steps of a few seconds are a log's own rhythm."""
 _BOUNDED = 0.9  # of the lag that one side shows, the other has to confirm so much. Not measured
 _OFTEN = 20  # one ACK in 20 before its data: fewer may be mistaken pairs. Not measured
 _USUAL_TOP = 95  # percentile of the heights: the highest may be a step of another kind. Not measured
@@ -58,13 +63,32 @@ def whole_seconds(stamps: Stamps) -> Complaint | None:
     )
 
 
-def _spread(time_ns: Array) -> Array:
-    """Return whole-second stamps spread over their second, in the order of the records."""
+def coarse_stamps(stamps: Stamps) -> Complaint | None:
+    """Stamps in other steps than whole seconds, of which several records share each: a minute, a tenth."""
+    known = stamps.known_ns
+    if len(known) < _FEW:
+        return None
+    tick, distinct = int(np.gcd.reduce(np.diff(known))), len(np.unique(known))
+    is_coarse = tick in _CUT_NS or tick >= _COARSEST_NS
+    if not is_coarse or distinct < _FEWEST_SECONDS or len(known) < _SHARING * distinct:
+        return None
+    step = duration(tick)
+    return Complaint(
+        "coarse-stamps",
+        stamps.name,
+        f"{len(known):,} records share {distinct:,} stamps, all in steps of {step}: the log cut the rest off",
+        f"spread the records of a step evenly over it; each is then known to {duration(tick // 2)}",
+        proposed_ns=_spread(stamps.time_ns, tick),
+    )
+
+
+def _spread(time_ns: Array, step_ns: int = NS_PER_S) -> Array:
+    """Return stamps in steps spread over their step, in the order of the records."""
     order = np.argsort(time_ns, kind="stable")
     _, begin, count = np.unique(time_ns[order], return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(begin, count)
     spread = time_ns.copy()
-    spread[order] += (2 * rank + 1) * NS_PER_S // (2 * np.repeat(count, count))
+    spread[order] += (2 * rank + 1) * step_ns // (2 * np.repeat(count, count))
     return np.where(time_ns == NOT_A_TIME, time_ns, spread)
 
 
@@ -229,7 +253,7 @@ def steps_back(stamps: Stamps) -> Complaint | None:
     return Complaint(
         "steps-back",
         stamps.name,
-        f"the clock was set back {len(lasting):,} times, by up to {height.max() / NS_PER_S:,.3f} s "
+        f"the clock was set back {count(len(lasting), 'time')}, by up to {height.max() / NS_PER_S:,.3f} s "
         f"(before record {where}{', …' if len(lasting) > 5 else ''})",
         "add the step to every stamp after it, less the usual distance of two records",
         proposed_ns=_raised(stamps.time_ns, known_rows[lasting + 1], known, lasting),
@@ -249,5 +273,7 @@ def _raised(time_ns: Array, rows: Array, known: Array, falls: Array) -> Array:
     return np.where(time_ns == NOT_A_TIME, time_ns, time_ns + np.cumsum(steps))
 
 
-RULES = (whole_seconds, direction_clocks, saw_tooth, steps_back)
+OF_LOGS = (coarse_stamps, steps_back)
+"""Of logs that are no captures: one reading a second has whole seconds by design, and no directions."""
+RULES = (whole_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
 """In this order; the first that explains a log is the one that counts, but for whole seconds."""

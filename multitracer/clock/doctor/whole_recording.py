@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.clock.doctor.complaints import Complaint, Stamps
 from multitracer.clock.doctor.examination import apart, compare, compare_own, compare_spans, examine
+from multitracer.clock.doctor.faults_alone import OF_LOGS
 from multitracer.clock.doctor.faults_of_lines import EFFECT_FIRST
 from multitracer.clock.doctor.no_service import no_service
 from multitracer.clock.model.relation import Clock
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.clock.model.graph import ClockGraph
     from multitracer.logs import LogSource, Point
+    from multitracer.tables import Table, Times
 
 _STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
 """Layer -> the table whose rows tell when its log was written."""
@@ -46,7 +50,8 @@ def examine_recording(
     alone = [complaint for log in logs for complaint in examine(log)]
     yield from alone
     complaints: dict[tuple[str, str], Complaint] = {}
-    for complaint in _of_clocks(graph, reference):
+    set_back = frozenset(hosts[each.source] for each in alone if each.code == "steps-back")
+    for complaint in _of_clocks(graph, reference, set_back):
         complaints.setdefault((complaint.code, complaint.source), complaint)
     yield from (each for each in complaints.values() if each.code != EFFECT_FIRST or not alone)
     if source.folder is None:
@@ -54,11 +59,15 @@ def examine_recording(
     own = next((log for log in logs if hosts[log.name] == reference.host), None)
     for log in logs:
         if own is not None and Clock(hosts[log.name]) not in (reference, *graph.clocks):
-            yield from compare_spans(log, own)
+            named = compare_spans(log, own)
+            yield from named or filter(None, [apart(log, [own])])
     captured: dict[str, list[Stamps]] = {}
     for log in logs:
         captured.setdefault(hosts[log.name], []).append(log)
-    yield from _of_others(list(_others(source)), captured, own, graph)
+    others = list(_others(source))
+    for _, _, log in others:
+        yield from examine(log, OF_LOGS)
+    yield from _of_others(others, captured, own, graph)
     yield from _of_silences(source, captured)
 
 
@@ -109,22 +118,25 @@ def _of_others(
             yield complaint
 
 
-def _of_clocks(graph: ClockGraph, reference: Clock) -> Iterator[Complaint]:
+def _of_clocks(graph: ClockGraph, reference: Clock, set_back: frozenset[str]) -> Iterator[Complaint]:
     """Yield the faults between two clocks; those by a host's own readings come first."""
     for relation in graph.relations:
         if (relation.source.domain, relation.target.domain) == ("monotonic", "realtime"):
             yield from compare_own(relation, source=relation.target.host)
     for clock in graph.clocks:
         if clock.domain in {"realtime", "utc"} and clock != reference:
-            yield from _against(clock, reference, graph)
+            yield from _against(clock, reference, graph, set_back)
 
 
-def _against(clock: Clock, reference: Clock, graph: ClockGraph) -> Iterator[Complaint]:
+def _against(
+    clock: Clock, reference: Clock, graph: ClockGraph, set_back: frozenset[str]
+) -> Iterator[Complaint]:
     if reference.domain != "realtime":
         return
     direct = [r for r in graph.from_clock(reference) if r.target == clock]
     for relation in sorted(direct, key=lambda r: r.estimates[0].uncertainty_ns)[:1]:
-        yield from compare(relation, source=clock.host or "UTC", reference=reference.host or "UTC")
+        source, other = clock.host or "UTC", reference.host or "UTC"
+        yield from compare(relation, source=source, reference=other, set_back=set_back)
 
 
 def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
@@ -132,4 +144,12 @@ def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
     for layer, name in _STAMPED.items():
         for log, tables in source.logs(layer):
             if name in tables and len(tables[name]):
-                yield log.host, layer, Stamps(log.path, tables[name]["time_ns"])
+                yield log.host, layer, Stamps(log.path, _as_written(tables[name]))
+
+
+def _as_written(table: Table) -> Times:
+    """Return the time of each line of a log that has several rows of one, in the order of the lines."""
+    if "line" not in table.columns:
+        return table["time_ns"]
+    _, first = np.unique(table["line"], return_index=True)
+    return np.asarray(table["time_ns"][first])
