@@ -65,7 +65,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     return element(
         "section",
         trust,
-        element("p", asked, class_="asked") if (asked := _asked(answer, axis)) else None,
+        element("p", note, class_="asked") if (note := _asked(answer, axis)) else None,
         element(
             "div",
             element(
