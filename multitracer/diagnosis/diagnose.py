@@ -98,10 +98,10 @@ class Diagnosis:
         tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
         help_, sender = self.headline.help, self.transfer.layers.view.sender
         of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
-        told = "".join(
+        paragraphs = "".join(
             f"<p>{escape(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)
         )
-        return f"{told}{tables}{more}"
+        return f"{paragraphs}{tables}{more}"
 
     @cached_property
     def headline(self) -> Headline:

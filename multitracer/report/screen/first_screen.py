@@ -65,7 +65,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     return element(
         "section",
         trust,
-        element("p", asked, class_="asked") if (asked := _asked(answer, axis)) else None,
+        element("p", note, class_="asked") if (note := _note_of_part(answer, axis)) else None,
         element(
             "div",
             element(
@@ -108,7 +108,7 @@ def axis_of(answer: Answer) -> TimeAxis:
     timed = [each for each in diagnosis.group.members if len(each.begin)]
     begin = min(int(each.begin[0]) for each in timed) - shift
     end = max(int(each.end[-1]) for each in timed) - shift
-    first, last = _asked_ns(answer)
+    first, last = _bounds_ns(answer)
     if abs(zero_ns - begin) <= _NEAR_ZERO * (end - begin):
         begin = zero_ns
     shown = max(begin, begin if first is None else first), min(end, end if last is None else last)
@@ -116,7 +116,7 @@ def axis_of(answer: Answer) -> TimeAxis:
     return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
 
 
-def _asked_ns(answer: Answer) -> tuple[int | None, int | None]:
+def _bounds_ns(answer: Answer) -> tuple[int | None, int | None]:
     """Return the part that the user asked for, as recorded; the end is included."""
     zero_ns, speed = origin_ns(answer.drawn.part), answer.diagnosis.transfer.speed
     first, last = (
@@ -125,10 +125,10 @@ def _asked_ns(answer: Answer) -> tuple[int | None, int | None]:
     return first, last
 
 
-def _asked(answer: Answer, axis: TimeAxis) -> str:
+def _note_of_part(answer: Answer, axis: TimeAxis) -> str:
     """Return that what stands here is not of the part that is drawn, if the user asked for a part."""
     whole = axis_of(answer._replace(bounds_ns=(None, None)))
-    first, last = _asked_ns(answer)
+    first, last = _bounds_ns(answer)
     begin, end = whole.begin_ns if first is None else first, whole.end_ns if last is None else last
     if begin <= whole.begin_ns and end >= whole.end_ns:
         return ""
