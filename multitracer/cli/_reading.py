@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from multitracer.cli._options import debug_option, named_input
+from multitracer.cli._options import debug_option
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
 
@@ -106,7 +106,7 @@ def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
 
 
 _READING_OPTIONS = (
-    click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=named_input),
+    click.argument("inputs", metavar="INPUT...", nargs=-1, required=True),
     click.option(
         "-c",
         "--connection",

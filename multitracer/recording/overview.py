@@ -15,7 +15,6 @@ from multitracer.captured import WTCP_SYN, Mark
 from multitracer.endpoints import host_port, host_text
 from multitracer.native import kernel
 from multitracer.recording.open import read_recording
-from multitracer.recording.recording import warnings_of
 from multitracer.recording.streaming.running import counted_by_kernel
 from multitracer.recording.window import EVERYTHING
 from multitracer.tcp import Initiator
@@ -99,10 +98,7 @@ def read_overview(
         tells = () if inputs.listed else (tell,)
         overview, recording = counted_by_kernel(native, inputs, progress, *tells)
         if recording is not None:
-            if overview is None:
-                return recording
-            told: Overview = overview._replace(warnings=[*recording.warnings, *overview.warnings])
-            return told
+            return recording if overview is None else overview._replace(warnings=recording.warnings)
     return read_recording(inputs, window=window, max_packets=max_packets, progress=progress)
 
 
@@ -163,7 +159,7 @@ def overview_by_kernel(whole: Whole, name: str, most: int) -> Overview | None:
         several=False,
         connections=answer["connections"],
         listed=[_line_of(row, file.first_ns, name) for row in answer["listed"]],
-        warnings=warnings_of(file),
+        warnings=[],
     )
 
 

@@ -59,6 +59,8 @@ class Recording:
         The capture point that the user says is at the sender of most data, the others being at the receiver.
     notes : list of str
         What was skipped or is unknown, a sentence each; it grows while logs are parsed.
+    counted : list of SourceFile
+        Capture files of which nothing but their overview is known, and that are in no part.
     bounds_ns : (int or None, int or None)
         To which the captures were cut; None leaves a side open.
     """
@@ -67,6 +69,7 @@ class Recording:
     parts: list[Part] = field(default_factory=list)
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
+    counted: list[SourceFile] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
@@ -118,8 +121,14 @@ class Recording:
     @property
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
-        files = (file for part in self.parts for file in part.capture.files)
-        return [*self.notes, *(sentence for file in files for sentence in warnings_of(file))]
+        sentences = list(self.notes)
+        for file in (*self.counted, *(file for part in self.parts for file in part.capture.files)):
+            if file.damaged:
+                packets = count(file.packets, "whole packet")
+                read = f", {packets} read" if file.lost_ranges else f" after {packets}"
+                sentences.append(f"{file.path}: damaged{read}: {file.damaged}")
+            sentences += [f"{file.path}: {sentence}" for sentence in file.warnings]
+        return sentences
 
     @property
     def trust(self) -> str:
@@ -299,16 +308,6 @@ class Recording:
             here = "; `multitracer report` shows its radio and its road" if self.surroundings() else ""
             raise InputError(f"{self.name}: holds no TCP connection{here}")
         return largest[0]
-
-
-def warnings_of(file: SourceFile) -> list[str]:
-    """Return what is wrong with a capture file that was read, in sentences."""
-    sentences = [f"{file.path}: {sentence}" for sentence in file.warnings]
-    if not file.damaged:
-        return sentences
-    packets = count(file.packets, "whole packet")
-    read = f", {packets} read" if file.lost_ranges else f" after {packets}"
-    return [f"{file.path}: damaged{read}: {file.damaged}", *sentences]
 
 
 def _names(candidates: list[tuple[Part, int]]) -> str:

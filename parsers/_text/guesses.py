@@ -190,12 +190,14 @@ def _of(
     column: str, groups: Iterable[tuple[str, ...]], there: Iterable[tuple[int, str, Sequence[str]]]
 ) -> list[tuple[int, Guess]]:
     """Return the guesses of a column, the likeliest first: whose values can be, in the fewest words."""
-    found = [
+    readings = [
         (at, guess)
         for at, name, texts in there
         if not _OTHERS & set(tokens(name)) and (guess := _guess(column, groups, name, texts)) is not None
     ]
-    return sorted(found, key=lambda each: (not each[1].is_possible, len(tokens(named_unit(each[1].name)[0]))))
+    return sorted(
+        readings, key=lambda each: (not each[1].is_possible, len(tokens(named_unit(each[1].name)[0])))
+    )
 
 
 def _with_hemisphere(guess: Guess, names: Sequence[str], values: Sequence[Sequence[str]]) -> Guess:

@@ -94,8 +94,8 @@ class _Source:
     cell: Cell
     at: int | None
     scale: float
-    beside: int | None = None
-    """Where the upper part of its value, or its hemisphere, stands."""
+    second_at: int | None = None
+    """Where a second text of it stands: the upper part of its value, or its hemisphere."""
     seen: int = 0
     impossible: int = 0
     example: str = ""
@@ -286,8 +286,8 @@ class _Log:
             return self._times.of_text(text)
         if cell.hemisphere:
             letter = (
-                fields[source.beside].strip()
-                if source.beside is not None and source.beside < len(fields)
+                fields[source.second_at].strip()
+                if source.second_at is not None and source.second_at < len(fields)
                 else ""
             )
             text = text + letter if letter.upper() in _HEMISPHERES[column.name] else ""
@@ -312,7 +312,7 @@ class _Log:
 
         None where there is none above, or where it leaves no room: a gNB has up to 32 bits.
         """
-        at, cell = source.beside, source.cell
+        at, cell = source.second_at, source.cell
         upper = (
             _number(fields[at].strip(), replace(source, scale=1.0))
             if at is not None and at < len(fields)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from multitracer.diagnosis.limits.idle.quiet import UNTOLD
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
-from multitracer.diagnosis.limits.quiet import UNTOLD
 from tests.analysis.traffic import SYN
 from tests.diagnosis.talk import FULL, Talk, of
 

@@ -32,10 +32,11 @@ from parsers._rest import RestDecoder
 from parsers._stream import open_stream
 from parsers._whole import whole_file
 from parsers._whole_capture import whole_capture
-from tests.analysis.traffic import ACK, FIN, SYN
+from tests.analysis.traffic import ACK
 from tests.conftest import SAMPLES
 from tests.native.both import assert_equal, assert_same, python_only, read_by_both
-from tests.parsers.frames import Packet, block, ethernet, ipv4, ipv6, pcap_file, tcp
+from tests.native.traffic import any_datagram, frame, some_connections
+from tests.parsers.frames import Packet, block, ethernet, ipv4, pcap_file, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,62 +143,6 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
     assert whole_capture(kernel, str(copy), None) is not None
     assert repr(fast.parts[0].capture.files) == repr(whole.files)
     assert_same(fast.parts[0].analysis, analyse(whole))
-
-
-def some_connections(rng: random.Random, *, others: float = 0.0) -> list[bytes]:
-    """Return frames of connections, some of which share ports, and now and then of anything else."""
-    frames: list[bytes] = []
-    for number in range(rng.randrange(2, 9)):
-        version, port = rng.choice((4, 4, 6)), 1000 + rng.randrange(5)
-        ends = [1000 * number, 7]
-        for step in range(rng.randrange(1, 30)):
-            side = (0, 1, 0)[step] if step < 3 else rng.randrange(2)
-            flags, size = {0: (SYN, 0), 1: (SYN | ACK, 0)}.get(step, (ACK, rng.randrange(1400)))
-            source, destination = (80, port) if side else (port, 80)
-            flags |= FIN * (step > 2 and rng.random() < 0.02)
-            ack = ends[1 - side] if step else 0
-            numbers = {"seq": ends[side], "ack": ack, "flags": flags}
-            segment = tcp(sport=source, dport=destination, payload=bytes(size), **numbers)  # type: ignore[arg-type]
-            ends[side] += rng.choice((1, 1, 1, 0, 2)) * (size + (step < 2))
-            frames.append(frame(segment, version, side, len(frames)))
-            if rng.random() < others:
-                frames.append(rng.choice((arp, datagram, fragment))(rng))
-    return frames
-
-
-def frame(segment: bytes, version: int, side: int, number: int) -> bytes:
-    """Return a segment in a packet of its own."""
-    if version == 6:
-        return ethernet(ipv6(segment, source=1 + side, destination=2 - side))
-    hosts = ("10.0.0.1", "10.0.0.2")
-    packet = ipv4(segment, source=hosts[side], destination=hosts[1 - side], identification=number + 1)
-    return ethernet(packet)
-
-
-def arp(rng: random.Random) -> bytes:
-    """Return a request of ARP."""
-    return ethernet(rng.randbytes(28), ethertype=0x0806)
-
-
-def datagram(rng: random.Random) -> bytes:
-    """Return a datagram."""
-    return ethernet(ipv4(bytes(4) + bytes((0, 12, 0, 0)) + rng.randbytes(4), protocol=17))
-
-
-def any_datagram(rng: random.Random) -> bytes:
-    """Return a datagram of UDP: as QUIC, of GSMTAP, as the SYN of WTCP, damaged, or cut."""
-    port, payload = rng.choice((443, 443, 4729)), rng.randbytes(rng.choice((0, 22, 22, 300)))
-    if rng.random() < 0.3:
-        payload = bytes((0x11, 0, *bytes(8))) + payload[10:]
-    length = len(payload) + 8 if rng.random() < 0.9 else rng.randrange(40)
-    udp = struct.pack(">4H", 5000, port, length, 0) + payload
-    whole = ethernet(ipv4(udp, protocol=17) if rng.random() < 0.5 else ipv6(udp, next_header=17))
-    return whole if rng.random() < 0.9 else whole[: rng.randrange(14, len(whole))]
-
-
-def fragment(rng: random.Random) -> bytes:
-    """Return a later fragment of a datagram."""
-    return ethernet(ipv4(rng.randbytes(24), protocol=17, fragment=8))
 
 
 @pytest.mark.usefixtures("blocks")

@@ -252,6 +252,7 @@ def generations_in(numbers: Array) -> Array:
 
 
 _GENERATIONS = (2.0, 3.0, 4.0, 5.0)
+"""2G to 5G, as the column of seconds has them."""
 _LEAST_PART = 0.2
 """The first second of a stretch may still be of the newer technology. Not measured."""
 

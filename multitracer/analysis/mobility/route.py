@@ -38,6 +38,7 @@ SLOW_MPS = 5.0
 to 5 m, once a second and five times, walks were 15 to 970 % too long while each position counted, and are 0.5
 to 31 % too long so (with 10 m for them, too, 1 to 173 %); those in a city 0 to 54 %, and 0 to 8 %."""
 MOVING_NOISE_M = 10.0
+"""Of a position in a vehicle: with less, noise lengthens the way (see above)."""
 _NO_WAY = ("leap", "clock")
 """Gaps that add nothing to the distance: nobody drove there, or nobody knows when."""
 _SHORT_M = 1_000.0  # a length is written in metres below it, in kilometres from it

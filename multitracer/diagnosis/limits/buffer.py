@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.chance import chance
-from multitracer.diagnosis.limits.pauses import answered, gaps, writes_alone
+from multitracer.diagnosis.limits.idle.pauses import answered, gaps, writes_alone
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS

@@ -10,8 +10,8 @@ from multitracer.diagnosis.limits.names import Part
 from multitracer.diagnosis.limits.spans import Spans
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.idle.quiet import Quiet
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.diagnosis.limits.quiet import Quiet
     from multitracer.tables import Array
 
 

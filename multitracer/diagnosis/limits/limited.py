@@ -16,9 +16,9 @@ from multitracer.diagnosis.limits.at_sender import at_sender, opening
 from multitracer.diagnosis.limits.by_link_log import by_link_log
 from multitracer.diagnosis.limits.confidence import confidence
 from multitracer.diagnosis.limits.doubts import NOT_CAPTURED
+from multitracer.diagnosis.limits.idle.quiet import UNTOLD
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.partition import Cells, Shown, partition
-from multitracer.diagnosis.limits.quiet import UNTOLD
 from multitracer.diagnosis.limits.shares import Share, shares_of
 from multitracer.findings import LIMITS
 from multitracer.tables import Table

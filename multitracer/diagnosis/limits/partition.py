@@ -13,11 +13,11 @@ from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_win
 from multitracer.diagnosis.limits.doubts import not_captured
 from multitracer.diagnosis.limits.growth import slow_start
 from multitracer.diagnosis.limits.holes import Holes, holes
+from multitracer.diagnosis.limits.idle.pauses import Pauses, pauses
+from multitracer.diagnosis.limits.idle.quiet import quiet
+from multitracer.diagnosis.limits.idle.silence import Outages, outages
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, Part, View
-from multitracer.diagnosis.limits.pauses import Pauses, pauses
-from multitracer.diagnosis.limits.quiet import quiet
-from multitracer.diagnosis.limits.silence import Outages, outages
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.window import FullWindow, full_window
 

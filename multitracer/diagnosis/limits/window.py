@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.limits.pauses import writes_alone
+from multitracer.diagnosis.limits.idle.pauses import writes_alone
 from multitracer.diagnosis.limits.spans import Spans
 
 if TYPE_CHECKING:

@@ -83,7 +83,8 @@ def counted_by_kernel(
                 analysis = analysis_of(native, path, progress)
     except UNREADABLE:
         return None, None
-    if answer is not None:
+    if whole is not None and answer is not None:
+        recording.counted.append(whole.source)
         return answer, recording
     if analysis is None:
         return None, None

@@ -12,8 +12,8 @@ from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.limits.idle.quiet import Quiet
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.diagnosis.limits.quiet import Quiet
     from multitracer.tables import Array
 
 _LONG_GAP = 0.5

@@ -1,0 +1,1 @@
+"""When nothing is sent, or nothing arrives: the application's pauses, quiet receivers, outages."""
