@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,8 @@ def whole_capture(native: Kernel, path: str, progress: Callable[[int], None] | N
 
     with reading(path):
         whole = whole_file(native, path, limits=None, look=look)
+        if whole is not None and progress is not None:
+            progress(Path(path).stat().st_size)
         return None if whole is None else _capture(whole)
 
 

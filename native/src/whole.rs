@@ -171,7 +171,11 @@ impl Walker {
             Form::Pcapng(alike) => alike.walk(&data, begin, &mut others)?,
         };
         let walked = walked.ok_or(Stop::Odd)?;
-        let is_well = if is_last { self.may_end(&data[walked.next..]) } else { walked.next > begin };
+        let is_well = if is_last {
+            data.get(walked.next..).is_some_and(|left| self.may_end(left))
+        } else {
+            walked.next > begin
+        };
         if !is_well {
             return Err(Stop::Odd);
         }

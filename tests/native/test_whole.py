@@ -203,6 +203,14 @@ def test_a_last_record_that_is_cut_off_is_read_once(original: int, left: int, tm
     told(path)
 
 
+def test_a_header_that_is_cut_off_is_left_to_python(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    header = bytes.fromhex("ab01001c02000400" + "00" * 8 + "ff000000010000001234")  # IXIA's has 28 bytes
+    for size in range(20, 27):
+        path.write_bytes(header[:size])
+        read_by_both(lambda: read_capture([path]))
+
+
 def test_datagrams_of_udp_do_not_come_to_python(tmp_path: Path) -> None:
     path, kernel = tmp_path / "quic.pcap", native.kernel()
     udp = ethernet(ipv4(struct.pack(">4H", 5000, 443, 1208, 0) + bytes(1200), protocol=17))
