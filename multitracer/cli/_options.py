@@ -9,6 +9,13 @@ import click
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
+def named_input(text: str) -> str:
+    """Return an INPUT; of no name, as of a variable that is not set, it would be the current folder."""
+    if not text:
+        raise click.BadParameter("is empty; name a capture, a session folder, or - for standard input")
+    return text
+
+
 def target(text: str) -> str:
     """Return the place that the option -o states."""
     if not text:

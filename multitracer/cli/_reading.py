@@ -98,6 +98,10 @@ def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
     def command(**values: Any) -> object:
         names = ("inputs", "connection", "begin", "end", "max_packets")
         paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
+        if "" in paths:
+            raise click.BadParameter(
+                "is empty; name a capture, a session folder, or - for standard input", param_hint="'INPUT...'"
+            )
         return function(Reading(paths, connection, Window(begin, end), max_packets), **values)
 
     for add in reversed(_READING_OPTIONS):

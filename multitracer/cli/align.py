@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import debug_option, examples, named_page
+from multitracer.cli._options import debug_option, examples, named_input, named_page
 from multitracer.errors import InputError
 from multitracer.words import portable
 
@@ -27,7 +27,7 @@ _CAPTURES = {".pcap", ".pcapng", ".cap"}
         "multitracer align --json SENDER.pcap RECEIVER.pcap",
     ),
 )
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
+@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True, type=named_input)
 @click.option("--json", "as_json", is_flag=True, help="As JSON; docs/clock.md explains its members.")
 @click.option(
     "--reference",

@@ -147,8 +147,6 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
     InputError
         If a path does not exist, is of a kind that cannot be read, or a folder holds nothing that is known.
     """
-    if not all(map(os.fspath, paths)):  # as of a variable that is not set; it would be the current folder
-        raise InputError("an input is empty: name a capture, a session folder, or - for standard input")
     names = [name for path in paths for name in _expanded(os.fspath(path))]
     if not names:
         raise InputError("no input: name a capture, a session folder, or - for standard input")

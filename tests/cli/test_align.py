@@ -224,7 +224,7 @@ def floats(packed: Any) -> np.ndarray:
 
 
 def test_an_empty_name_is_not_the_current_folder(tmp_path: Path) -> None:
-    assert "is empty: name a capture" in run("align", "", status=1, cwd=tmp_path).stderr
+    assert "is empty; name a capture" in run("align", "", status=2, cwd=tmp_path).stderr
 
 
 def test_a_page_is_not_written_over_a_capture_that_a_forgotten_name_made_the_output(tmp_path: Path) -> None:
