@@ -150,10 +150,11 @@ def _by_gross_rate(near: Capture, far: Capture, usual: Attempt | None) -> list[E
     usual : Attempt, optional
         What holds if it is not; None if nothing does.
     """
+    if usual is not None and usual.is_sharp:
+        return []
     ways = both_ways(near, far)
     begin = ways.first_ns + ways.base_ns
-    rates = [] if usual is not None and usual.is_sharp else gross_rates(ways)
-    for rate in rates:
+    for rate in gross_rates(ways):
         slow = slowed(far, begin, rate)
         try:
             attempt = _attempt(near, slow, both_ways(near, slow))

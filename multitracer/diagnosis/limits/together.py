@@ -55,9 +55,11 @@ def filled_together(members: list[tuple[Limited, int]]) -> Spans:
         Empty unless it is known of all when they arrived.
     """
     with_data = [(limited, later_ns) for limited, later_ns in members if limited.seen is not None]
+    if len(with_data) < 2:
+        return Spans.none()
     came = [_arrivals(limited, later_ns) for limited, later_ns in with_data]
     known = [each for each in came if each is not None]
-    if len(known) < 2 or len(known) < len(came):
+    if len(known) < len(came):
         return Spans.none()
     owner = np.repeat(np.arange(len(known)), [len(each.time_ns) for each in known])
     time, size = (np.concatenate(column) for column in zip(*known, strict=True))
