@@ -23,6 +23,10 @@ __all__ = [
     "warn",
 ]
 
+_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
+_WRITER, _HEAD_BYTES = b"MultiTracer", 4096
+"""Where `export wireshark` names itself: its own file may be written again."""
+
 
 def warn(sentence: str) -> None:
     """Write one line of warning to standard error."""
@@ -47,10 +51,23 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
                 raise InputError(
                     f"{portable(str(each))}: is also the input; choose another name for the output"
                 )
+    if place.is_file() and _is_capture(place):
+        raise InputError(f"{portable(str(place))}: is a capture; choose another name for the output")
+
+
+def _is_capture(path: Path) -> bool:
+    """Return whether a file is a capture that this program did not write.
+
+    Where a name was forgotten, -o takes the second capture for the output: a raw log is evidence.
+    """
+    if not _CAPTURE.search(path.name):
+        return False
+    with path.open("rb") as file:
+        return _WRITER not in file.read(_HEAD_BYTES)
 
 
 def output_name(name: str, ending: str) -> str:
     """Return a safe file name for what is made from an input: its last part without a capture's ending."""
     base = Path(name).resolve().name if name != "-" else "capture"
-    stem = re.sub(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", "", base, flags=re.IGNORECASE)
+    stem = _CAPTURE.sub("", base)
     return (re.sub(r"[^\w.-]", "_", stem, flags=re.ASCII).lstrip(".-") or "capture") + ending

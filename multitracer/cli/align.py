@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from multitracer.cli._options import debug_option, examples, named_input, named_page
-from multitracer.errors import InputError
-from multitracer.words import portable
 
 if TYPE_CHECKING:
     from multitracer.cli._clocks import Aligned
     from multitracer.figures.palette import ThemeName
-
-_CAPTURES = {".pcap", ".pcapng", ".cap"}
-"""Where a name was forgotten, `-o` takes the second capture for the page: a raw log is evidence."""
 
 
 @click.command(
@@ -62,8 +56,6 @@ def command(
     from multitracer.cli._output import check_output, warn
     from multitracer.cli._page import page, standard_output
 
-    if output is not None and _CAPTURES & set(Path(output.lower()).suffixes[-2:]) and Path(output).exists():
-        raise InputError(f"{portable(output)}: is a capture; choose another name for the page")
     alignment = aligned(inputs, reference=reference, evidence=output is not None)
     check_output(output, alignment.recording.inputs.paths)
     for sentence in [*alignment.recording.notes, *alignment.clocks.warnings]:
