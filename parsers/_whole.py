@@ -151,10 +151,14 @@ class Whole:
             self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
             self.connections = connections
             look(self)
-            return self._take_in(rests) and not self._rest  # a segment that only Python knows: it reads all
+            return self._take_in(rests) and not self._has_others()
 
         is_whole = self.file.read(_FIRST_BLOCKS, _BLOCKS, note) and self._take_in(self.file.rests())
         return is_whole and self._finish()
+
+    def _has_others(self) -> bool:
+        """Return whether there is a segment that only Python knows: then it reads the whole file."""
+        return self._rest is not None and len(self._rest) > 0
 
     def _take_in(self, rests: list[Rest]) -> bool:
         """Look at what is left of some blocks; return False if something is strange."""

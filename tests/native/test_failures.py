@@ -53,6 +53,13 @@ except MemoryError as error:
 """
 
 
+def _says_out_of_memory(program: str, *words: str) -> None:
+    argv = [sys.executable, "-c", program, *words]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "out of memory" in done.stdout
+
+
 @pytest.mark.parametrize(
     "decode",
     [
@@ -61,15 +68,7 @@ except MemoryError as error:
     ],
 )
 def test_without_memory_python_gets_an_exception(decode: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _STARVED.replace("DECODE", decode)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "out of memory" in done.stdout
+    _says_out_of_memory(_STARVED.replace("DECODE", decode))
 
 
 def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path) -> None:
@@ -77,15 +76,7 @@ def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path
     path.write_bytes(one[:24] + one[24:] * 1_500_000)
     reads = f"whole_capture(kernel(), {str(path)!r}, None)"
     loads = "from parsers._whole_capture import whole_capture"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{loads}\n{_STARVED.replace('DECODE', reads)}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "out of memory" in done.stdout
+    _says_out_of_memory(f"{loads}\n{_STARVED.replace('DECODE', reads)}")
 
 
 _MANY = """
@@ -106,10 +97,7 @@ def test_without_memory_for_one_more_connection_python_gets_an_exception(tmp_pat
     path = tmp_path / "many.pcap"
     path.write_bytes(pcap_file([frame(sport=one, dport=other, flags=2) for one, other in ports]))
     for mebibytes in (30, 42, 102, 135, 198):
-        argv = [sys.executable, "-c", _MANY, str(path), str(mebibytes)]
-        done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "out of memory" in done.stdout
+        _says_out_of_memory(_MANY, str(path), str(mebibytes))
 
 
 @pytest.mark.parametrize(
