@@ -56,14 +56,22 @@ def check_output(target: str | None, inputs: Iterable[str], *, files: str | None
 
 
 def _is_capture(path: Path) -> bool:
-    """Return whether a file is a capture that this program did not write.
+    """Return whether a file holds packets, by its content, and this program did not write it.
 
     Where a name was forgotten, -o takes the second capture for the output: a raw log is evidence.
     """
-    if not _CAPTURE.search(path.name):
+    from parsers._whole import is_capture
+
+    if not is_capture(str(path)):
         return False
     with path.open("rb") as file:
-        return _WRITER not in file.read(_HEAD_BYTES)
+        head = file.read(_HEAD_BYTES)
+    return _WRITER not in head[: _section_header_bytes(head)]
+
+
+def _section_header_bytes(head: bytes) -> int:
+    """Return the length of the block a pcapng file begins with, else 0: what packets hold is no name."""
+    return int.from_bytes(head[4:8], "little") if head.startswith(b"\n\r\r\n") else 0
 
 
 def output_name(name: str, ending: str) -> str:

@@ -275,7 +275,7 @@ def test_wrong_usage(args: list[str]) -> None:
 
 
 @pytest.mark.parametrize("command", ["report", "plot", "analyze", "align"])
-@pytest.mark.parametrize("name", ["other.pcap", "other.PCAP.gz"])
+@pytest.mark.parametrize("name", ["other.pcap", "page.html"])
 def test_output_never_replaces_another_capture(
     command: str, name: str, capture: Path, tmp_path: Path
 ) -> None:
