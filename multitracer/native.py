@@ -208,13 +208,15 @@ class CaptureFile(Protocol):
     """Reads and counts a capture file; see `native/src/whole_file.rs`."""
 
     read_bytes: int
+    stored_bytes: int | None
+    """Of a file that the kernel unpacks, how many bytes were taken; not while it is read."""
 
     def read(self, first: int, every: int, look: Callable[[list[Rest], int, int], bool], /) -> bool:
         """Read and count the file; return False if something is strange, so that Python has to read it.
 
         At block `first`, at each `every` more, and when many packets wait, `look` is called while there is
-        more: with what `rests` returns, how many bytes were read, and how many connections there are. It may
-        say that something is.
+        more: with what `rests` returns, how many bytes of the file were taken, and how many connections there
+        are. It may say that something is.
         """
 
     def tail(self) -> bytes:

@@ -206,8 +206,13 @@ def open_stream(
 def note_stream(stream: Stream, source: SourceFile) -> None:
     """Note how much was read of a file, and warn of a suspicious compression."""
     source.bytes = stream.bytes_read
-    source.expansion_ratio = stream.expansion_ratio
-    if (ratio := stream.expansion_ratio) is not None and ratio > SUSPICIOUS_RATIO:
+    note_expansion(source, stream.expansion_ratio)
+
+
+def note_expansion(source: SourceFile, ratio: float | None) -> None:
+    """Note the decompressed over the stored size of a file, None of a plain one; warn if it is large."""
+    source.expansion_ratio = ratio
+    if ratio is not None and ratio > SUSPICIOUS_RATIO:
         source.warnings.append(
             f"expands {ratio:.0f} times: a compression bomb? --max-packets bounds the work"
         )

@@ -14,7 +14,7 @@ from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
 from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
-from parsers._stream import note_stream, open_stream
+from parsers._stream import note_expansion, open_stream
 from parsers._text.sidecar import has_map
 
 if TYPE_CHECKING:
@@ -127,9 +127,10 @@ class Whole:
     ) -> None:
         self.source, first_record, form, self._sections, self._dialect = opened
         self._stream = stream
-        self._piece = memoryview(bytearray(_PIECE_BYTES if stream.compression else 0))
+        self._is_unpacked = stream.compression not in (None, "zstd")  # that the kernel does without Python
+        self._piece = memoryview(bytearray(_PIECE_BYTES if self._is_unpacked else 0))
         self.file: CaptureFile = native.CaptureFile(
-            self._unpacked if stream.compression else stream.path,
+            self._unpacked if self._is_unpacked else stream.path,
             first_record,
             self.source.interfaces[0].link_type,
             form,
@@ -147,8 +148,8 @@ class Whole:
     def read(self, look: Callable[[Whole], None]) -> bool:
         """Read and count the file; return False if something in it is strange, so that Python has to."""
 
-        def note(rests: list[Rest], read_bytes: int, connections: int) -> bool:
-            self.stored_bytes = self._stream.stored_bytes if self._stream.compression else read_bytes
+        def note(rests: list[Rest], taken_bytes: int, connections: int) -> bool:
+            self.stored_bytes = self._stream.stored_bytes if self._is_unpacked else taken_bytes
             self.connections = connections
             look(self)
             return self._take_in(rests) and not self._has_others()
@@ -199,9 +200,10 @@ class Whole:
     def _finish(self) -> bool:
         source = self.source
         packets, source.time_steps_back, source.largest_step_back_ns, *extremes = self.file.times()
-        if self._stream.compression:
-            note_stream(self._stream, source)
         source.packets, source.bytes = packets, self.file.read_bytes
+        if self._stream.compression:
+            stored_bytes = self._stream.stored_bytes if self._is_unpacked else self.file.stored_bytes
+            note_expansion(source, source.bytes / max(stored_bytes or 0, 1))
         if tail := self.file.tail():
             if not self._may_be_cut(tail):
                 return False

@@ -7,7 +7,7 @@
 //! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `block.rs`
 //! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
 //! those of one connection alone. Most captures do not come to Python at all: `whole.rs` reads a file, or what
-//! Python unpacks of it, and `whole_file.rs` says what was counted; `described.rs` takes in how its records lie.
+//! Python unpacks of it (`zstd_file.rs` unpacks Zstandard itself), and `whole_file.rs` says what was counted; `described.rs` takes in how its records lie.
 //! `usual.rs` is the short way of most segments through decoding, `udp.rs` that of what is only counted. `times.rs` looks at times and timestamps;
 //! `matching.rs` and `partners.rs` find the same packets in two captures, `search.rs` looks up times, bytes and
 //! rows, `spans.rs` looks at stretches of columns, `placed.rs` and `placing.rs` say where each segment lies.
@@ -51,6 +51,7 @@ mod usual;
 mod walk;
 mod whole;
 mod whole_file;
+mod zstd_file;
 
 use std::collections::TryReserveError;
 use std::panic::{AssertUnwindSafe, catch_unwind};

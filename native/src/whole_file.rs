@@ -4,6 +4,8 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyException;
@@ -17,6 +19,7 @@ use crate::pass::connection::Summary;
 use crate::pass::overview::{Columns, Counted, Listed};
 use crate::running::{KeptColumns, RunningPass};
 use crate::whole::{Bytes, Limits, Rest, Start, Stop, Whole};
+use crate::zstd_file::{ZstdFile, is_zstd};
 use crate::{flows_dict, outside};
 
 /// Of short pauses their number, time and ticks.
@@ -55,22 +58,35 @@ impl Unpacked {
     }
 }
 
-/// Where the bytes of the file come from: its name, or what returns up to so many more of them.
+/// Where the bytes of the file come from: its name, plain or packed with Zstandard, or what returns up to so many more of them.
 #[derive(FromPyObject)]
 pub enum Origin {
     Path(PathBuf),
     Unpacked(Py<PyAny>),
 }
 
+/// The bytes of a file, how many there are, and of a packed one how many were taken, as far as that is known.
+struct Opened {
+    bytes: Box<dyn Bytes>,
+    total_bytes: Option<usize>,
+    stored_bytes: Option<Arc<AtomicUsize>>,
+}
+
 impl Origin {
-    /// Return the bytes, and how many there are, if that is known.
-    fn open(self) -> io::Result<(Box<dyn Bytes>, Option<usize>)> {
+    fn open(self) -> io::Result<Opened> {
         Ok(match self {
-            Self::Unpacked(more) => (Box::new(Unpacked(more)), None),
+            Self::Unpacked(more) => {
+                Opened { bytes: Box::new(Unpacked(more)), total_bytes: None, stored_bytes: None }
+            }
             Self::Path(path) => {
-                let file = File::open(path)?;
-                let size = usize::try_from(file.metadata()?.len()).ok();
-                (Box::new(file), size)
+                let mut file = File::open(path)?;
+                if is_zstd(&mut file)? {
+                    let file = ZstdFile::of(file)?;
+                    let stored_bytes = Some(file.taken());
+                    return Ok(Opened { bytes: Box::new(file), total_bytes: None, stored_bytes });
+                }
+                let total_bytes = usize::try_from(file.metadata()?.len()).ok();
+                Opened { bytes: Box::new(file), total_bytes, stored_bytes: None }
             }
         })
     }
@@ -80,6 +96,7 @@ impl Origin {
 #[pyclass]
 pub struct CaptureFile {
     whole: Whole,
+    stored_bytes: Option<Arc<AtomicUsize>>,
     summaries: Option<Vec<Summary>>,
 }
 
@@ -118,22 +135,24 @@ impl CaptureFile {
             few_kept,
             kept_share,
         });
-        let (bytes, total_bytes) = origin.open()?;
+        let Opened { bytes, total_bytes, stored_bytes } = origin.open()?;
         // of a small file so many are of use: one more shows that it ends
         let block_bytes = block_bytes.min(total_bytes.map_or(usize::MAX, |total| total.saturating_add(1)));
         let start = Start { first_record, link_type, far_ns, block_bytes, total_bytes };
         let whole = Whole::new(bytes, start, form.into(), limits);
-        Ok(Self { whole, summaries: None })
+        Ok(Self { whole, stored_bytes, summaries: None })
     }
 
     /// Read and count the file; return whether nothing is strange, so that Python need not read it.
     ///
     /// After `first` blocks, after each `every` more, and when many packets wait for Python, `look` is called while
-    /// there is more: with what `rests` returns, how many bytes were read, and how many connections there are. If
+    /// there is more: with what `rests` returns, how many bytes of the file were taken, and how many connections there are. If
     /// it returns False, something is strange.
     fn read(&mut self, py: Python<'_>, first: usize, every: usize, look: Py<PyAny>) -> PyResult<bool> {
         let mut raised = None;
+        let stored_bytes = self.stored_bytes.clone();
         let mut ask = |rests: Vec<Rest>, bytes: usize, connections: usize| {
+            let bytes = stored_bytes.as_ref().map_or(bytes, |taken| taken.load(Ordering::Relaxed));
             let answer = Python::attach(|py| -> PyResult<bool> {
                 look.bind(py).call1((rests_in(py, rests), bytes, connections))?.extract()
             });
@@ -159,6 +178,12 @@ impl CaptureFile {
     #[getter]
     fn read_bytes(&self) -> usize {
         self.whole.read_bytes()
+    }
+
+    /// How many bytes of a file that is unpacked here were taken so far; None of others.
+    #[getter]
+    fn stored_bytes(&self) -> Option<usize> {
+        self.stored_bytes.as_ref().map(|taken| taken.load(Ordering::Relaxed))
     }
 
     /// Return what there is of a last record that is cut off: nothing of most files.

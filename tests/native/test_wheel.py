@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import zstandard
 
 import multitracer
 from multitracer.native import VARIABLE
+from parsers._stream import open_stream
 from tests.conftest import SAMPLES
 
 WHEEL = os.environ.get("MULTITRACER_WHEEL")
@@ -57,12 +59,15 @@ def test_no_compiler_is_there(bare: Bare) -> None:
     assert bare.run("python", "-c", looks) == "[None, None, None, None]\n"
 
 
-def test_it_reads_what_python_reads(bare: Bare) -> None:
+def test_it_reads_what_python_reads(bare: Bare, tmp_path: Path) -> None:
     assert f"captures are read by the native kernel {multitracer.__version__}" in bare.run(
         "multitracer", "--version", "-v"
     )
     captures = sorted(SAMPLES.glob("*/*.pcap*"))[:3]
     assert captures
-    for path in captures:
+    packed = tmp_path / "packed.pcap.zst"
+    with open_stream(captures[0]) as stream:
+        packed.write_bytes(zstandard.compress(stream.read()))
+    for path in [*captures, packed]:
         native = bare.run("multitracer", "analyze", "--json", path)
         assert native == bare.run("multitracer", "analyze", "--json", path, **{VARIABLE: "0"})
