@@ -6,13 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.held import shown_s, stretches
-from multitracer.diagnosis.limits.at_sender import opening
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
+from multitracer.diagnosis.happened import at_rate, in_seconds, is_policed, policed_to, what_happened
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
-from multitracer.diagnosis.request_pauses import pauses_s
-from multitracer.units import NS_PER_S
-from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,16 +16,11 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import Group
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.shares import Share
-    from multitracer.tables import Array
 
 WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
 MOSTLY = 0.5
 """Share from which on a sentence begins so: half (limits.md)."""
-_BITS = 8  # in a byte
-_SHORT_S = 0.95  # below it one digit behind the point is less than two that count
-_AS_ONE = 1.02
-"""Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
 HELP = {
     Limit.HANDSHAKE: "a server that answers sooner, a shorter path, or fewer new connections",
@@ -159,7 +150,7 @@ def headline_of_group(group: Group) -> Headline:
     part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
     own = group.seconds[limit, part][0] / total
     part = part if own > MOSTLY * share else Part.NONE
-    many = f"{len(group.numbers):,} connections took {_seconds(group.total_s)} s."
+    many = f"{len(group.numbers):,} connections took {in_seconds(group.total_s)} s."
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
              if each is Limit.APPLICATION}  # fmt: skip
@@ -197,7 +188,7 @@ def _help(limited: Limited, limit: Limit) -> str:
 
 
 def _first(limited: Limited, limit: Limit, parts: list[Share], share: float) -> str:
-    basis = f"{share:.0%} of {_seconds(limited.total_s)} s, {parts[0].confidence.label}"
+    basis = f"{share:.0%} of {in_seconds(limited.total_s)} s, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN:
         return (
             f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."
@@ -206,13 +197,13 @@ def _first(limited: Limited, limit: Limit, parts: list[Share], share: float) -> 
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
         rest = f"nothing else cost more than {_ceiling(others)}"
         at = (
-            f": a policer let no more through{_policed_to(limited)}"
+            f": a policer let no more through{policed_to(limited)}"
             if is_policed(limited)
-            else _at_rate(limited)
+            else at_rate(limited)
         )
         return f"The link was the limit{at} ({basis}); {rest}."
     begin = "Mostly" if share >= MOSTLY else "The largest part was"
-    words = {row.part: _what(limited, limit, row.part) for row in parts}
+    words = {row.part: what_happened(limited, limit, row.part) for row in parts}
     nouns = list(dict.fromkeys(_noun(limited, limit, part) for part in words))
     if len(nouns) == 1:
         return f"{begin} {nouns[0]}: {', and '.join(words.values())} ({basis})."
@@ -268,123 +259,6 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
         ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
     )
     return client if part is Part.PEER else server
-
-
-def is_policed(limited: Limited) -> bool:
-    """Return whether the empty bucket of a policer, more than a queue, shows that the link was the limit."""
-    if limited.shown is None:
-        return False
-    link = limited.shown.link
-    return shown_s(limited, Limit.LINK, link.by_bucket) > shown_s(limited, Limit.LINK, link.by_queue)
-
-
-def _policed_to(limited: Limited) -> str:
-    """Return what a policer lets pass: what came in bunches behind its losses is not its rate."""
-    policer = None if limited.seen is None else limited.seen.policer
-    return "" if policer is None else f" than {_rate(policer.rate_bytes_per_s)} with headers"
-
-
-def _at_rate(limited: Limited) -> str:
-    rate = limited.shown.link.rate if limited.shown is not None else None
-    if rate is None:
-        return ""
-    low, middle, high = (_rate(each) for each in (rate.low, rate.median, rate.high))
-    if rate.high <= _AS_ONE * rate.low or low == high:
-        return f", at {middle}"
-    number, _, unit = low.partition(" ")
-    return f", at {middle} ({number if high.endswith(f' {unit}') else low} to {high})"
-
-
-def _rate(bytes_per_s: float) -> str:
-    bits = bytes_per_s * _BITS
-    if bits >= 1e6:  # a Mbit
-        return f"{bits / 1e6:.3g} Mbit/s"
-    return f"{bits / 1e3:.3g} kbit/s"
-
-
-def _what(limited: Limited, limit: Limit, part: Part) -> str:
-    """Return what happened, with its numbers."""
-    lengths = _lengths(limited, limit, part)
-    seconds = float(lengths.sum())
-    if limit is Limit.APPLICATION:
-        paused = pauses_s(limited) if part is Part.PEER else lengths
-        asks = "asked" if limited.transfer.reverse else "answered"
-        return _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
-    if limit is Limit.LINK:
-        if is_policed(limited):
-            return f"a policer let no more through{_policed_to(limited)} for {_seconds(seconds)} s"
-        return f"it had data queued or in service for {_seconds(seconds)} s{_at_rate(limited)}"
-    if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
-        return f"it had no room for a segment for {_seconds(seconds)} s"
-    return {
-        Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}",
-        Limit.OUTAGE: f"nothing came through for {_seconds(seconds)} s, in {count(len(lengths), 'gap')}",
-        Limit.RECOVERY: f"new data waited {_seconds(seconds)} s for it, {count(len(lengths), 'time')}",
-        Limit.RECEIVER_WINDOW: f"data in flight filled it for {_seconds(seconds)} s",
-        Limit.SENDER_BUFFER: f"it was full for {_seconds(seconds)} s{_or_window(limited)}",
-        Limit.SLOW_START: f"for {_seconds(seconds)} s the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"it kept data back for {_seconds(seconds)} s{_though(limited)}",
-    }[limit]
-
-
-def _opened(limited: Limited, seconds: float) -> str:
-    """Return how long opening took; at a client, how long to connect, and how long until its peer knew."""
-    transfer = limited.transfer
-    begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
-    connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
-    is_client = limited.view is View.RECEIVER and transfer.reverse
-    if not is_client or not 0 < connected_s < seconds:
-        return f"{_seconds(seconds, 2)} s"
-    return (
-        f"{_seconds(connected_s, 2)} s to connect, and {_seconds(seconds - connected_s, 2)} s more until "
-        "the server knew"
-    )
-
-
-def _though(limited: Limited) -> str:
-    """Return that the path had room; "" where a policer or a router that marks said that it had none."""
-    seen = limited.seen
-    had_none = seen is not None and (seen.policer is not None or bool(seen.answers.marked.any()))
-    return "" if had_none else " though the path had room"
-
-
-def _or_window(limited: Limited) -> str:
-    return ", or the congestion window stood still" if limited.view in (View.SENDER, View.RECEIVER) else ""
-
-
-def _of_application(part: Part, seconds: float, lengths: Array, *, asks: str) -> str:
-    """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
-    usual, many = float(np.median(lengths)), len(lengths)
-    part, asks = (Part.PEER, "sent more") if (part, asks) == (Part.THINK, "answered") else (part, asks)
-    if part is Part.THINK:
-        if many == 1:
-            return f"it took {usual:.2g} s to begin its answer"
-        return f"it took {_seconds(seconds)} s to begin {many} answers, usually {usual:.2g} s each"
-    if part is Part.PEER:
-        if many == 1:
-            return f"it let {seconds:.2g} s go by before it {asks}"
-        return f"it let {_seconds(seconds)} s go by before it {asks}, {many} times, usually {usual:.2g} s"
-    if part is Part.LATENCY:
-        pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
-        return f"{pair} took a round trip {count(many, 'time')}, {_seconds(seconds)} s in all"
-    if part is Part.REPAIR:
-        return f"{_seconds(seconds)} s went by until a lost one was sent again, {count(many, 'time')}"
-    if part is Part.NAGLE:
-        return f"small segments waited {_seconds(seconds)} s for the ACK of a small one (Nagle's algorithm)"
-    return f"it had nothing to send for {_seconds(seconds)} s, in {count(many, 'pause')}"
-
-
-def _seconds(seconds: float, digits: int = 1) -> str:
-    """Return seconds with digits behind the point; two that count of less than one: never 0.0."""
-    if seconds >= _SHORT_S:
-        return f"{seconds:.{digits}f}"
-    return np.format_float_positional(seconds, 2, fractional=False, trim="-")
-
-
-def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:
-    """Return the lengths of a limit's intervals (of one part, if it is named), s."""
-    begin, end = stretches(limited, limit, part or None)
-    return np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
 
 
 def rows_in_words(rows: list[Share]) -> list[tuple[str, str, str, str]]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.happened import is_policed
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
-from multitracer.diagnosis.sentence import is_policed
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
