@@ -60,6 +60,11 @@ def duration(ns: float | None) -> str:
     return "0 s" if not ns else f"{ns:.0f} ns"
 
 
+def about(seconds: float) -> str:
+    """Return a length of time with two digits that count: 0.41 s, 12 s; from 100 s on as `duration`."""
+    return f"{seconds:.2g} s" if seconds < 99.5 else duration(seconds * NS_PER_S)
+
+
 def moment(ns: int | None) -> str:
     """Return a point in time as UTC with milliseconds; the number of ns where no calendar reaches."""
     if ns is None or ns == NOT_A_TIME:

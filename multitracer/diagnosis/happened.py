@@ -11,7 +11,7 @@ from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.names import Limit, Part, View
 from multitracer.diagnosis.request_pauses import pauses_s
 from multitracer.units import NS_PER_S
-from multitracer.words import count
+from multitracer.words import about, count, duration, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _BITS = 8  # in a byte
 _SHORT_S = 0.95  # below it one digit behind the point is less than two that count
+_LONG_S = 100.0  # from here on minutes and seconds, as wherever a length of time is told
 _AS_ONE = 1.02
 """Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
@@ -33,18 +34,18 @@ def what_happened(limited: Limited, limit: Limit, part: Part) -> str:
         return _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
     if limit is Limit.LINK:
         if is_policed(limited):
-            return f"a policer let no more through{policed_to(limited)} for {in_seconds(seconds)} s"
-        return f"it had data queued or in service for {in_seconds(seconds)} s{at_rate(limited)}"
+            return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
+        return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited)}"
     if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
-        return f"it had no room for a segment for {in_seconds(seconds)} s"
+        return f"it had no room for a segment for {lasted(seconds)}"
     return {
         Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}",
-        Limit.OUTAGE: f"nothing came through for {in_seconds(seconds)} s, in {count(len(lengths), 'gap')}",
-        Limit.RECOVERY: f"new data waited {in_seconds(seconds)} s for it, {count(len(lengths), 'time')}",
-        Limit.RECEIVER_WINDOW: f"data in flight filled it for {in_seconds(seconds)} s",
-        Limit.SENDER_BUFFER: f"it was full for {in_seconds(seconds)} s{_or_window(limited)}",
-        Limit.SLOW_START: f"for {in_seconds(seconds)} s the congestion window was still growing",
-        Limit.CONGESTION_WINDOW: f"it kept data back for {in_seconds(seconds)} s{_though(limited)}",
+        Limit.OUTAGE: f"nothing came through for {lasted(seconds)}, in {count(len(lengths), 'gap')}",
+        Limit.RECOVERY: f"new data waited {lasted(seconds)} for it, {count(len(lengths), 'time')}",
+        Limit.RECEIVER_WINDOW: f"data in flight filled it for {lasted(seconds)}",
+        Limit.SENDER_BUFFER: f"it was full for {lasted(seconds)}{_or_window(limited)}",
+        Limit.SLOW_START: f"for {lasted(seconds)} the congestion window was still growing",
+        Limit.CONGESTION_WINDOW: f"it kept data back for {lasted(seconds)}{_though(limited)}",
     }[limit]
 
 
@@ -59,26 +60,19 @@ def is_policed(limited: Limited) -> bool:
 def policed_to(limited: Limited) -> str:
     """Return what a policer lets pass: what came in bunches behind its losses is not its rate."""
     policer = None if limited.seen is None else limited.seen.policer
-    return "" if policer is None else f" than {_rate(policer.rate_bytes_per_s)} with headers"
+    return "" if policer is None else f" than {rate(policer.rate_bytes_per_s * _BITS)} with headers"
 
 
 def at_rate(limited: Limited) -> str:
     """Return the rate of a link, if it is known: ", at 1.93 Mbit/s (1.85 to 1.95)"."""
-    rate = limited.shown.link.rate if limited.shown is not None else None
-    if rate is None:
+    link_rate = limited.shown.link.rate if limited.shown is not None else None
+    if link_rate is None:
         return ""
-    low, middle, high = (_rate(each) for each in (rate.low, rate.median, rate.high))
-    if rate.high <= _AS_ONE * rate.low or low == high:
+    low, middle, high = (rate(each * _BITS) for each in (link_rate.low, link_rate.median, link_rate.high))
+    if link_rate.high <= _AS_ONE * link_rate.low or low == high:
         return f", at {middle}"
     number, _, unit = low.partition(" ")
     return f", at {middle} ({number if high.endswith(f' {unit}') else low} to {high})"
-
-
-def _rate(bytes_per_s: float) -> str:
-    bits = bytes_per_s * _BITS
-    if bits >= 1e6:  # a Mbit
-        return f"{bits / 1e6:.3g} Mbit/s"
-    return f"{bits / 1e3:.3g} kbit/s"
 
 
 def _opened(limited: Limited, seconds: float) -> str:
@@ -88,9 +82,9 @@ def _opened(limited: Limited, seconds: float) -> str:
     connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
     is_client = limited.view is View.RECEIVER and transfer.reverse
     if not is_client or not 0 < connected_s < seconds:
-        return f"{in_seconds(seconds, 2)} s"
+        return lasted(seconds, 2)
     return (
-        f"{in_seconds(connected_s, 2)} s to connect, and {in_seconds(seconds - connected_s, 2)} s more until "
+        f"{lasted(connected_s, 2)} to connect, and {lasted(seconds - connected_s, 2)} more until "
         "the server knew"
     )
 
@@ -112,27 +106,29 @@ def _of_application(part: Part, seconds: float, lengths: Array, *, asks: str) ->
     part, asks = (Part.PEER, "sent more") if (part, asks) == (Part.THINK, "answered") else (part, asks)
     if part is Part.THINK:
         if many == 1:
-            return f"it took {usual:.2g} s to begin its answer"
-        return f"it took {in_seconds(seconds)} s to begin {many} answers, usually {usual:.2g} s each"
+            return f"it took {about(usual)} to begin its answer"
+        return f"it took {lasted(seconds)} to begin {many} answers, usually {about(usual)} each"
     if part is Part.PEER:
         if many == 1:
-            return f"it let {seconds:.2g} s go by before it {asks}"
-        return f"it let {in_seconds(seconds)} s go by before it {asks}, {many} times, usually {usual:.2g} s"
+            return f"it let {about(seconds)} go by before it {asks}"
+        return f"it let {lasted(seconds)} go by before it {asks}, {many} times, usually {about(usual)}"
     if part is Part.LATENCY:
         pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
-        return f"{pair} took a round trip {count(many, 'time')}, {in_seconds(seconds)} s in all"
+        return f"{pair} took a round trip {count(many, 'time')}, {lasted(seconds)} in all"
     if part is Part.REPAIR:
-        return f"{in_seconds(seconds)} s went by until a lost one was sent again, {count(many, 'time')}"
+        return f"{lasted(seconds)} went by until a lost one was sent again, {count(many, 'time')}"
     if part is Part.NAGLE:
-        return f"small segments waited {in_seconds(seconds)} s for the ACK of a small one (Nagle's algorithm)"
-    return f"it had nothing to send for {in_seconds(seconds)} s, in {count(many, 'pause')}"
+        return f"small segments waited {lasted(seconds)} for the ACK of a small one (Nagle's algorithm)"
+    return f"it had nothing to send for {lasted(seconds)}, in {count(many, 'pause')}"
 
 
-def in_seconds(seconds: float, digits: int = 1) -> str:
-    """Return seconds with digits behind the point; two that count of less than one: never 0.0."""
+def lasted(seconds: float, digits: int = 1) -> str:
+    """Return a length of time: seconds with so many digits, two that count if it is below one."""
+    if seconds >= _LONG_S:
+        return duration(seconds * NS_PER_S)
     if seconds >= _SHORT_S:
-        return f"{seconds:.{digits}f}"
-    return np.format_float_positional(seconds, 2, fractional=False, trim="-")
+        return f"{seconds:.{digits}f} s"
+    return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
 
 
 def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.happened import at_rate, in_seconds, is_policed, policed_to, what_happened
+from multitracer.diagnosis.happened import at_rate, is_policed, lasted, policed_to, what_happened
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from multitracer.diagnosis.limits.shares import by_limit
 
@@ -150,7 +150,7 @@ def headline_of_group(group: Group) -> Headline:
     part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
     own = group.seconds[limit, part][0] / total
     part = part if own > MOSTLY * share else Part.NONE
-    many = f"{len(group.numbers):,} connections took {in_seconds(group.total_s)} s."
+    many = f"{len(group.numbers):,} connections took {lasted(group.total_s)}."
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
              if each is Limit.APPLICATION}  # fmt: skip
@@ -188,7 +188,7 @@ def _help(limited: Limited, limit: Limit) -> str:
 
 
 def _first(limited: Limited, limit: Limit, parts: list[Share], share: float) -> str:
-    basis = f"{share:.0%} of {in_seconds(limited.total_s)} s, {parts[0].confidence.label}"
+    basis = f"{share:.0%} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN:
         return (
             f"What limited it is not known ({basis}): {limited.reason or 'nothing in the packets shows it'}."

@@ -10,6 +10,7 @@ import pytest
 from multitracer.diagnosis.held import shown_s
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.words import about
 from tests.diagnosis.talk import FULL, Talk, of
 from tests.diagnosis.test_limit_findings import _CLIENT, _SERVER, answers
 
@@ -117,3 +118,22 @@ def test_a_client_that_thinks_before_it_goes_on_begins_no_answer(tmp_path: Path)
     assert sentence.startswith(
         "Mostly the client: it let 2.8 s go by before it sent more, 4 times, usually 0.7 s ("
     )
+
+
+def test_long_pauses_are_told_in_minutes(tmp_path: Path) -> None:
+    talk = Talk()
+    end_ms = talk.opened().round_trips(50.2, 0, count=3)
+    for turn in range(3):
+        end_ms = talk.round_trips(end_ms + 130_000, 12 + 4 * turn, count=1)
+    found = talk.diagnosed(tmp_path)
+    assert found.headline is not None
+    assert "it had nothing to send for 6 min 30 s, in 3 pauses (100% of 6 min 30 s" in found.headline.sentence
+    assert "3 pauses of 2 min 10 s (up to 2 min 10 s)" in of(found, "application-limited").sentence
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.0312, "0.031 s"), (12.4, "12 s"), (99.4, "99 s"), (99.6, "99.6 s"), (130, "2 min 10 s")],
+)
+def test_a_length_of_time_never_has_an_exponent(seconds: float, words: str) -> None:
+    assert about(seconds) == words

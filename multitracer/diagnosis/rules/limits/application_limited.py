@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
-from multitracer.words import count
+from multitracer.words import about, count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ def find(case: Case) -> Iterator[Finding]:
     numbers = limit.numbers
     sentence = (
         f"The sending program had nothing to send for {limit.seconds:.1f} s, {limit.share:.0%} of the time: "
-        f"{count(len(limit.lengths_s), 'pause')} of {numbers['median_s']:.2g} s "
-        f"(up to {numbers['largest_s']:.2g} s)."
+        f"{count(len(limit.lengths_s), 'pause')} of {about(numbers['median_s'])} "
+        f"(up to {about(numbers['largest_s'])})."
     )
     yield limit.finding(KIND, sentence, numbers)

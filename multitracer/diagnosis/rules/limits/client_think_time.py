@@ -11,7 +11,7 @@ from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.request_pauses import client_pauses_s, pauses_s
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
-from multitracer.words import duration
+from multitracer.words import about, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def find(case: Case) -> Iterator[Finding]:
     wait = wait._replace(lengths_s=paused_s)
     numbers = wait.numbers
     sentence = (
-        f"The client let usually {numbers['median_s']:.2g} s go by (up to {numbers['largest_s']:.2g} s) "
+        f"The client let usually {about(numbers['median_s'])} go by (up to {about(numbers['largest_s'])}) "
         f"before it asked, {len(wait.lengths_s):,} times: {wait.seconds:.1f} s in all, "
         f"{wait.share:.0%} of the time."
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held, shown_s
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.words import ends
+from multitracer.words import ends, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +28,11 @@ def find(case: Case) -> Iterator[Finding]:
     by_queue, by_bucket = (
         shown_s(case.limited, Limit.LINK, spans) for spans in (shown.link.by_queue, shown.link.by_bucket)
     )
-    numbers, rate, how = limit.numbers, shown.link.rate, ""
-    if rate is not None and by_bucket <= by_queue:
-        low, middle, high = (value * _BITS / 1e6 for value in (rate.low, rate.median, rate.high))
-        around = ends(f"{low:.3g}", f"{high:.3g}")
-        how = f", at {middle:.3g} Mbit/s of payload" + (f" ({around})" if around != f"{middle:.3g}" else "")
-        numbers |= {"rate_bps": middle * 1e6, "rate_low_bps": low * 1e6, "rate_high_bps": high * 1e6}
+    numbers, link_rate, how = limit.numbers, shown.link.rate, ""
+    if link_rate is not None and by_bucket <= by_queue:
+        low, middle, high = (value * _BITS for value in (link_rate.low, link_rate.median, link_rate.high))
+        how = f", at {_in_words(low, middle, high)}"
+        numbers |= {"rate_bps": middle, "rate_low_bps": low, "rate_high_bps": high}
     by = [("a queue", by_queue), ("the empty bucket of a policer", by_bucket)]
     shown_by = [f"{what} for {seconds:.1f} s" for what, seconds in by if seconds]
     shown_by.append("the rate for the rest" if shown_by else "the rate")
@@ -43,3 +42,10 @@ def find(case: Case) -> Iterator[Finding]:
     )
     finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
     yield finding._replace(help=_RADIO_HELP) if case.transfer.has_radio else finding
+
+
+def _in_words(low_bps: float, middle_bps: float, high_bps: float) -> str:
+    """Return a rate with its range: 1.93 Mbit/s of payload (1.85 to 1.95)."""
+    number, _, unit = rate(middle_bps).partition(" ")
+    around = ends(*(rate(each).removesuffix(f" {unit}") for each in (low_bps, high_bps)))
+    return f"{number} {unit} of payload" + (f" ({around})" if around != number else "")

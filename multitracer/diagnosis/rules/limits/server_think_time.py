@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.units import NS_PER_S
-from multitracer.words import duration
+from multitracer.words import about, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,9 @@ def find(case: Case) -> Iterator[Finding]:
     if limit is None:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)
+    usual, largest = about(numbers["median_s"]), about(numbers["largest_s"])
     sentence = (
-        f"The server took usually {numbers['median_s']:.2g} s (up to {numbers['largest_s']:.2g} s) to begin "
+        f"The server took usually {usual} (up to {largest}) to begin "
         f"each of {many:,} answers: {limit.seconds:.1f} s in all, {limit.share:.0%} of the time."
     )
     if many == 1:

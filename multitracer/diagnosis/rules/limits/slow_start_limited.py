@@ -9,6 +9,7 @@ import numpy as np
 
 from multitracer.diagnosis.held import held, stretches
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.words import about
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,9 +38,9 @@ def find(case: Case) -> Iterator[Finding]:
     if not saved_s:
         return
     sentence = (
-        f"For {limit.seconds:.2g} s, {limit.share:.0%} of the time, some {rounds:.0f} round trips of "
-        f"{trip_s:.2g} s, the congestion window was still growing; {_LARGER} times the initial window would "
-        f"save up to {saved_s:.2g} s."
+        f"For {about(limit.seconds)}, {limit.share:.0%} of the time, some {rounds:.0f} round trips of "
+        f"{about(trip_s)}, the congestion window was still growing; {_LARGER} times the initial window would "
+        f"save up to {about(saved_s)}."
     )
     numbers = limit.numbers | {"round_trips": rounds, "rtt_s": trip_s, "saving_s": saved_s}
     yield limit.finding(KIND, sentence, numbers)

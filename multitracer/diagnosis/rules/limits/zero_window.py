@@ -11,7 +11,7 @@ from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S
-from multitracer.words import count
+from multitracer.words import about, count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ def find(case: Case) -> Iterator[Finding]:
     largest_s = float(waited_s.max())
     sentence = (
         f"The receiver offered a window of zero for {total_s:.1f} s, {count(len(waited_s), 'time')} "
-        f"(up to {largest_s:.2g} s): its program did not read what had arrived."
+        f"(up to {about(largest_s)}): its program did not read what had arrived."
     )
     numbers = {
         "stretches": len(waited_s),

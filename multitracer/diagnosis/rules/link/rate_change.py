@@ -11,6 +11,7 @@ from multitracer.diagnosis.bottleneck.service_times import arrival_gaps
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
 from multitracer.units import NS_PER_S
+from multitracer.words import rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +66,8 @@ def _finding(case: Case, step: RateStep) -> Finding:
     before, after = full_bits / step.before_ns, full_bits / step.after_ns
     at_s = case.at_s(step.time_ns)
     sentence = (
-        f"The link's rate {'fell' if after < before else 'rose'} from {before / 1e6:.3g} to "
-        f"{after / 1e6:.3g} Mbit/s of payload {at_s:.1f} s into the transfer, and stayed there."
+        f"The link's rate {'fell' if after < before else 'rose'} from {rate(before)} to "
+        f"{rate(after)} of payload {at_s:.1f} s into the transfer, and stayed there."
     )
     numbers = {"rate_before_bps": before, "rate_after_bps": after}
     evidence = rows("sender", step.row)
