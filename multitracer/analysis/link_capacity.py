@@ -16,6 +16,7 @@ from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.words import rate
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
@@ -47,7 +48,7 @@ class Delivered:
         trace = self.trace
         return (
             f"derived from {self.segments:,} TCP segments as the receiver saw them: {len(trace):,} "
-            f"opportunities in {trace.lasts_ms / 1000:.1f} s ({trace.mean_bits_per_s / 1e6:.3g} Mbit/s); "
+            f"opportunities in {trace.lasts_ms / 1000:.1f} s ({rate(trace.mean_bits_per_s)}); "
             f"where the sender paused (at most {self.longest_gap_s:.2f} s) or others used the link, "
             "it could have carried more"
         )

@@ -17,6 +17,7 @@ from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.errors import FormatError, InputError
 from multitracer.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+from multitracer.words import rate
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Numbers, Table, Times
@@ -118,7 +119,7 @@ class Mapped:
         return (
             f"modelled by a stated map from {self.readings:,} recorded readings of SINR: {len(self.trace):,} "
             f"opportunities in {self.trace.lasts_ms / 1000:.1f} s "
-            f"({self.trace.mean_bits_per_s / 1e6:.3g} Mbit/s), {self.unknown_s:.1f} s without a reading{load}"
+            f"({rate(self.trace.mean_bits_per_s)}), {self.unknown_s:.1f} s without a reading{load}"
         )
 
 

@@ -66,7 +66,7 @@ def test_a_download_over_an_older_technology_is_slow_for_that_reason(tmp_path: P
     write_report(open_recording(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "It was bad for 60 s of 5 min, 100% of that for one cause: an older technology." in html
-    assert "3G for 60 of 60 s, at its usual rate in this drive; 3 Mbit/s; RSCP -80 dBm" in html
+    assert "3G for 60 of 60 s, at its usual rate in this drive; 3.0 Mbit/s; RSCP -80 dBm" in html
 
 
 def test_a_drive_without_packets_says_what_it_does_not_tell_and_has_a_picture(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ def test_a_download_that_stalls_in_a_good_radio_is_bad_where_the_log_says_that_i
     assert bad["seconds"].tolist() == [60, 30]
     assert bad["missing"].tolist()[0] == "the limits of the transfer (a capture)"
     write_report(open_recording(log), tmp_path / "report.html")
-    assert "0.3 Mbit/s" in (tmp_path / "report.html").read_text()
+    assert "300 kbit/s" in (tmp_path / "report.html").read_text()
 
 
 def test_a_low_rate_in_a_good_radio_is_told_where_nobody_knows_what_was_wanted(tmp_path: Path) -> None:

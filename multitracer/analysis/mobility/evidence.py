@@ -10,7 +10,7 @@ from multitracer.analysis.mobility.causes import WEAK_RSRP_DBM, Cause, generatio
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.seconds import CERTAIN_S
 from multitracer.units import NS_PER_S
-from multitracer.words import count
+from multitracer.words import count, rate
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.causes import Radio
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _AROUND_NS = 3 * NS_PER_S
 """A change of the cell so near a stretch is part of its evidence, as in `seconds`."""
-_MEGA = 1e6  # Mbit/s in a sentence
 
 
 def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, handovers: Table) -> str:
@@ -128,9 +127,9 @@ def _limit(seconds: Seconds, rows: Numbers) -> str:
 
 
 def _rate(seconds: Seconds, rows: Numbers) -> str:
-    rate = seconds.rate_bps[rows]
-    known = rate[np.isfinite(rate)]
-    return f"{known.mean() / _MEGA:.3g} Mbit/s" if len(known) else ""
+    known = seconds.rate_bps[rows]
+    known = known[np.isfinite(known)]
+    return rate(float(known.mean())) if len(known) else ""
 
 
 def _changes(seconds: Seconds, rows: Numbers, handovers: Table) -> str:

@@ -57,7 +57,7 @@ def test_a_level_does_not_hold_into_another_technology() -> None:
     rows = [row | ({"rsrp_dbm": -119.0} if 27 <= row["at"] < 30 else {}) for row in phone(UMTS)]
     (row,) = stretches(drive(rows, rates(3e6), "link")).rows()
     assert (row["cause"], row["begin_ns"] - BEGIN_NS) == ("technology", 30e9)
-    assert row["evidence"].endswith("3 Mbit/s; RSCP -70 dBm")
+    assert row["evidence"].endswith("3.0 Mbit/s; RSCP -70 dBm")
 
 
 def test_a_slow_second_of_an_older_technology_that_is_usually_fast_has_another_cause() -> None:
