@@ -60,6 +60,11 @@ def duration(ns: float | None) -> str:
     return "0 s" if not ns else f"{ns:.0f} ns"
 
 
+def three_digits(number: float) -> str:
+    """Return a number with three digits that count, and all before the point: 0.00123, 12.5, 1,234."""
+    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:,.0f}"
+
+
 def about(seconds: float) -> str:
     """Return a length of time with two digits that count: 0.41 s, 12 s; from 100 s on as `duration`."""
     return f"{seconds:.2g} s" if seconds < 99.5 else duration(seconds * NS_PER_S)

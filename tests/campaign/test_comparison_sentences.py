@@ -33,6 +33,10 @@ def test_a_difference_that_is_shown_is_claimed_with_its_interval() -> None:
     assert says(SLOWER) == "B is 12 % (5 to 19 %) slower than A."
     assert says(judged("throughput", 0.5, 0.2, 0.9, shown=True)) == "B is 50 % (20 to 90 %) faster than A."
 
+    much = judged("throughput", 12.4, 1.05, 20.8, shown=True)
+    assert says(much) == "B is 1240 % (105 to 2080 %) faster than A."
+    assert row(much)[5:7] == ("+1,240 %", "+105 to +2,080")
+
 
 def test_the_limit_that_held_the_slower_side_more_stands_with_it() -> None:
     link = judged("limited by link", 0.31, 0.2, 0.41, shown=True)

@@ -17,7 +17,7 @@ from multitracer.campaign.comparison.sums import (
     THROUGHPUT,
     TRANSACTION,
 )
-from multitracer.words import count, duration, printable, rate
+from multitracer.words import count, duration, printable, rate, three_digits
 
 if TYPE_CHECKING:
     from multitracer.analysis.comparison.sides import Comparison, Judged
@@ -85,7 +85,7 @@ def _range(judged: Judged) -> str:
     """Return a difference with its interval, as sizes: 12 % (5 to 19 %)."""
     value, *interval, _ = judged.difference
     low, high = sorted(abs(each) for each in interval)
-    return f"{_percent(abs(value))} ({100 * low:.2g} to {_percent(high)})"
+    return f"{_percent(abs(value))} ({_percent(low).removesuffix(' %')} to {_percent(high)})"
 
 
 def _between(low: float, high: float) -> str:
@@ -199,13 +199,18 @@ def _level(name: str, value: float) -> str:
 
 def _signed(judged: Judged, value: float) -> str:
     unit = "%" if judged.quantity.relative else "points"
-    return f"{100 * round(value, 6) + 0.0:+.3g} {unit}"
+    return f"{_with_sign(round(value, 6))} {unit}"
+
+
+def _with_sign(share: float) -> str:
+    percent = 100 * share + 0.0  # never -0
+    return three_digits(percent) if percent < 0 else f"+{three_digits(percent)}"
 
 
 def _interval(judged: Judged, low: float, high: float) -> str:
     if not judged.quantity.relative and math.isinf(low):
         return "any"
-    ends = [f"{100 * each:+.3g}" if math.isfinite(each) and each > -1 else "any" for each in (low, high)]
+    ends = [_with_sign(each) if math.isfinite(each) and each > -1 else "any" for each in (low, high)]
     return "any" if ends[0] == ends[1] == "any" else " to ".join(ends)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from multitracer.analysis.transactions.arms import dropped, size_statistics, straight_line
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration
+from multitracer.words import count, duration, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def factor(value: float | None) -> str:
         return ""
     if isinf(value):
         return "no bound"
-    return f"{value:.2f}" if value < 9.995 else f"{value:.3g}"
+    return f"{value:.2f}" if value < 9.995 else three_digits(value)
 
 
 def factors(low: float | None, high: float | None) -> str:
