@@ -158,6 +158,10 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
             "(45% of 3.7 s, measured), the limit for 70% in all.",
         ),
         (RECORDED / "30080-server-think" / "session", "usually 0.26 s each (84% of 7.4 s, measured)."),
+        (
+            SAMPLES / "typical-1450k",
+            "(99% of 28 min 41 s, measured): the radio carries 9.6 kbit/s, and its far end stopped it for",
+        ),
         (SAMPLES / "fig11-fade", "(86% of 26.0 s, measured): the radio carries 9.57 kbit/s."),
     ],
 )

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.incidents import Incident
 
-_BASIS = re.compile(r"\(\d+%(?: of [\d.,]+ s)?, [a-z]+\)")
+_LASTED = r"[\d.,]+ [a-z]+(?: \d+ [a-z]+)?"
+"""A length of time in a sentence: 27.5 s, 28 min 41 s."""
+_BASIS = re.compile(rf"\(\d+%(?: of {_LASTED})?, [a-z]+\)")
 """Where the sentence says on what its share rests: what the link did stands behind it."""
-_WEAK = re.compile(r"\((\d+%) of ([\d.,]+ s), weak\)")
+_WEAK = re.compile(rf"\((\d+%) of ({_LASTED}), weak\)")
 """The same of a share that is weak."""
 _BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
 """How the sentence of a limit begins, and how it does behind its cause."""
