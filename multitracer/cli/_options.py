@@ -9,10 +9,14 @@ import click
 _PICTURES = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".gif", ".webp")
 
 
+EMPTY_INPUT = "is empty; name a capture, a session folder, or - for standard input"
+"""What is said of an INPUT without a name."""
+
+
 def named_input(text: str) -> str:
     """Return an INPUT; of no name, as of a variable that is not set, it would be the current folder."""
     if not text:
-        raise click.BadParameter("is empty; name a capture, a session folder, or - for standard input")
+        raise click.BadParameter(EMPTY_INPUT)
     return text
 
 

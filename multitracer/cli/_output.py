@@ -23,7 +23,7 @@ __all__ = [
     "warn",
 ]
 
-_CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp|dump)\d*(\.(gz|zst|xz|bz2))?$", re.IGNORECASE)
+_SECTION_HEADER, _LITTLE_ENDIAN = b"\n\r\r\n", b"\x4d\x3c\x2b\x1a"
 _WRITER, _HEAD_BYTES = b"MultiTracer", 4096
 """Where `export wireshark` names itself: its own file may be written again."""
 
@@ -70,12 +70,18 @@ def _is_capture(path: Path) -> bool:
 
 
 def _section_header_bytes(head: bytes) -> int:
-    """Return the length of the block a pcapng file begins with, else 0: what packets hold is no name."""
-    return int.from_bytes(head[4:8], "little") if head.startswith(b"\n\r\r\n") else 0
+    """Return the length of the block a pcapng file begins with, 0 of what this program does not write.
+
+    What packets hold is no name of a writer.
+    """
+    is_ours = head[:4] == _SECTION_HEADER and head[8:12] == _LITTLE_ENDIAN
+    return int.from_bytes(head[4:8], "little") if is_ours else 0
 
 
 def output_name(name: str, ending: str) -> str:
     """Return a safe file name for what is made from an input: its last part without a capture's ending."""
+    from multitracer.recording.inputs import CAPTURE_NAME
+
     base = Path(name).resolve().name if name != "-" else "capture"
-    stem = _CAPTURE.sub("", base)
+    stem = re.sub(CAPTURE_NAME, "", base)
     return (re.sub(r"[^\w.-]", "_", stem, flags=re.ASCII).lstrip(".-") or "capture") + ending

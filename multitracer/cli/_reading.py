@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from multitracer.cli._options import debug_option
+from multitracer.cli._options import EMPTY_INPUT, debug_option
 from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
 
@@ -98,10 +98,8 @@ def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
     def command(**values: Any) -> object:
         names = ("inputs", "connection", "begin", "end", "max_packets")
         paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
-        if "" in paths:
-            raise click.BadParameter(
-                "is empty; name a capture, a session folder, or - for standard input", param_hint="'INPUT...'"
-            )
+        if "" in paths:  # here and not in a type of the argument: no function more on the way of each capture
+            raise click.BadParameter(EMPTY_INPUT, param_hint="'INPUT...'")
         return function(Reading(paths, connection, Window(begin, end), max_packets), **values)
 
     for add in reversed(_READING_OPTIONS):

@@ -274,20 +274,9 @@ def test_wrong_usage(args: list[str]) -> None:
     assert "Error: " in done.stderr.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", ["report", "plot", "analyze", "align"])
-@pytest.mark.parametrize("name", ["other.pcap", "page.html"])
-def test_output_never_replaces_another_capture(
-    command: str, name: str, capture: Path, tmp_path: Path
-) -> None:
-    other = tmp_path / name
-    other.write_bytes(capture.read_bytes())
-    assert "is a capture" in call(command, "-o", other, capture, status=1).stderr
-    assert other.read_bytes() == capture.read_bytes()
-
-
-def test_an_export_for_wireshark_may_be_written_again(sample_session: Path, tmp_path: Path) -> None:
-    for _ in range(2):
-        call("export", "wireshark", sample_session, "-o", tmp_path / "packets.pcapng")
+@pytest.mark.parametrize("command", ["analyze", "plot", "report", "diagnose"])
+def test_an_input_without_a_name_is_refused(command: str, tmp_path: Path) -> None:
+    assert "is empty; name a capture" in run(command, "", status=2, cwd=tmp_path).stderr
 
 
 def test_interval_that_ends_before_it_begins(capture: Path) -> None:
