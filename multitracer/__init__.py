@@ -22,12 +22,15 @@ _LAZY = {
     "join_nearest": "multitracer.api.events",
     "open": "multitracer.api.session",
     "open_campaign": "multitracer.api.campaign",
-    "received_power": "multitracer.api.received_power",
 }
 """Public names and where they live; what they need is imported when the first of them is asked for."""
 
-_RENAMED = {"Notebook": "Session"}
-"""Names of before, which go with the next release."""
+_RENAMED = {
+    "Notebook": "multitracer.api.session.Session",
+    "channel": "multitracer.lab.received_power.received_power",
+    "received_power": "multitracer.lab.received_power.received_power",
+}
+"""Names of before 0.2 -> where that which they mean lives; they go with 0.3."""
 
 __all__ = [
     "MultiTracerError",
@@ -40,19 +43,18 @@ __all__ = [
     "join_nearest",
     "open",
     "open_campaign",
-    "received_power",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name in _RENAMED:
         new = _RENAMED[name]
-        warnings.warn(f"multitracer.{name} is now multitracer.{new}", DeprecationWarning, stacklevel=2)
-        return __getattr__(new)
+        module, _, attribute = new.rpartition(".")
+        public = f"multitracer.{attribute}" if attribute in _LAZY else new
+        warnings.warn(f"multitracer.{name} is now {public}", DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(module), attribute)
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
-    if name == "channel":  # a room that may be called: `received_power` by its short name
-        return importlib.import_module("multitracer.channel")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -19,6 +19,7 @@ from parsers._until import Until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from _typeshed import WriteableBuffer
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 STDIN = "-"
 SUSPICIOUS_RATIO = 200.0
 """Decompressed over stored size from which on a warning is due; header-only captures reach about 50."""
+SMALL_BYTES = 16 << 20
+"""Longest text that is read at once: a scenario, a trace, a map."""
 
 
 class _Stored:
@@ -216,3 +219,29 @@ def note_expansion(source: SourceFile, ratio: float | None) -> None:
         source.warnings.append(
             f"expands {ratio:.0f} times: a compression bomb? --max-packets bounds the work"
         )
+
+
+def small_text(path: Path, *, most_bytes: int = SMALL_BYTES) -> str:
+    """Return the text of a file that is not too long, a device or a pipe included.
+
+    Parameters
+    ----------
+    path : Path
+    most_bytes : int
+        By default 16 MiB.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is longer, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as stream:
+            octets = stream.read(most_bytes + 1)  # a device has no size
+        if len(octets) > most_bytes:
+            raise InputError(f"{path}: longer than {most_bytes >> 20} MiB; this is another kind of file")
+        return octets.decode("utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not text") from error

@@ -6,13 +6,13 @@ import io
 from typing import TYPE_CHECKING, TypeVar
 
 import parsers
-from multitracer.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.gsm.config import LinkConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from multitracer.scenario.model import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.tables import Table
     from parsers._format import Format
 

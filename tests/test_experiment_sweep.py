@@ -11,7 +11,7 @@ from docs.programs.experiment_page import IMAGES, part
 from docs.programs.experiment_sweep import BUSY, BUSY_PERCENT, LOSS, OF_EACH, ROUNDS, SIZES, Cell, cells, rows
 from docs.programs.experiment_sweep_page import PAGE, beside, known, palm, parts, ratio
 from docs.programs.experiment_sweep_pictures import figures
-from multitracer.scenario import load_scenario
+from multitracer.lab.scenario import load_scenario
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ FOUND_BY_NAME = (
     "multitracer/cli",  # a command
     "multitracer/diagnosis/rules/",  # a diagnosis
     "multitracer/figures/panels",  # a panel of the stacked figure
-    "multitracer/protocols/tcp/congestion",  # a congestion control
+    "multitracer/lab/tcp/congestion",  # a congestion control
     "parsers",  # a log format
 )
 """Folders whose files are found or chosen by their names; with a slash at its end, the folders in it, too."""

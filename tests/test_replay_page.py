@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs.programs import replay, replay_pauses
-from multitracer.simulator.comparison import compare, runs_of
+from multitracer.lab.simulator.comparison import compare, runs_of
 
 
 def test_the_page_shows_the_runs() -> None:

@@ -12,7 +12,6 @@ ROOMS = sorted(
     path.parent.relative_to(ROOT).as_posix()
     for path in (
         *(ROOT / "multitracer").glob("*/__init__.py"),
-        *(ROOT / "multitracer" / "protocols").glob("*/__init__.py"),
         *(ROOT / name / "__init__.py" for name in ("parsers", "collectors")),
     )
 )

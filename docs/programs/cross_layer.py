@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from docs.programs.cross_layer_plan import FOLDER, SWEEPS
 from docs.programs.cross_layer_watch import Losses, Rates
 from docs.programs.studies_watch import Watch
-from multitracer.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from docs.programs.cross_layer_plan import Sweep
-    from multitracer.scenario.model import Scenario
+    from multitracer.lab.scenario.model import Scenario
 
 Row = dict[str, Any]
 

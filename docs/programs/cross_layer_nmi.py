@@ -14,7 +14,7 @@ import numpy as np
 from docs.programs.cross_layer_plan import FOLDER, windowed
 from docs.programs.cross_layer_seconds import ECIO, FLIGHT, RATE, RLP, RTT, THROUGHPUT, Seconds
 from multitracer.analysis.mutual_information import dependence, table_of
-from multitracer.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,17 +12,17 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
-from multitracer.channel.capacity.config import CapacityConfig, TracedConfig
-from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
-from multitracer.channel.cdma2000.config import Cdma2000Config
-from multitracer.channel.cdma2000.rates import FASTEST, FUNDAMENTAL
-from multitracer.channel.shared.queue import QueueConfig
-from multitracer.scenario import load_scenario
+from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
+from multitracer.lab.channel.cdma2000.config import Cdma2000Config
+from multitracer.lab.channel.cdma2000.rates import FASTEST, FUNDAMENTAL
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.lab.scenario import load_scenario
+from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from multitracer.scenario.model import Scenario
+    from multitracer.lab.scenario.model import Scenario
 
     At = Callable[[float, int], Scenario]
     """From a value and a seed."""

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.channel.shared.hosts import FIXED
+from multitracer.lab.channel.shared.hosts import FIXED
+from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.tcp.sequence import unwrap
 from multitracer.protocols.channel_events import PieceSent, RateAssigned
-from multitracer.protocols.tcp.sequence import unwrap
-from multitracer.simulator.observer import Observer
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.channel.shared.hosts import HostName
-    from multitracer.channel.shared.packet_link import RadioReading
+    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.channel.shared.packet_link import RadioReading
+    from multitracer.lab.tcp import Packet
     from multitracer.protocols.link_events import LinkEvent
-    from multitracer.protocols.tcp import Packet
     from multitracer.tables import Array
 
 RATE, RLP, FLIGHT = "channel rate", "RLP retransmissions", "packets in flight"

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from multitracer.channel.cdma2000.mean_rate import mean_rate_bps
-from multitracer.channel.shared.hosts import FIXED
+from multitracer.lab.channel.cdma2000.mean_rate import mean_rate_bps
+from multitracer.lab.channel.shared.hosts import FIXED
+from multitracer.lab.simulator.observer import Observer
 from multitracer.protocols.channel_events import RateAssigned
 from multitracer.protocols.link_events import PacketDropped
-from multitracer.simulator.observer import Observer
 
 if TYPE_CHECKING:
-    from multitracer.channel.shared.hosts import HostName
+    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.tcp import Packet
     from multitracer.protocols.link_events import LinkEvent
-    from multitracer.protocols.tcp import Packet
 
 
 class Losses(Observer):

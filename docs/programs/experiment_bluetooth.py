@@ -15,15 +15,15 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from docs.programs.experiment_sweep import DATA, SEED
-from multitracer.channel.bluetooth.config import BluetoothConfig
+from multitracer.lab.channel.bluetooth.config import BluetoothConfig
+from multitracer.lab.rig.virtual import run_virtual
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.tcp import PROFILES
 from multitracer.measure.plan import Experiment, Plan
-from multitracer.protocols.tcp import PROFILES
-from multitracer.rig.virtual import run_virtual
-from multitracer.scenario import load_scenario
 
 if TYPE_CHECKING:
+    from multitracer.lab.scenario import Scenario
     from multitracer.measure.plan import ProtocolName
-    from multitracer.scenario import Scenario
 
 FILE = DATA / "bluetooth-steps.csv"
 SIZES = (64, 128, 256, 512, 1024, 2048, 4096, 8192)

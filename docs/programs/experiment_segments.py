@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import multitracer as mt
 from docs.programs.experiment_sweep import DATA, LOSS, SEED, Cell
+from multitracer.lab.rig.virtual import run_virtual
 from multitracer.measure.plan import Experiment
-from multitracer.rig.virtual import run_virtual
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

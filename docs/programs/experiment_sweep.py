@@ -16,20 +16,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.channel.cdpd.config import CdpdConfig
+from multitracer.lab.channel.cdpd.config import CdpdConfig
+from multitracer.lab.rig.profiles import with_tcp_profile
+from multitracer.lab.rig.virtual import run_virtual
+from multitracer.lab.scenario import load_scenario
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
-from multitracer.rig.profiles import with_tcp_profile
-from multitracer.rig.virtual import run_virtual
-from multitracer.scenario import load_scenario
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from multitracer.lab.scenario import Scenario
     from multitracer.measure.plan import ProtocolName, Varied
-    from multitracer.scenario import Scenario
 
 DATA = Path(__file__).parents[1] / "experiments"
 FILE = DATA / "sweep.csv.gz"

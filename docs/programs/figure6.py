@@ -16,18 +16,18 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.gsm.config import LinkConfig
-from multitracer.channel.shared.frame_errors import ErrorConfig
-from multitracer.channel.shared.queue import QueueConfig
-from multitracer.channel.shared.script import ScriptEvent
 from multitracer.diagnosis.account.outages import reset_episodes
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST
-from multitracer.protocols.tcp import BSD
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.scenario.model import Scenario, Traffic
+from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.tcp import BSD
 from multitracer.recording.open import open_recording
-from multitracer.scenario.model import Scenario, Traffic
-from multitracer.simulator.record import record_virtual
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

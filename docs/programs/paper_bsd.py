@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from docs.programs.paper_numbers import Trace, overflow, slow_start, trace
-from multitracer.scenario import load_scenario
-from multitracer.simulator.record import record_virtual
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 
 Document = dict[str, Any]
 _GAP = 0.07

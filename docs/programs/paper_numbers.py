@@ -11,17 +11,17 @@ import numpy as np
 
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.series.trendline import trendline
+from multitracer.lab.scenario import bundled_names, load_scenario
+from multitracer.lab.simulator.run import VirtualRun
 from multitracer.recording.layers import Layers
 from multitracer.recording.open import open_recording
-from multitracer.scenario import bundled_names, load_scenario
-from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.lab.scenario.summary import Summary
     from multitracer.recording.hosts import LinkSide
-    from multitracer.scenario.summary import Summary
     from multitracer.tables import Array
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"

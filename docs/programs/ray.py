@@ -18,21 +18,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from docs.programs.ray_page import CHANNEL, FOLDER, REMEDIES, RUNS, SERIES, TABLE, write_page
 from multitracer import __version__
-from multitracer.channel.ray.channel import channel_of
-from multitracer.channel.ray.fades import switches
-from multitracer.channel.switched.config import SwitchedConfig
-from multitracer.scenario import load_scenario
-from multitracer.simulator.observer import Observer
-from multitracer.simulator.run import VirtualRun
+from multitracer.lab.channel.ray.channel import channel_of
+from multitracer.lab.channel.ray.fades import switches
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.simulator.run import VirtualRun
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from multitracer.channel.shared.hosts import HostName
-    from multitracer.protocols.tcp import Packet
-    from multitracer.scenario import Scenario
-    from multitracer.simulator.host import Socket
+    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.simulator.host import Socket
+    from multitracer.lab.tcp import Packet
 
 Row = dict[str, Any]
 SCENARIOS = (1, 2, 3, 4, 5)

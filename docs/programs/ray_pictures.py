@@ -32,7 +32,7 @@ _WIDTH_PX, _HEIGHT_PX = 900, 960
 
 def calibrated(number: int) -> str:
     """Return the text of a scenario's file, calibrated."""
-    entry = files("multitracer.scenario") / "bundled" / f"ray-{number}.toml"
+    entry = files("multitracer.lab.scenario") / "bundled" / f"ray-{number}.toml"
     text = entry.read_text("utf-8")
     for stated, changed in CHANGES[number]:
         assert text.count(stated) == 1, f"ray-{number}.toml: {stated}"

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING
 
 from multitracer.analysis.comparison.runs import share, spread
 from multitracer.cli._comparison import shown, shown_share
-from multitracer.rig.radios import radio_of
-from multitracer.scenario.model import Traffic
-from multitracer.simulator.comparison import MEASURES, Compared, Outcome, compare, runs_of
-from multitracer.simulator.run import VirtualRun
-from multitracer.testbed.run import run_real
+from multitracer.lab.rig.radios import radio_of
+from multitracer.lab.scenario.model import Traffic
+from multitracer.lab.simulator.comparison import MEASURES, Compared, Outcome, compare, runs_of
+from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.testbed.run import run_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.rig.radios import Radio
-    from multitracer.scenario import Scenario
-    from multitracer.scenario.summary import Summary
+    from multitracer.lab.rig.radios import Radio
+    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.summary import Summary
 
 ROOT: Path = Path(__file__).parents[2]
 FOLDER, PAGE = ROOT / "docs" / "replay", ROOT / "docs" / "replay.md"

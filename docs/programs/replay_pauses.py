@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from docs.programs.replay import FOLDER, PAGE, read, write
-from multitracer.channel.capacity.trace import CapacityTrace
-from multitracer.scenario import Scenario, load_scenario
-from multitracer.simulator.run import VirtualRun
-from multitracer.testbed.run import run_real
+from multitracer.lab.scenario import Scenario, load_scenario
+from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.testbed.run import run_real
+from multitracer.protocols.capacity_trace import CapacityTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

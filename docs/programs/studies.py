@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from docs.programs.studies_arms import FOLDER, SEEDS, STUDIES
 from docs.programs.studies_watch import Watch
-from multitracer.simulator.run import VirtualRun
+from multitracer.lab.simulator.run import VirtualRun
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from multitracer.scenario.model import Scenario
-    from multitracer.scenario.summary import Summary
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.lab.scenario.summary import Summary
 
 Row = dict[str, Any]
 

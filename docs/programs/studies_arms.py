@@ -7,16 +7,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from multitracer.channel.shared.frame_errors import ErrorConfig
-from multitracer.scenario import load_scenario, read_error_trace
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.scenario import load_scenario, read_error_trace
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.channel.gsm.codes import CodeName
-    from multitracer.channel.shared.error_trace import ErrorTrace, Runs
-    from multitracer.scenario.model import Scenario
+    from multitracer.lab.channel.gsm.codes import CodeName
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.protocols.error_trace import ErrorTrace, Runs
 
 FOLDER: Path = Path(__file__).parents[1] / "studies"
 SEEDS = 20

@@ -12,17 +12,17 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from multitracer.capture import Flag
-from multitracer.channel.shared.hosts import FIXED
-from multitracer.protocols.tcp.packet import sequence_length
-from multitracer.protocols.tcp.ranges import RangeSet
-from multitracer.scenario.session_folder import FIRST_PORT
-from multitracer.simulator.observer import Observer
+from multitracer.lab.channel.shared.hosts import FIXED
+from multitracer.lab.scenario.session_folder import FIRST_PORT
+from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.tcp.packet import sequence_length
+from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.channel.shared.hosts import HostName
-    from multitracer.protocols.tcp import Packet
-    from multitracer.simulator.run import VirtualRun
+    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.simulator.run import VirtualRun
+    from multitracer.lab.tcp import Packet
 
 Copy = tuple[int, str, int]
 """Number of the traffic, the host that sent it, and the packet's identification."""

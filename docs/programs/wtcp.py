@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from docs.programs import wtcp_loss
 from multitracer import __version__
-from multitracer.scenario import load_scenario
-from multitracer.scenario.flows import jain_index
-from multitracer.simulator.run import VirtualRun
+from multitracer.analysis.fairness import jain_index
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

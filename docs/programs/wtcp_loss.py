@@ -9,9 +9,9 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from multitracer.channel.cdpd.config import CdpdConfig, LossConfig
-from multitracer.scenario import load_scenario
-from multitracer.simulator.run import VirtualRun
+from multitracer.lab.channel.cdpd.config import CdpdConfig, LossConfig
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitracer.cli._program import run
-from multitracer.scenario import load_scenario
-from multitracer.simulator.record import record_virtual
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from tests.report.chromium import Browser
 
 IMAGES = Path(__file__).parents[1] / "images"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.errors import InputError
-from multitracer.scenario.flows import fairness_gap, jain_index
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +112,28 @@ def shares(amounts: Array | Sequence[Sequence[float]]) -> Array:
     whole = np.nansum(scaled, axis=0)
     parts: Array = np.divide(scaled, whole, out=np.full_like(amount, np.nan), where=whole > 0)
     return parts
+
+
+def jain_index(rates: Sequence[float]) -> float | None:
+    """Return Jain's fairness index of the flows' rates: 1 if all are alike, 1/n if one has everything.
+
+    Source: Jain, Chiu and Hawe 1984, "A Quantitative Measure of Fairness", equation 1. None without a rate
+    above 0.
+    """
+    squares = sum(rate * rate for rate in rates)
+    return sum(rates) ** 2 / (len(rates) * squares) if squares > 0 else None
+
+
+def fairness_gap(rates: Sequence[float]) -> tuple[float | None, str | None]:
+    """Return how much more the fastest flow has than the slowest, of the slowest; or None and the reason.
+
+    Source: paper 003, equation 2. 0 is even; a minimum of 0 has no gap.
+    """
+    if len(rates) < 2:
+        return None, "a gap is between two flows or more"
+    if min(rates) <= 0:
+        return None, "the slowest flow delivered nothing"
+    return (max(rates) - min(rates)) / min(rates), None
 
 
 def _checked(values: object, *, dimensions: int) -> Array:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.capture import Flag, Mark
-from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.errors import InputError
+from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.words import rate

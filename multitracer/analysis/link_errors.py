@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.channel.shared.error_trace import ErrorTrace
 from multitracer.errors import InputError
+from multitracer.protocols.error_trace import ErrorTrace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.channel.capacity.trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.errors import FormatError, InputError
+from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import rate

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.analysis.comparison.runs import LEAST_PAIRS, share, spread
-from multitracer.simulator.comparison import MEASURES
+from multitracer.lab.simulator.comparison import MEASURES
 from multitracer.words import count
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.comparison.runs import Share, Spread
     from multitracer.cli._page import Page
-    from multitracer.rig.radios import Radio
-    from multitracer.simulator.comparison import Compared
+    from multitracer.lab.rig.radios import Radio
+    from multitracer.lab.simulator.comparison import Compared
 
 _KILO = 1_000
 

@@ -109,10 +109,10 @@ def measure_over(
     changes: Mapping[str, object] | None = None,
 ) -> Journal:
     """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
-    from multitracer.channel.links import link_of
-    from multitracer.rig.profiles import with_tcp_profile
-    from multitracer.scenario import load_scenario, read_error_trace
-    from multitracer.scenario.radio import realism_of, under_errors
+    from multitracer.lab.channel.links import link_of
+    from multitracer.lab.rig.profiles import with_tcp_profile
+    from multitracer.lab.scenario import load_scenario, read_error_trace
+    from multitracer.lab.scenario.radio import realism_of, under_errors
 
     assert chosen.over is not None
     scenario = with_tcp_profile(load_scenario(chosen.over, changes), chosen.tcp_profile)
@@ -130,11 +130,11 @@ def measure_over(
         "progress": progress,
     }
     if chosen.virtual:
-        from multitracer.rig.virtual import run_virtual
+        from multitracer.lab.rig.virtual import run_virtual
 
         return run_virtual(plan, folder, scenario, **settings)
-    from multitracer.rig.real import run_real
-    from multitracer.testbed.interruption import InterruptedRunError
+    from multitracer.lab.rig.real import run_real
+    from multitracer.lab.testbed.interruption import InterruptedRunError
 
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)

@@ -16,7 +16,6 @@ from multitracer.errors import InputError
 from multitracer.measure.measured import PLAN, Measured
 from multitracer.measure.run import carry_out
 from multitracer.measure.transports import client
-from multitracer.scenario.library import load_scenario
 from multitracer.words import count, portable, printable
 
 if TYPE_CHECKING:
@@ -92,6 +91,8 @@ class PlanRun:
             links[self.plan.plan_of(each).over, repr(changes)] = changes
         for (over, _), changes in links.items():
             if over is not None:
+                from multitracer.lab.scenario.library import load_scenario
+
                 load_scenario(over, changes)
 
     def measure(self) -> list[str]:

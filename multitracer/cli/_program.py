@@ -211,6 +211,10 @@ def _silence_stdout() -> None:
 def _missing_package(error: ModuleNotFoundError, args: Sequence[str]) -> int:
     from multitracer.cli._checks import how_to_install
 
+    if error.name == "multitracer.lab":
+        return _fail(
+            "this needs the lab (multitracer/lab), which is not installed; install multitracer again"
+        )
     name = (error.name or "").partition(".")[0]
     fix = how_to_install(name)
     if fix is None:

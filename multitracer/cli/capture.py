@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multitracer.cli._options import FiniteRange, debug_option, examples
+from multitracer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from multitracer.cli._rehearsed_drive import RehearsedDrive
+    from multitracer.lab.rehearsal.session import RehearsedDrive
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import View
+    from multitracer.tables import Document
 
 
 @click.command(
@@ -84,18 +86,13 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
     """
     from multitracer.cli._capture import plan_of
     from multitracer.cli._output import check_output
-    from multitracer.cli._rehearsal import DOWNLOAD, TRAFFIC, drawn_drive, rehearsal
     from multitracer.errors import CollectorError
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.supervisor import Supervisor
 
     check_output(str(folder), [])
-    drive = drawn_drive(
-        wanted=chosen["rehearse"], seed=chosen["seed"], has_command=bool(command_line),
-        interface=chosen["interface"], clap=chosen["clap"],
-    )  # fmt: skip
-    with rehearsal(wanted=chosen["rehearse"], drive=drive) as ports:
-        plan = plan_of(chosen, command_line, ports, (DOWNLOAD if drive else TRAFFIC) if ports else ())
+    with _rehearsal(chosen, has_command=bool(command_line)) as (ports, traffic, drive):
+        plan = plan_of(chosen, command_line, ports, traffic)
         session = SessionFolder(folder, plan)
         with _path(drive, session), _view(folder, plain=chosen["plain"]) as view:
             supervisor = Supervisor(plan, session, view)
@@ -107,13 +104,34 @@ def command(folder: Path, command_line: tuple[str, ...], **chosen: Any) -> None:
 
 
 @contextmanager
+def _rehearsal(
+    chosen: Document, *, has_command: bool
+) -> Iterator[tuple[Document, tuple[str, ...], RehearsedDrive | None]]:
+    """Run what a rehearsal needs, if one is wanted; yield its ports, its traffic's command, its drive."""
+    if not chosen["rehearse"]:
+        if chosen["seed"] is not None:
+            raise InputError("--seed: chooses the drive of a rehearsal; give --rehearse, too")
+        yield {}, (), None
+        return
+    from multitracer.cli._output import warn
+    from multitracer.lab.rehearsal.session import DOWNLOAD, TRAFFIC, drawn_drive, rehearsal
+
+    drive = drawn_drive(
+        seed=chosen["seed"], has_command=has_command,
+        interface=chosen["interface"], clap=chosen["clap"], warn=warn,
+    )  # fmt: skip
+    with rehearsal(drive) as ports:
+        yield ports, DOWNLOAD if drive else TRAFFIC, drive
+
+
+@contextmanager
 def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None]:
     """Lay the path of a rehearsed drive; the logs of its far end are part of the session afterwards."""
-    from multitracer.cli._rehearsed_drive import FIXED, rehearsed_path
-
     if drive is None:
         yield
         return
+    from multitracer.lab.rehearsal.session import FIXED, rehearsed_path
+
     session.expect(FIXED, rehearsed_seed=drive.seed, rehearsed_from_ns=drive.began_realtime_ns)
     with rehearsed_path(drive, session.folder):
         yield

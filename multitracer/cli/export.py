@@ -127,10 +127,10 @@ def errors(session: str, output: str | None) -> None:
     from multitracer.cli._output import check_output, warn
     from multitracer.cli._page import text_output
     from multitracer.cli._reading import tell_warnings
+    from multitracer.protocols.error_trace import RADIO, parse_error_trace
     from multitracer.recording.inputs import find_inputs
     from multitracer.recording.recording import Recording
-    from multitracer.scenario import read_error_trace
-    from multitracer.scenario.session_folder import RADIO
+    from parsers._stream import small_text
 
     recording = Recording(find_inputs(session))
     check_output(output, recording.inputs.paths)
@@ -139,7 +139,7 @@ def errors(session: str, output: str | None) -> None:
         if radio.with_stem(f"{radio.stem}-1").is_file():
             warn(f"{session}: was gone on with; these are the errors of its first run alone")
         with text_output(output) as stream:
-            stream.write(read_error_trace(radio).text())
+            stream.write(parse_error_trace(small_text(radio), path=str(radio)).text())
         return
     frames = {log.host: table for log, table in recording.tables("link", "link_frames")}
     trace = link_error_trace(frames)

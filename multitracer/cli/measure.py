@@ -262,7 +262,7 @@ def plan(
 
     from multitracer.cli._plan import PlanRun, is_modelled
     from multitracer.measure.variables import parse_product
-    from multitracer.scenario.library import small_text
+    from parsers._stream import small_text
 
     link, options = Over.taken(chosen), _taken_options(chosen)
     stated = chosen | {"over": link.over, "seed": link.seed, "tcp_profile": link.tcp_profile}

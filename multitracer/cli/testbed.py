@@ -13,9 +13,9 @@ from multitracer.cli._options import FiniteRange, Group, debug_option, examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.scenario import Scenario
-    from multitracer.scenario.radio import AtEnd, Realism
-    from multitracer.scenario.summary import Summary
+    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.radio import AtEnd, Realism
+    from multitracer.lab.scenario.summary import Summary
     from multitracer.tables import Document
 
 _REPEAT = "# repeat it with "
@@ -36,7 +36,7 @@ def command() -> None:
 def list_scenarios() -> None:
     """List the bundled scenarios."""
     from multitracer.cli._page import page
-    from multitracer.scenario import bundled_names, load_scenario
+    from multitracer.lab.scenario import bundled_names, load_scenario
 
     scenarios = [load_scenario(name) for name in bundled_names()]
     rows = [(s.name, s.figure, s.title) for s in scenarios]
@@ -52,7 +52,7 @@ def doctor() -> None:
     plain: virtual time only. Everything is tried out; the exit status is 0 in each.
     """
     from multitracer.cli._page import page
-    from multitracer.testbed.doctor import examine
+    from multitracer.lab.testbed.doctor import examine
 
     system = examine()
     sheet = page()
@@ -102,7 +102,7 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     from multitracer.cli._channel import channel_facts
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._page import page
-    from multitracer.scenario.channel import power_of
+    from multitracer.lab.scenario.channel import power_of
 
     if path is not None:
         check_output(str(path), [scenario])
@@ -198,8 +198,8 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     """
     from multitracer.cli._output import check_output
     from multitracer.cli._page import page
-    from multitracer.scenario import load_scenario
-    from multitracer.scenario.session_folder import run_ns
+    from multitracer.lab.scenario import load_scenario
+    from multitracer.lab.scenario.session_folder import run_ns
 
     check_output(str(folder), [])
     if virtual and speed is not None:
@@ -297,9 +297,9 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     from multitracer.cli._comparison import counted, show, write_csv
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._page import page, text_output
-    from multitracer.rig.radios import radio_of
-    from multitracer.scenario.radio import check_up
-    from multitracer.simulator.comparison import compare, runs_of
+    from multitracer.lab.rig.radios import radio_of
+    from multitracer.lab.scenario.radio import check_up
+    from multitracer.lab.simulator.comparison import compare, runs_of
 
     names = tuple(dict.fromkeys(name.strip() for name in transports.split(",") if name.strip()))
     if not names:
@@ -316,7 +316,7 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
             write_csv(stream, compared)
     if output is not None:
         from multitracer.cli._plotting import write
-        from multitracer.figures.transports import transports_figure
+        from multitracer.lab.transports_figure import transports_figure
 
         title = f"{chosen.scenario.name}: radio {chosen.realism.kind}"
         figure = transports_figure(compared, title=title)
@@ -325,15 +325,15 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
 
 
 def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summary:
-    from multitracer.simulator.record import record_virtual
+    from multitracer.lab.simulator.record import record_virtual
 
     return record_virtual(scenario, folder, seed=seed)
 
 
 def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: float | None) -> Summary:
     from multitracer.cli._progress import progress_of
-    from multitracer.testbed.interruption import InterruptedRunError
-    from multitracer.testbed.run import run_real
+    from multitracer.lab.testbed.interruption import InterruptedRunError
+    from multitracer.lab.testbed.run import run_real
 
     try:
         with progress_of("running", scenario.traffic[0].bytes) as progress:
@@ -345,8 +345,8 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
 
 def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> tuple[Scenario, Realism]:
     """Return the scenario under the trace that an option names, and how real its radio is."""
-    from multitracer.scenario import read_error_trace
-    from multitracer.scenario.radio import realism_of, under_errors, with_end
+    from multitracer.lab.scenario import read_error_trace
+    from multitracer.lab.scenario.radio import realism_of, under_errors, with_end
 
     if path is not None:
         return under_errors(scenario, read_error_trace(path), path=str(path), at_end=at_end or "clear")

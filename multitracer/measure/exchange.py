@@ -13,7 +13,7 @@ import struct
 from typing import NamedTuple
 
 from multitracer.errors import RemoteProtocolError
-from multitracer.scenario.payload import payload
+from multitracer.measure.payload import payload
 
 _HEADER = struct.Struct("!2sIQIII")
 _RECEIPT = struct.Struct("!qqqq")

@@ -11,8 +11,8 @@ from multitracer.analysis.link_capacity import Delivered, delivered_to
 from multitracer.analysis.radio_capacity import Mapped, capacity_by_map, parse_map
 from multitracer.errors import InputError
 from multitracer.recording.views import view_of
-from multitracer.scenario.library import small_text
 from multitracer.tcp import Vantage
+from parsers._stream import small_text
 
 if TYPE_CHECKING:
     from pathlib import Path

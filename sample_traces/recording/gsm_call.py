@@ -17,8 +17,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from multitracer.lab.scenario.session_folder import log_files
 from multitracer.manifest import MANIFEST, read_manifest, write_manifest
-from multitracer.scenario.session_folder import log_files
 from sample_traces.recording.finish import captured, compress_more, leave_out_places, tcptrace
 
 HOSTS = ("mobile", "fixed")

@@ -7,7 +7,7 @@ that it drops is a line of the log, so that a recording comes with the truth abo
 
 A user-space link is used because the kernel's own (tc-netem) is not built everywhere, and because a queue
 inside the sender's kernel would hold TCP back (small queues), as a modem's does not. The loop that carries
-the packets is that of a rehearsal (`collectors/_rehearsal/relay.py`).
+the packets is that of a rehearsal (`multitracer/lab/rehearsal/relay.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collectors._rehearsal.relay import Pipe, Relay, open_tun
+from multitracer.lab.rehearsal.relay import Pipe, Relay, open_tun
 
 NS_PER_S = 1_000_000_000
 

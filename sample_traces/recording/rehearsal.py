@@ -1,7 +1,7 @@
 """Records the bundled rehearsal: `python -m sample_traces.recording.rehearsal FOLDER`, without root or modem.
 
 A modem and a satellite receiver on pseudo-terminals drive twice as fast as a car through the loop of
-`collectors/_rehearsal/drive.py`; on the way the modem is silent, speaks nonsense, and is plugged in
+`multitracer/lab/rehearsal/drive.py`; on the way the modem is silent, speaks nonsense, and is plugged in
 again under another name. The collectors `modem`, `gps` and `host_clock` record it as they would a real drive.
 """
 
@@ -57,8 +57,8 @@ def record(folder: Path) -> None:
     drive = "--speed", 2, "--duration", SECONDS + 3
     script = "--script", "ports/script.toml"
     devices = [
-        start(folder, "collectors._rehearsal.modem", "--link", "ports/ttyUSB0", *script, *drive),
-        start(folder, "collectors._rehearsal.gps", "--link", "ports/ttyACM0", *drive),
+        start(folder, "multitracer.lab.rehearsal.modem", "--link", "ports/ttyUSB0", *script, *drive),
+        start(folder, "multitracer.lab.rehearsal.gps", "--link", "ports/ttyACM0", *drive),
     ]
     while not all((ports / name).is_symlink() for name in ("ttyUSB0", "ttyACM0")):
         assert all(device.poll() is None for device in devices)

@@ -20,8 +20,8 @@ import parsers
 from multitracer.anonymize.packets import anonymous
 from multitracer.anonymize.pseudonyms import Pseudonyms
 from multitracer.anonymize.session import anonymize
+from multitracer.lab.tcp.packet import parse_packet
 from multitracer.manifest import changed_files, read_manifest, write_manifest
-from multitracer.protocols.tcp.packet import parse_packet
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.open import open_recording
 from tests.cli.program import analyze, run

@@ -13,18 +13,9 @@ import pytest
 import multitracer as mt
 from docs.programs import tables as tables_page
 from multitracer import plugins
-from multitracer.api import (
-    alignment,
-    campaign,
-    columns,
-    compare,
-    events,
-    figures,
-    received_power,
-    session,
-    tables,
-)
+from multitracer.api import alignment, campaign, columns, compare, events, figures, session, tables
 from multitracer.campaign.run import run
+from multitracer.lab import received_power
 from tests.campaign.sessions import make_session, make_sessions
 from tests.conftest import ROOT
 

@@ -40,8 +40,8 @@ _DRIVE = Path("sample_traces/rehearsed-drive")
 
 def make(folder: Path, number: int) -> None:
     """Make one session; its number decides its shape and is its seed."""
-    from multitracer.scenario import load_scenario  # who measures stays small
-    from multitracer.simulator.record import record_virtual
+    from multitracer.lab.scenario import load_scenario  # who measures stays small
+    from multitracer.lab.simulator.record import record_virtual
 
     shapes = (*_CUT, "cdma2000-download", "cdma2000-download", "cdpd", "drive")
     shape = shapes[number % len(shapes)]
@@ -64,7 +64,7 @@ def _copied_drive(folder: Path, number: int) -> None:
 
 
 def _measurement(folder: Path, number: int) -> None:
-    from tests.rig.virtual import link, plan, run
+    from tests.lab.rig.virtual import link, plan, run
 
     over = link('[link]\nkind = "cdpd"\n[[traffic]]\nbytes = 1\n')
     run(plan("tcp", (64, 1500), 3), folder, over, seed=number, capture=True)

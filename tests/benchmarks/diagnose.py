@@ -17,8 +17,8 @@ from random import Random
 from typing import NamedTuple
 
 from multitracer.capture import Flag
+from multitracer.lab.tcp.packet import Packet, Segment, build_packet
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.protocols.tcp.packet import Packet, Segment, build_packet
 
 _MSS = 1448
 _BEGIN_NS = 1_700_000_000_000_000_000

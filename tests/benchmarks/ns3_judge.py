@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.tcp import congestion
-from multitracer.protocols.tcp.congestion.newreno import NewReno
-from multitracer.protocols.tcp.congestion.vegas import ALPHA_SEGMENTS, BETA_SEGMENTS, GAMMA_SEGMENTS, Vegas
+from multitracer.lab.tcp import congestion
+from multitracer.lab.tcp.congestion.newreno import NewReno
+from multitracer.lab.tcp.congestion.vegas import ALPHA_SEGMENTS, BETA_SEGMENTS, GAMMA_SEGMENTS, Vegas
 from tests.benchmarks.plain_link import Course, PlainLink
 
 if TYPE_CHECKING:
-    from multitracer.protocols.tcp.congestion.base import Acked
+    from multitracer.lab.tcp.congestion.base import Acked
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".bench" / "ns3"

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.testbed.cost import share_of_a_core
+from tests.lab.testbed.cost import share_of_a_core
 
 GOAL = 0.05
 

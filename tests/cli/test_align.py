@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from multitracer.scenario.library import load_scenario
-from multitracer.scenario.model import HostClock as WrongClock
-from multitracer.simulator.clock import EPOCH_NS
-from multitracer.simulator.record import record_virtual
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import HostClock as WrongClock
+from multitracer.lab.simulator.clock import EPOCH_NS
+from multitracer.lab.simulator.record import record_virtual
 from tests.cli.program import call, run
 from tests.clock.restamp import S, restamp, stamps_of
 from tests.conftest import SAMPLES

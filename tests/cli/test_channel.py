@@ -1,10 +1,8 @@
-"""`testbed channel`, `plot --figure channel`, `mt.channel`: a radio's numbers, file and figures."""
+"""`testbed channel`, `plot --figure channel`, `received_power`: a radio's numbers, file and figures."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ import pytest
 import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.received_power import moving_rate
-from multitracer.scenario.channel import power_of, read_power
+from multitracer.lab.received_power import received_power
+from multitracer.lab.scenario.channel import power_of, read_power
 from tests.cli.program import call
 
 
@@ -116,23 +115,23 @@ def test_a_wrong_file_is_one_sentence(text: str, says: str) -> None:
     assert says in call("plot", "--figure", "channel", "power.csv", "-o", "x.html", status=1).stderr
 
 
-def test_the_channel_of_a_notebook() -> None:
-    power = mt.channel("ray-1")
+def test_the_received_power_of_a_notebook() -> None:
+    power = received_power("ray-1")
     assert list(power.power.columns) == ["time_s", "power_dbm"]
     assert len(power.power) == 20_000
     assert power.fades == power_of("ray-1").fades
     assert (power.name, power.threshold_dbm) == ("ray-1", -75)
     assert repr(power) == "<ray-1: 20000 steps, -86.9 to -46.9 dBm>"
     assert len(power.figure().data) == 2
-    assert mt.received_power("ray-1", threshold_dbm=-74).fades != power.fades
+    assert received_power("ray-1", threshold_dbm=-74).fades != power.fades
     with pytest.raises(InputError, match="ray-traced"):
-        mt.channel("fig5-typical")
+        received_power("fig5-typical")
 
 
-def test_the_room_of_channels_may_be_called_whoever_imported_it_first() -> None:
-    code = "import multitracer.channel.links, multitracer as mt; print(mt.channel('ray-1').fades.number)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "2\n"
+@pytest.mark.parametrize("name", ["channel", "received_power"])
+def test_the_names_of_before_resolve_to_the_lab_and_warn(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=r"is now multitracer\.lab\.received_power\.received_power"):
+        assert getattr(mt, name) is received_power
 
 
 def test_the_rate_counts_what_came_for_the_first_time() -> None:

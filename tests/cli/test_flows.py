@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from multitracer.simulator.record import record_virtual
+from multitracer.lab.simulator.record import record_virtual
 from tests.cli.program import ROOT, analyze, call
 from tests.cli.test_analyze import SCHEMA, closed
-from tests.rig.virtual import link
-from tests.simulator.test_flows import traffic
+from tests.lab.rig.virtual import link
+from tests.lab.simulator.test_flows import traffic
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.scenario import load_scenario
-from multitracer.simulator.record import record_virtual
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from tests.cli.program import call
 
 if TYPE_CHECKING:

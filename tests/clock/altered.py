@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import parsers
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.open import open_recording
-from multitracer.scenario.library import load_scenario
-from multitracer.simulator.record import record_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,10 +15,10 @@ from multitracer.clock.sources.stalls import relate_stalls, stalls_of_arrivals, 
 from multitracer.clock.sources.state_edges import relate_state
 from multitracer.clock.sources.timestamps import relate_timestamps
 from multitracer.errors import ClockError
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.open import open_recording
-from multitracer.scenario.library import load_scenario
-from multitracer.simulator.record import record_virtual
 from multitracer.tables import NA, NOT_A_TIME, Table
 from tests.clock.altered import both_ends
 

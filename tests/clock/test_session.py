@@ -16,11 +16,11 @@ import multitracer as mt
 from multitracer.clock.model.edges import CLOCK_EDGES, edges_table, mapping_table, put_together, relations_of
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import Clocks, _first_of_each, clocks_of
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import HostClock as WrongClock
+from multitracer.lab.simulator.clock import EPOCH_NS
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.open import open_recording
-from multitracer.scenario.library import load_scenario
-from multitracer.scenario.model import HostClock as WrongClock
-from multitracer.simulator.clock import EPOCH_NS
-from multitracer.simulator.record import record_virtual
 from multitracer.tables import NOT_A_TIME
 from tests.conftest import SAMPLES
 

@@ -40,8 +40,8 @@ class Fake:
 
 @contextmanager
 def device(kind: str, link: Path, *options: object) -> Iterator[Fake]:
-    """Run `collectors._rehearsal.KIND` beside the body, from when its port is there."""
-    argv = [sys.executable, "-m", f"collectors._rehearsal.{kind}", "--link", link, "--control", *options]
+    """Run `multitracer.lab.rehearsal.KIND` beside the body, from when its port is there."""
+    argv = [sys.executable, "-m", f"multitracer.lab.rehearsal.{kind}", "--link", link, "--control", *options]
     child = subprocess.Popen(
         list(map(str, argv)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

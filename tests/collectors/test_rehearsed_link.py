@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors._rehearsal.drive import _distance_m
-from collectors._rehearsal.journey import CONTROL, Journey
-from collectors._rehearsal.service import BANDWIDTH_HZ, CLASSES, Way, rate_bps
+from multitracer.lab.rehearsal.drive import _distance_m
+from multitracer.lab.rehearsal.journey import CONTROL, Journey
+from multitracer.lab.rehearsal.service import BANDWIDTH_HZ, CLASSES, Way, rate_bps
 from multitracer.units import NS_PER_S
 
 SEEDS = st.integers(1, 10_000)

@@ -7,14 +7,14 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
+from multitracer.lab.simulator.application import BulkSender, Reader
+from multitracer.lab.simulator.host import Host, Socket
+from multitracer.lab.simulator.loop import EventLoop
+from multitracer.lab.tcp import Endpoint, Packet, TcpProfile
+from multitracer.lab.tcp.packet import sequence_length
+from multitracer.lab.tcp.state import CaState
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.protocols.tcp import Endpoint, Packet, TcpProfile
-from multitracer.protocols.tcp.packet import sequence_length
-from multitracer.protocols.tcp.ranges import RangeSet
-from multitracer.protocols.tcp.state import CaState
-from multitracer.simulator.application import BulkSender, Reader
-from multitracer.simulator.host import Host, Socket
-from multitracer.simulator.loop import EventLoop
+from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

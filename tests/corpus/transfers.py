@@ -6,12 +6,12 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.tcp.profile import BSD, MODERN
+from multitracer.lab.tcp.profile import BSD, MODERN
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.corpus.link import Habits, Road, Transfer
 
 if TYPE_CHECKING:
-    from multitracer.protocols.tcp import TcpProfile
+    from multitracer.lab.tcp import TcpProfile
 
 SIZE = 240
 """Transfers in the corpus of hosts that heed SACKs, or do not offer them."""

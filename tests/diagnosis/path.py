@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer as Recorded
-from multitracer.protocols.tcp.profile import MODERN
+from multitracer.lab.tcp.profile import MODERN
 from multitracer.recording.open import open_recording
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.corpus.link import Road, Transfer, capture_file
@@ -15,7 +15,7 @@ from tests.corpus.link import Road, Transfer, capture_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.simulator.host import Host
+    from multitracer.lab.simulator.host import Host
 
 ROAD = Road(
     rate_bps=4_000_000,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import Kind
-from multitracer.channel.gsm.config import LinkConfig
 from multitracer.diagnosis.account.lost_time import Account, account
 from multitracer.diagnosis.use import Cause, Use
-from multitracer.scenario.library import bundled_names, load_scenario
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.tables import NA
 from tests.diagnosis.rate import OFTEN_DEAD, by_rate
 from tests.narrowed import known

@@ -11,11 +11,11 @@ from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Cause, Use
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.open import open_recording
-from multitracer.simulator.record import record_virtual
 from multitracer.tables import NA
+from tests.lab.rig.virtual import link
 from tests.narrowed import known
-from tests.rig.virtual import link
 
 if TYPE_CHECKING:
     from collections.abc import Callable

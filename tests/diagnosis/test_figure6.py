@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from docs.programs import figure6, figure6_page
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.open import open_recording
-from multitracer.simulator.record import record_virtual
 from tests.narrowed import call_of
 
 if TYPE_CHECKING:

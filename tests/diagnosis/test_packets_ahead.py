@@ -13,9 +13,9 @@ from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.packet_delays import Delays
 from multitracer.diagnosis.packets.packets_ahead import may_be_full, packets_ahead
 from multitracer.diagnosis.transfer import Transfer
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.open import open_recording
-from multitracer.scenario.library import load_scenario
-from multitracer.simulator.record import record_virtual
 
 if TYPE_CHECKING:
     from pathlib import Path

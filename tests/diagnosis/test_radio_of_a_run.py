@@ -18,7 +18,7 @@ from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.open import open_recording
 from tests.collectors.rehearsal import modem
 from tests.collectors.running import end, running
-from tests.testbed.running import started
+from tests.lab.testbed.running import started
 
 if TYPE_CHECKING:
     import subprocess

@@ -12,9 +12,9 @@ from multitracer.diagnosis.limits.group import group_of
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.together import _stretches
 from multitracer.diagnosis.sentence import headline_of_group
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.open import open_recording
-from multitracer.scenario.library import load_scenario
-from multitracer.simulator.record import record_virtual
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from multitracer.errors import InputError
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
 from multitracer.figures.trends import Fit
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.logs import Log, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording.hosts import HostLogs
 from multitracer.recording.layers import Layers
 from multitracer.recording.open import open_recording
 from multitracer.report.write import write_report
-from multitracer.scenario import load_scenario
 from multitracer.sender import TCP_STATE
-from multitracer.simulator.record import record_virtual
 from multitracer.tables import Table
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.run import VirtualRun
 from multitracer.measure.plan import Transaction
 from multitracer.measure.transports import Options, client
 from multitracer.measure.wtcp_server import WtcpServer
 from multitracer.protocols.wtcp import WtcpConfig
-from multitracer.scenario import load_scenario
-from multitracer.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 from tests.cli.program import run
 from tests.protocols.wtcp_path import Direction

@@ -12,6 +12,11 @@ from hypothesis import strategies as st
 from multitracer import native
 from multitracer.capture import Flag
 from multitracer.errors import LocalProtocolError
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.clock import HostClock
+from multitracer.lab.simulator.host_logs import HostLogs
+from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.tcp.packet import Packet, Segment, build_packet, packet_builder, parse_packet
 from multitracer.protocols.channel_events import PieceReceived
 from multitracer.protocols.link_events import (
     FrameLost,
@@ -20,13 +25,8 @@ from multitracer.protocols.link_events import (
     PacketQueued,
     ResetStarted,
 )
-from multitracer.protocols.tcp.packet import Packet, Segment, build_packet, packet_builder, parse_packet
-from multitracer.scenario import load_scenario
-from multitracer.simulator.clock import HostClock
-from multitracer.simulator.host_logs import HostLogs
-from multitracer.simulator.record import record_virtual
+from tests.lab.simulator.test_same_bytes import digest
 from tests.native.both import python_only
-from tests.simulator.test_same_bytes import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

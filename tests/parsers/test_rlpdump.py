@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, LocalProtocolError
+from multitracer.lab.rlp import RlpConfig, RlpEntity
+from multitracer.lab.rlp.l2r import L2rEntity
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols import link_events as say
 from multitracer.protocols.gsmtap import GsmtapType, encode
-from multitracer.protocols.l2r import L2rEntity
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
-from multitracer.protocols.rlp import RlpConfig, RlpEntity
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from parsers import rlpdump
 from parsers._rlpdump.log import Log
+from tests.lab.stack.rlp_talk import Radio
 from tests.narrowed import known, tables_of
-from tests.protocols.rlp_talk import Radio
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.protocols.rlp.config import Role
+    from multitracer.lab.rlp.config import Role
     from multitracer.tables import Table
 
 Keep = Literal["headers", "frames"]

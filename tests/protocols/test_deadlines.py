@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from multitracer.protocols.rlp import FrameKind, Parameters, RlpConfig, RlpEntity, RlpState, decode
-from multitracer.protocols.tcp import BSD, MODERN, State, as_linux
+from multitracer.lab.rlp import Parameters, RlpConfig, RlpEntity, RlpState
+from multitracer.lab.tcp import BSD, MODERN, State, as_linux
+from multitracer.protocols.rlp import FrameKind, decode
+from tests.lab.stack.rlp_talk import SLOT_NS, Radio
+from tests.lab.stack.tcp_pair import Pair
 from tests.narrowed import known
 from tests.protocols.centaurus_net import MS, Copy, Network
-from tests.protocols.rlp_talk import SLOT_NS, Radio
-from tests.protocols.tcp_pair import Pair
 
 if TYPE_CHECKING:
-    from multitracer.protocols.tcp import Connection, Packet
-    from multitracer.protocols.tcp.profile import TcpProfile
+    from multitracer.lab.tcp import Connection, Packet
+    from multitracer.lab.tcp.profile import TcpProfile
 
 _QUIET = {State.CLOSED, State.LISTEN, State.TIME_WAIT}
 

@@ -9,23 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
+from multitracer.lab.rlp import Parameters, decode_parameters
 from multitracer.protocols.rlp import (
     FcsError,
     FrameError,
     FrameKind,
     FrameReader,
-    Parameters,
     RlpFrame,
     Supervisory,
     Unnumbered,
     decode,
-    decode_parameters,
 )
 from multitracer.protocols.rlp.fcs import RESIDUE, fcs24
-from tests.protocols.rlp_talk import byte_by_byte, frame, text, whole
+from tests.lab.stack.rlp_talk import byte_by_byte, frame, text, whole
 
 if TYPE_CHECKING:
-    from tests.protocols.rlp_talk import Feed
+    from tests.lab.stack.rlp_talk import Feed
 
 U, S, IS = FrameKind
 COUNTING = "000102030405060708090a0b0c0d0e0f1011121314151617"

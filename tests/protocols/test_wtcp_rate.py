@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from multitracer.protocols.tcp import Packet, TcpProfile
+from multitracer.lab.tcp import Packet, TcpProfile
 from multitracer.protocols.wtcp import RateCause, RateChanged, WtcpConfig, WtcpCounters
 from multitracer.protocols.wtcp.losses import LossWindow
 from multitracer.protocols.wtcp.rate import Arrival, RateControl
 from multitracer.units import NS_PER_MS, NS_PER_S
-from tests.protocols.tcp_pair import Fate, Pair
+from tests.lab.stack.tcp_pair import Fate, Pair
 from tests.protocols.wtcp_path import Direction, Path, goodput_packets_per_s
 
 _SENT_MS = 100

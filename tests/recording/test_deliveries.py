@@ -13,11 +13,11 @@ import pytest
 import multitracer as mt
 from multitracer.analysis.deliveries import wtcp_deliveries
 from multitracer.endpoints import Endpoints
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.deliveries import RecordedFlow, _answers, tcp_flows, wtcp_flows
 from multitracer.recording.flow_curves import flow_curves
 from multitracer.recording.open import open_recording
-from multitracer.scenario import load_scenario
-from multitracer.simulator.record import record_virtual
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.wtcp import WTCP_PACKETS, WtcpCapture
 from parsers._wtcp import read_wtcp

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.record import record_virtual
 from multitracer.report.plot_page import plotly_js
-from multitracer.scenario import load_scenario
-from multitracer.simulator.record import record_virtual
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 

@@ -1,18 +1,15 @@
-"""The GSM radio link protocol (3GPP TS 24.022), versions 0 and 1; begin with `entity.py`.
+"""Frames of the GSM radio link protocol (3GPP TS 24.022), versions 0 and 1, for whoever reads or writes them.
 
-`RlpEntity` is one end of a link: once per slot of the channel it gives a frame and takes one, or None for a
-frame that the radio destroyed. `RlpConfig` and `Parameters` are its options; `decode` and `RlpFrame` are the
-frames, for whoever only reads them. What an entity reports is in `multitracer.protocols.link_events`.
+`decode` makes an `RlpFrame` of octets, `read_header` and the tables of `fcs.py` read many frames at once, as
+a log needs. Frames have 240 bits or 576 (TS 24.022, 5.1), and for studies three sizes of no standard.
 
-What must hold: octets come out in the order in which they went in, none twice; a reset or a disconnection is
-the only way to lose some, and both ends report it. The slot is the clock: timers count slots, not time. What
-arrives never raises.
+The protocol's entities, which exchange frames over slots, belong to the lab: `multitracer.lab.rlp`.
+
+What must hold: octets from outside raise nothing but `FrameError`.
 """
 
 from __future__ import annotations
 
-from multitracer.protocols.rlp.config import RlpConfig
-from multitracer.protocols.rlp.entity import RlpEntity
 from multitracer.protocols.rlp.frame import (
     MODULUS,
     FcsError,
@@ -24,8 +21,6 @@ from multitracer.protocols.rlp.frame import (
     Unnumbered,
     decode,
 )
-from multitracer.protocols.rlp.state import RlpState
-from multitracer.protocols.rlp.xid import Parameters, decode_parameters
 
 __all__ = [
     "MODULUS",
@@ -33,13 +28,8 @@ __all__ = [
     "FrameError",
     "FrameKind",
     "FrameReader",
-    "Parameters",
-    "RlpConfig",
-    "RlpEntity",
     "RlpFrame",
-    "RlpState",
     "Supervisory",
     "Unnumbered",
     "decode",
-    "decode_parameters",
 ]

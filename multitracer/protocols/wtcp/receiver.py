@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.tcp.ranges import RangeSet
+from multitracer.protocols.ranges import RangeSet
 from multitracer.protocols.wtcp.config import IP_UDP_BYTES
 from multitracer.protocols.wtcp.packet import MAX_RANGES, MODULUS, Ack, Data, PacketFlag
 from multitracer.protocols.wtcp.rate import Arrival, RateControl

@@ -1,0 +1,69 @@
+"""The link that a configuration describes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.lab.channel.bluetooth.config import BluetoothConfig
+from multitracer.lab.channel.bluetooth.link import BluetoothLink
+from multitracer.lab.channel.capacity.config import CapacityConfig
+from multitracer.lab.channel.capacity.link import CapacityLink
+from multitracer.lab.channel.cdma2000.config import Cdma2000Config
+from multitracer.lab.channel.cdma2000.link import Cdma2000Link
+from multitracer.lab.channel.cdpd.config import CdpdConfig
+from multitracer.lab.channel.cdpd.link import CdpdLink
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.gsm.link import GsmLink
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.channel.switched.link import SwitchedLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.lab.channel.gsm.link import OnAir
+    from multitracer.lab.channel.shared.packet_link import PacketLink
+    from multitracer.lab.channel.shared.script import ScriptEvent
+
+AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig | Cdma2000Config
+LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
+    "gsm": LinkConfig,
+    "cdpd": CdpdConfig,
+    "bluetooth": BluetoothConfig,
+    "capacity": CapacityConfig,
+    "switched": SwitchedConfig,
+    "cdma2000": Cdma2000Config,
+}
+"""Configurations by the `kind` that a scenario's [link] gives."""
+
+
+def link_of(
+    config: AnyLinkConfig,
+    *,
+    seed: int,
+    script: Sequence[ScriptEvent] = (),
+    on_air: Callable[[OnAir], None] | None = None,
+) -> PacketLink:
+    """Return the link that `config` describes.
+
+    Parameters
+    ----------
+    config : LinkConfig, CdpdConfig, BluetoothConfig, CapacityConfig, SwitchedConfig or Cdma2000Config
+        Its type tells the kind of link.
+    seed : int
+        The same seed gives the same radio, whatever is sent over it.
+    script : sequence of ScriptEvent
+        What befalls the link when.
+    on_air : callable, optional
+        Told of each frame of a data call; the other links have none.
+    """
+    if isinstance(config, CdpdConfig):
+        return CdpdLink(config, seed=seed, script=script)
+    if isinstance(config, BluetoothConfig):
+        return BluetoothLink(config, seed=seed, script=script)
+    if isinstance(config, CapacityConfig):
+        return CapacityLink(config, seed=seed, script=script)
+    if isinstance(config, SwitchedConfig):
+        return SwitchedLink(config, seed=seed, script=script)
+    if isinstance(config, Cdma2000Config):
+        return Cdma2000Link(config, seed=seed, script=script)
+    return GsmLink(config, seed=seed, script=script, on_air=on_air)

@@ -1,0 +1,269 @@
+"""Which frames the radio destroys: error processes, one per direction.
+
+A process is asked once for each slot, in order; a slot is the time of one frame. Randomness comes from the
+generator that is passed in, so the same seed destroys the same frames.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from multitracer.errors import LocalProtocolError
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from multitracer.protocols.error_trace import Runs
+
+
+_WORST_BER = 0.5
+"""Half of the bits are right by chance."""
+_LEAST_STATE_S, _LONGEST_STATE_S = 0.001, 86_400
+"""Mean time in a state of bit errors: what is shorter than a slot averages out; a run lasts a day."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorConfig:
+    """The radio in one direction: which process destroys its frames."""
+
+    kind: Literal["none", "independent", "gilbert-elliott", "bits", "replay"] = "none"
+    rate: float = 0.0
+    """Independent: frame error rate."""
+    good_s: float = 60.0
+    """Gilbert-Elliott and bits: mean time in the good state."""
+    bad_s: float = 0.2
+    """Gilbert-Elliott and bits: mean time in the bad state."""
+    good_rate: float = 0.0
+    """Gilbert-Elliott: frame error rate in the good state."""
+    bad_rate: float = 1.0
+    """Gilbert-Elliott: frame error rate in the bad state."""
+    good_ber: float = 0.0
+    """Bits: error rate of the channel's bits before decoding in the good state (`bit_errors.py`)."""
+    bad_ber: float = 0.1
+    """Bits: the same in the bad state."""
+    replayed: tuple[tuple[int, int], ...] = ()
+    """Replay: (first failed slot, slots), ascending, as in an error trace."""
+    replayed_slot_ns: int = 0
+    """Replay: time of one slot of the recording; 0 is the link's own."""
+    repeat_slots: int = 0
+    """Replay: the recording begins again after so many of its slots; 0: after it the radio is perfect."""
+
+    def __post_init__(self) -> None:
+        for key, ber in (("good_ber", self.good_ber), ("bad_ber", self.bad_ber)):
+            if not 0 <= ber <= _WORST_BER:
+                raise LocalProtocolError(f"{key} is {ber}; choose 0 to {_WORST_BER}")
+        if self.replayed_slot_ns < 0:
+            raise LocalProtocolError(f"replayed_slot_ns is {self.replayed_slot_ns}; choose 1 or more")
+        if self.repeat_slots < 0 or (self.replayed and 0 < self.repeat_slots < sum(self.replayed[-1])):
+            raise LocalProtocolError("replayed errors: repeat_slots is 0, or behind the last failed slot")
+        if self.kind == "bits":
+            for key, mean_s in (("good_s", self.good_s), ("bad_s", self.bad_s)):
+                if not _LEAST_STATE_S <= mean_s <= _LONGEST_STATE_S:
+                    limits = f"{_LEAST_STATE_S} to {_LONGEST_STATE_S:,}"
+                    raise LocalProtocolError(f"{key} is {mean_s}; choose {limits}")
+
+
+class ErrorProcess(ABC):
+    """Decides slot by slot whether the frame is destroyed."""
+
+    @abstractmethod
+    def lost(self, slot: int) -> bool:
+        """Return whether the frame in `slot` is destroyed; called once per slot, in order."""
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Return whether the frames in the slots `[begin, end)` are destroyed: `lost` of each, quicker."""
+        return [self.lost(slot) for slot in range(begin, end)]
+
+
+class NoErrors(ErrorProcess):
+    """A perfect radio."""
+
+    def lost(self, slot: int) -> bool:
+        """Return False."""
+        del slot
+        return False
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Return False for each slot."""
+        return [False] * (end - begin)
+
+
+def _checked_rate(rate: float, what: str) -> float:
+    if not 0.0 <= rate <= 1.0:
+        raise LocalProtocolError(f"{what}: {rate} is no probability; choose 0 to 1")
+    return rate
+
+
+class IndependentErrors(ErrorProcess):
+    """Each frame is lost with the same probability, whatever happened before.
+
+    Parameters
+    ----------
+    rate : float
+        Frame error rate, 0 to 1.
+    luck : Random
+        Where chance comes from.
+    """
+
+    def __init__(self, *, rate: float, luck: Random) -> None:
+        self._rate = _checked_rate(rate, "frame error rate")
+        self._random = luck.random
+
+    def lost(self, slot: int) -> bool:
+        """Draw whether the frame is lost."""
+        del slot
+        return self._random() < self._rate
+
+
+class GilbertElliottErrors(ErrorProcess):
+    """Two states, good and bad, each with its own frame error rate (Gilbert 1960, Elliott 1963).
+
+    Parameters
+    ----------
+    good_slots, bad_slots : float
+        Mean time in each state, at least one slot; times are geometrically distributed.
+    good_rate, bad_rate : float
+        Frame error rate in each state.
+    luck : Random
+        Where chance comes from.
+    """
+
+    def __init__(
+        self, *, good_slots: float, bad_slots: float, good_rate: float, bad_rate: float, luck: Random
+    ) -> None:
+        if min(good_slots, bad_slots) < 1:
+            raise LocalProtocolError("Gilbert-Elliott errors: a state lasts less than a slot; choose >= 1")
+        self._leave = {False: 1 / good_slots, True: 1 / bad_slots}
+        self._rate = {
+            False: _checked_rate(good_rate, "error rate in the good state"),
+            True: _checked_rate(bad_rate, "error rate in the bad state"),
+        }
+        self.is_bad = False
+        """Whether the radio is in its bad state."""
+        self._random = luck.random
+
+    def lost(self, slot: int) -> bool:
+        """Draw the change of state, then whether the frame is lost."""
+        return self.lost_slots(slot, slot + 1)[0]
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Draw the same for each slot of `[begin, end)`."""
+        random, is_bad = self._random, self.is_bad
+        leave, rate = self._leave[is_bad], self._rate[is_bad]
+        lost = []
+        for _ in range(begin, end):
+            if random() < leave:
+                is_bad = not is_bad
+                leave, rate = self._leave[is_bad], self._rate[is_bad]
+            lost.append(rate > 0 and random() < rate)
+        self.is_bad = is_bad
+        return lost
+
+
+class ReplayedErrors(ErrorProcess):
+    """The frames that failed in a recording fail again; after its end the radio is perfect, or it repeats.
+
+    A frame of a link with other slots fails if the recorded radio failed at any time while it was sent.
+
+    Parameters
+    ----------
+    runs : sequence of (first slot, slots), ascending
+        One direction of an `ErrorTrace`.
+    repeat_slots : int
+        Length of the recording in its slots, after which it begins again; 0 if it does not.
+    slot_ns, recorded_ns : int
+        Time of one slot of this link, and of the recording.
+    """
+
+    def __init__(self, runs: Runs, *, repeat_slots: int = 0, slot_ns: int = 1, recorded_ns: int = 1) -> None:
+        self._all = runs
+        self._next = 0
+        self._slot_ns, self._recorded_ns = slot_ns, recorded_ns
+        self._repeat_ns = repeat_slots * recorded_ns
+        self._round = 0
+        self._begin_ns, self._end_ns = 0, 0
+
+    def lost(self, slot: int) -> bool:
+        """Return what the recording states for the slot's time."""
+        begin_ns = slot * self._slot_ns
+        if self._repeat_ns:
+            round_, begin_ns = divmod(begin_ns, self._repeat_ns)
+            if round_ != self._round:
+                self._round, self._next, self._begin_ns, self._end_ns = round_, 0, 0, 0
+        while self._end_ns <= begin_ns:
+            if self._next == len(self._all):
+                return False
+            first, count = self._all[self._next]
+            self._next += 1
+            self._begin_ns, self._end_ns = first * self._recorded_ns, (first + count) * self._recorded_ns
+        return self._begin_ns < begin_ns + self._slot_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Fade:
+    begin: int
+    end: int
+    rate: float
+
+
+class FadingErrors(ErrorProcess):
+    """Another process with fades on top; fades may be added during the run.
+
+    Parameters
+    ----------
+    below : ErrorProcess
+        Asked in each slot, fade or not, so that a fade does not shift its chance.
+    luck : Random
+        For fades that destroy less than every frame.
+    """
+
+    def __init__(self, below: ErrorProcess, *, luck: Random) -> None:
+        self._below = below
+        self._random = luck.random
+        self._fades: list[_Fade] = []
+
+    def fade(self, *, begin: int, slots: int, rate: float = 1.0) -> None:
+        """Destroy frames in `[begin, begin + slots)` with probability `rate`."""
+        self._fades.append(_Fade(begin, begin + slots, _checked_rate(rate, "error rate of a fade")))
+
+    def lost(self, slot: int) -> bool:
+        """Return whether the process below or a fade destroys the frame."""
+        lost = self._below.lost(slot)
+        if self._fades:
+            self._fades = [fade for fade in self._fades if slot < fade.end]
+            for fade in self._fades:
+                lost |= fade.begin <= slot and (fade.rate >= 1 or self._random() < fade.rate)
+        return lost
+
+    def lost_slots(self, begin: int, end: int) -> list[bool]:
+        """Return whether the process below or a fade destroys the frames in `[begin, end)`."""
+        if not self._fades:
+            return self._below.lost_slots(begin, end)
+        return [self.lost(slot) for slot in range(begin, end)]
+
+
+def error_process(config: ErrorConfig, *, slot_ns: int, luck: Random) -> ErrorProcess:
+    """Return the process that a configuration describes, for slots of `slot_ns`."""
+    if config.kind == "independent":
+        return IndependentErrors(rate=config.rate, luck=luck)
+    if config.kind == "gilbert-elliott":
+        return GilbertElliottErrors(
+            good_slots=config.good_s * NS_PER_S / slot_ns,
+            bad_slots=config.bad_s * NS_PER_S / slot_ns,
+            good_rate=config.good_rate,
+            bad_rate=config.bad_rate,
+            luck=luck,
+        )
+    if config.kind == "bits":
+        raise LocalProtocolError("errors of bits need a frame's size and code; choose another kind here")
+    if config.kind == "replay":
+        return ReplayedErrors(
+            config.replayed,
+            repeat_slots=config.repeat_slots,
+            slot_ns=slot_ns,
+            recorded_ns=config.replayed_slot_ns or slot_ns,
+        )
+    return NoErrors()

@@ -1,0 +1,90 @@
+"""When there is no channel: hops, ejections and blackouts, at random or on request."""
+
+from __future__ import annotations
+
+from math import exp, log
+from random import Random
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.lab.channel.shared.scheduler import Agenda
+
+OutageKind = Literal["hop", "ejection", "blackout"]
+STATES: dict[OutageKind, str] = {"blackout": "blackout", "ejection": "scanning", "hop": "hopping"}
+"""What a modem says then; of several at once, the first."""
+
+
+class Chance(NamedTuple):
+    """How often an outage occurs by itself, and how long it lasts."""
+
+    kind: OutageKind
+    every_ns: int
+    """Mean interval, exponential; 0 is never."""
+    min_ns: int
+    max_ns: int
+    is_log: bool = False
+    """Whether the logarithm of its duration is spread evenly, not the duration."""
+
+
+class Outages:
+    """Begins and ends outages; they may overlap.
+
+    Parameters
+    ----------
+    chances : sequence of Chance
+    agenda : Agenda
+    seed : str
+        Each kind has its own chance.
+    changed : callable
+        Called with the time, the kind, and whether it begins.
+    """
+
+    def __init__(
+        self,
+        chances: Sequence[Chance],
+        *,
+        agenda: Agenda,
+        seed: str,
+        changed: Callable[[int, OutageKind, bool], None],
+    ) -> None:
+        self._agenda = agenda
+        self._changed = changed
+        self._active: list[OutageKind] = []
+        for chance in chances:
+            if chance.every_ns > 0:
+                self._plan(0, chance, Random(f"{seed} {chance.kind}"))
+
+    def _plan(self, now_ns: int, chance: Chance, luck: Random) -> None:
+        def come(then_ns: int) -> None:
+            lasts_ns = _duration_ns(chance, luck)
+            self.begin(then_ns, chance.kind, lasts_ns)
+            self._plan(then_ns + lasts_ns, chance, luck)
+
+        self._agenda.at(now_ns + round(luck.expovariate(1 / chance.every_ns)), come)
+
+    def begin(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
+        """Begin an outage now."""
+        self._active.append(kind)
+        self._changed(now_ns, kind, True)
+        self._agenda.at(now_ns + lasts_ns, lambda then_ns: self._end(then_ns, kind))
+
+    def _end(self, now_ns: int, kind: OutageKind) -> None:
+        self._active.remove(kind)
+        self._changed(now_ns, kind, False)
+
+    def __bool__(self) -> bool:
+        """Return whether there is no channel."""
+        return bool(self._active)
+
+    @property
+    def kind(self) -> OutageKind | None:
+        """The worst of the present outages."""
+        return next((kind for kind in STATES if kind in self._active), None)
+
+
+def _duration_ns(chance: Chance, luck: Random) -> int:
+    if chance.is_log:
+        return round(exp(luck.uniform(log(chance.min_ns), log(chance.max_ns))))
+    return round(luck.uniform(chance.min_ns, chance.max_ns))

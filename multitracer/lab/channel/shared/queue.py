@@ -1,0 +1,119 @@
+"""Interface queues: the packets before the link, and which are dropped or marked.
+
+A queue counts packets, as interfaces do, and octets too if it has a limit of them. It is asked `offer` and
+`take`; what it dropped or marked on its own is told by `incidents`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from multitracer.errors import LocalProtocolError
+from multitracer.lab.channel.shared.named import named
+from multitracer.units import NS_PER_MS
+
+
+class Incident(NamedTuple):
+    """A packet that the queue dropped or marked."""
+
+    kind: Literal["dropped", "marked"]
+    packet: bytes
+    cause: str
+    """full, codel."""
+
+
+Policy = Literal["drop-tail", "codel"]
+"""Which packet goes when too many wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueConfig:
+    """How an interface queue behaves."""
+
+    limit_packets: int = 50
+    """Most packets that wait; BSD's and Linux' default interface queue is 50 (Linux: 1000)."""
+    limit_bytes: int = 0
+    """Most octets of IP packets that wait, too; 0: only packets are counted."""
+    policy: Policy = "drop-tail"
+    local_drops: Literal["default", "told", "silent"] = "default"
+    """Whether the host learns that its full queue refused a packet. By default it does in virtual time, where
+    its TcpProfile says what it makes of that; a real Linux does not, because it would send such a packet
+    again later, which no BSD did, and the losses of the paper would not happen."""
+    ecn: bool = False
+    """Mark ECN-capable packets instead of dropping them (RFC 3168)."""
+    target_ns: int = 5 * NS_PER_MS
+    """CoDel: sojourn time that may persist. On a slow link at least a packet's time (RFC 8289, section 4)."""
+    interval_ns: int = 100 * NS_PER_MS
+    """CoDel: how long it may persist; about a worst-case round trip."""
+
+    def __post_init__(self) -> None:
+        if self.limit_packets < 1 or self.policy not in ("drop-tail", "codel"):
+            raise LocalProtocolError(f"interface queue: {self}; choose drop-tail or codel and >= 1 packet")
+        if self.limit_bytes < 0:
+            raise LocalProtocolError("interface queue: limit_bytes is not negative; 0 counts packets only")
+        if not 0 < self.target_ns <= self.interval_ns:
+            raise LocalProtocolError("interface queue: CoDel needs 0 < target <= interval")
+
+
+class _Waiting(NamedTuple):
+    packet: bytes
+    since_ns: int
+
+
+class PacketQueue(ABC):
+    """Packets that wait for the link, first in, first out."""
+
+    def __init__(self, config: QueueConfig) -> None:
+        self.config = config
+        self._waiting: deque[_Waiting] = deque()
+        self.happened: list[Incident] = []
+        """Drops and marks that `incidents` has not told yet."""
+        self.queued_bytes = 0
+        """Sum of the waiting packets' lengths."""
+
+    def __len__(self) -> int:
+        """Return how many packets wait."""
+        return len(self._waiting)
+
+    def offer(self, packet: bytes, *, now_ns: int) -> bool:
+        """Put a packet at the end; False if it was dropped because the queue is full."""
+        most_bytes = self.config.limit_bytes
+        is_full = len(self._waiting) >= self.config.limit_packets
+        if is_full or 0 < most_bytes < self.queued_bytes + len(packet):
+            self.happened.append(Incident("dropped", packet, "full"))
+            return False
+        self._waiting.append(named(_Waiting, (packet, now_ns)))
+        self.queued_bytes += len(packet)
+        return True
+
+    @abstractmethod
+    def take(self, *, now_ns: int) -> bytes | None:
+        """Return the next packet for the link, or None."""
+
+    def incidents(self) -> list[Incident]:
+        """Return the drops and marks since the last call."""
+        happened, self.happened = self.happened, []
+        return happened
+
+    def _pop(self) -> _Waiting | None:
+        if not self._waiting:
+            return None
+        first = self._waiting.popleft()
+        self.queued_bytes -= len(first.packet)
+        return first
+
+
+class DropTail(PacketQueue):
+    """Drops what arrives when it is full."""
+
+    def take(self, *, now_ns: int) -> bytes | None:
+        """Return the oldest packet."""
+        del now_ns
+        if not self._waiting:
+            return None
+        packet, _ = self._waiting.popleft()
+        self.queued_bytes -= len(packet)
+        return packet

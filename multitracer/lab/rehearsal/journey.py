@@ -1,0 +1,189 @@
+"""A drive that is drawn from a seed: where the car is, what the radio is like, and what happens on the way.
+
+Six things happen in turn, in an order that is drawn: a handover with a short break, one with a long break
+(the phone connects to the new cell anew), a hole in the coverage, interference, a loaded cell, and a server
+that sends nothing for some seconds. On the drive of seed 0 nothing happens. Times are seconds since the begin
+of the drive.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from multitracer.lab.rehearsal.drive import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from multitracer.tables import Document
+
+Kind = Literal["handover", "hole", "interference", "load", "stall"]
+_KINDS: dict[str, Kind] = {
+    "short handover": "handover", "long handover": "handover", "hole": "hole",
+    "interference": "interference", "load": "load", "stall": "stall",
+}  # fmt: skip
+CONTROL = 0
+"""The seed of the drive on which nothing happens."""
+LONGEST_S = 4 * 3600.0
+"""For so long there are streets and events; then the car stands."""
+_FIRST_S = 20.0
+"""TCP has found its rate by then. Not measured."""
+_PAUSE_S = (20.0, 28.0)
+"""Between two events: a retransmission timer that doubled in the longest hole has expired. Not measured."""
+_LENGTH_S: dict[str, tuple[float, float]] = {
+    "short handover": (0.04, 0.2),  # what a phone may need, TS 36.133, 5.1: 15 ms and some radio frames
+    "long handover": (2.5, 3.5),  # radio link failure (T310 of TS 36.331, 1 s) and a new connection
+    "hole": (7.0, 11.0),
+    "interference": (8.0, 12.0),
+    "load": (8.0, 12.0),
+    "stall": (6.0, 10.0),
+}
+_LEG_S = (15.0, 25.0)
+_SPEED_MPS = (8.0, 14.0)
+_TURN_DEG = 60.0
+_START = (40.0, -83.0)
+_DEGREE_M = math.pi / 180 * 6_371_000.0
+_NEAR_S = 4.0
+"""The edge of a cell around a handover, where the signal is weaker."""
+_FLOOR_DBM = -113.0
+_DISTURBED_SINR_DB = -2.5
+"""1 dB around it, all in the class of CQI 2: a tenth of the usual rate is left."""
+_LOADED_PCT = 91.0
+"""An eleventh of the cell is left, a ninth of the usual share."""
+_MORE_POWER_DB = {"interference": 6.0, "load": 3.0}
+"""In the whole channel, by which RSRQ falls: a cell of which all is used has -11 dB; with an SINR of -2.5 dB
+it has -14 dB (by the definition of TS 36.214, 5.1.3)."""
+AREA = 0x2A01
+CELL = 0x1A2D000
+"""Identity of the cell in which a drive begins; the next ones follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What was planted: from its begin to its end the link carries little or nothing, or the server waits."""
+
+    kind: Kind
+    begin_s: float
+    end_s: float
+    cell: int
+    """Number of the serving cell at its begin; after a handover it is the next one."""
+
+
+@dataclass(frozen=True)
+class Journey:
+    """The drive of a seed; the same seed always gives the same drive."""
+
+    seed: int
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """What happens, in order."""
+        return () if self.seed == CONTROL else tuple(self._drawn(random.Random(self.seed)))  # noqa: S311
+
+    def _drawn(self, draw: random.Random) -> Iterator[Event]:
+        at_s, cell = _FIRST_S + draw.uniform(0.0, 5.0), 0
+        while True:
+            for name in draw.sample(sorted(_LENGTH_S), len(_LENGTH_S)):
+                end_s = at_s + draw.uniform(*_LENGTH_S[name])
+                if end_s > LONGEST_S:
+                    return
+                yield Event(_KINDS[name], round(at_s, 3), round(end_s, 3), cell)
+                cell += _KINDS[name] == "handover"
+                at_s = end_s + draw.uniform(*_PAUSE_S)
+
+    @cached_property
+    def _corners(self) -> tuple[list[float], list[tuple[float, float, float]]]:
+        """Return when the car turns, and latitude, longitude and heading from then on."""
+        draw = random.Random(f"route {self.seed}")  # noqa: S311
+        times, legs = [0.0], [(*_START, draw.uniform(0.0, 360.0))]
+        while times[-1] < LONGEST_S:
+            length_s = draw.uniform(*_LEG_S)
+            lat, lon = _moved(legs[-1], self.speed_mps * length_s)
+            times.append(times[-1] + length_s)
+            legs.append((lat, lon, (legs[-1][2] + draw.uniform(-_TURN_DEG, _TURN_DEG)) % 360.0))
+        return times, legs
+
+    @cached_property
+    def speed_mps(self) -> float:
+        """How fast the car drives, all the time."""
+        return random.Random(f"speed {self.seed}").uniform(*_SPEED_MPS)  # noqa: S311
+
+    def place(self, at_s: float) -> Place:
+        """Return where the car is."""
+        times, legs = self._corners
+        at_s = min(max(at_s, 0.0), LONGEST_S)
+        leg = bisect_right(times, at_s) - 1
+        lat, lon = _moved(legs[leg], self.speed_mps * (at_s - times[leg]))
+        return Place(lat, lon, self.speed_mps, legs[leg][2], in_tunnel=False)
+
+    def event(self, at_s: float) -> Event | None:
+        """Return what happens at a time, if anything does."""
+        row = bisect_right(self.events, at_s, key=lambda event: event.begin_s) - 1
+        return self.events[row] if row >= 0 and at_s < self.events[row].end_s else None
+
+    def cell(self, at_s: float) -> int:
+        """Return the number of the serving cell: the new one serves from the end of the handover on."""
+        row = bisect_right(self.events, at_s, key=lambda event: event.end_s) - 1
+        if row < 0:
+            return 0
+        return self.events[row].cell + (self.events[row].kind == "handover")
+
+    def radio(self, at_s: float) -> dict[str, object]:
+        """Return the radio, in columns of RADIO; without service the modem searches."""
+        event = self.event(at_s)
+        kind = None if event is None else event.kind
+        if kind == "hole":
+            return {"rssi_dbm": _FLOOR_DBM, "registration": 2}
+        near, cell = self._nearness(at_s), self.cell(at_s)
+        slow, quick = (math.sin(2 * math.pi * at_s / period + self.seed) for period in (47.0, 13.0))
+        rsrp = -88.0 + 4.0 * slow + 2.0 * quick - 6.0 * near
+        sinr = 13.0 + 4.0 * slow + 2.0 * quick - 2.0 * near
+        busy = 20.0 + 10.0 * math.sin(2 * math.pi * at_s / 61.0)
+        more_db = _MORE_POWER_DB.get(str(kind), 0.0)
+        return {
+            "rssi_dbm": rsrp + 28.0 + more_db,
+            "rsrp_dbm": rsrp,
+            "rsrq_db": -8.0 + slow - near - more_db,
+            "sinr_db": _DISTURBED_SINR_DB + quick if kind == "interference" else sinr,
+            "cell_busy_pct": _LOADED_PCT + slow if kind == "load" else busy,
+            "registration": 1,
+            "area_code": AREA,
+            "cell_id": CELL + cell,
+            "physical_cell_id": 100 + cell % 400,
+            "channel": 512,
+        }
+
+    def values(self, elapsed_s: float) -> Mapping[str, object]:
+        """Return the radio after some time, as `drive.Drive` does."""
+        return self.radio(elapsed_s)
+
+    def calls(self) -> list[Document]:
+        """Return what the modem says of each new cell, as events of its script."""
+        handovers = [event for event in self.events if event.kind == "handover"]
+        return [
+            {
+                "at_s": event.end_s,
+                "do": "say",
+                "text": f'+CEREG: 1,"{AREA:04X}","{CELL + event.cell + 1:08X}",7',
+            }
+            for event in handovers
+        ]
+
+    def _nearness(self, at_s: float) -> float:
+        """Return 1 at a handover, 0 some seconds from it."""
+        row = bisect_right(self.events, at_s, key=lambda event: event.end_s)
+        around = [event for event in self.events[max(row - 1, 0) : row + 1] if event.kind == "handover"]
+        away = [max(event.begin_s - at_s, at_s - event.end_s, 0.0) for event in around]
+        return max((1.0 - each / _NEAR_S for each in away if each < _NEAR_S), default=0.0)
+
+
+def _moved(start: tuple[float, float, float], length_m: float) -> tuple[float, float]:
+    """Return the latitude and longitude some metres from a place along a heading."""
+    lat, lon, heading = start
+    north, east = (length_m * turn(math.radians(heading)) for turn in (math.cos, math.sin))
+    return lat + north / _DEGREE_M, lon + east / (_DEGREE_M * math.cos(math.radians(lat)))

@@ -1,0 +1,145 @@
+"""The path of a rehearsal with privileges: `python -m multitracer.lab.rehearsal.path --seed N --began NS`.
+
+The phone is the network namespace in which this program is started, the server's is made here. Between their
+TUN devices lies the link of `service.py`. The server, and with `--fixed FOLDER` collectors at its end, are
+children of this program; nothing of all that has a name, so nothing is left when the processes have ended. It
+says on standard output that it is ready, then each packet that the link drops: JSON objects, one a line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collectors._options import parser, run
+from collectors._stop import Stop
+from multitracer.errors import CollectorError
+from multitracer.lab.rehearsal._terminal import say_back
+from multitracer.lab.rehearsal.journey import Journey
+from multitracer.lab.rehearsal.relay import Relay, open_tun
+from multitracer.lab.rehearsal.server import ADDRESS, PORT
+from multitracer.lab.rehearsal.service import Way, rate_bps
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+PHONE = "10.77.0.2"
+_DEVICES = {"wwan0": (PHONE, ADDRESS), "core0": (ADDRESS, PHONE)}
+_SETTINGS = {"tcp_no_metrics_save": 1, "tcp_sack": 1, "tcp_timestamps": 1, "tcp_ecn": 0}
+_CLONE_NEWNET = 0x4000_0000
+_QUEUE_PACKETS = 10_000
+"""A device's ring that never drops: that is the link's affair."""
+_PATIENCE_S = 10.0
+
+
+def main(argv: Sequence[str]) -> None:
+    """Carry packets until stopped."""
+    chosen = _options(argv)
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop,
+        ExitStack() as ending,
+    ):
+        phone = _device("wwan0")
+        _new_namespace()
+        core = _device("core0")
+        ending.callback(_stop_all, _children(chosen))
+        journey = Journey(chosen.seed)
+        rate = partial(rate_bps, journey)
+        ways = {phone: Way(rate), core: Way(rate)}
+        say_back(ready=PHONE)
+        Relay(
+            ways, lambda due, fds: stop.wait(due, readable=fds),
+            lambda fd, why, packet: _tell(fd == phone, why, packet),
+            zero_ns=chosen.began,
+        ).run()  # fmt: skip
+
+
+def _options(argv: Sequence[str]) -> argparse.Namespace:
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--seed", type=int, required=True, help="which drive")
+    options.add_argument("--began", type=int, required=True, help="its begin in ns of CLOCK_MONOTONIC")
+    options.add_argument("--fixed", type=Path, metavar="FOLDER", help="for logs of the server's end")
+    return options.parse_args(argv)
+
+
+def _device(name: str) -> int:
+    """Make a device in this process's namespace, with its address, and let TCP forget earlier connections."""
+    descriptor = open_tun(name)
+    here, there = _DEVICES[name]
+    _ip("link", "set", "lo", "up")
+    _ip("address", "add", here, "peer", there, "dev", name)
+    # One packet at a time, as on the air; and a ring that never drops behind the capture's back.
+    _ip("link", "set", name, "gso_max_segs", "1", "txqueuelen", str(_QUEUE_PACKETS), "up")
+    for setting, value in _SETTINGS.items():
+        Path("/proc/sys/net/ipv4", setting).write_text(f"{value}\n")
+    return descriptor
+
+
+def _ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise CollectorError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def _new_namespace() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET) != 0:
+        raise CollectorError(f"network namespace: {os.strerror(ctypes.get_errno())}")
+
+
+def _children(chosen: argparse.Namespace) -> list[subprocess.Popen[bytes]]:
+    """Start the server and the collectors beside it, and wait for the server."""
+    drive = ("--seed", str(chosen.seed), "--began", str(chosen.began))
+    server = _started("multitracer.lab.rehearsal.server", *drive, stdout=subprocess.PIPE)
+    children = [server]
+    if chosen.fixed is not None:
+        folder = str(chosen.fixed)
+        notes = ("--notes", f"{folder}/tcpdump-0.jsonl")
+        children += [
+            _started("collectors.tcpdump", "-o", f"{folder}/tcp-0.pcap", *notes),
+            _started("collectors.tcp_info", "-o", f"{folder}/tcp_state-0.jsonl", "--hz", "2"),
+            _started("collectors.host_clock", "-o", f"{folder}/clocks-0.jsonl", "--host", "fixed"),
+        ]
+    assert server.stdout is not None
+    if not server.stdout.readline():
+        _stop_all(children)
+        raise CollectorError(f"server: it could not listen at {ADDRESS}:{PORT}")
+    return children
+
+
+def _started(module: str, *options: str, stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL)
+
+
+def _stop_all(children: Sequence[subprocess.Popen[bytes]]) -> None:
+    for child in children:
+        child.terminate()
+    for child in children:
+        try:
+            child.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _tell(is_phone: bool, why: str, packet: bytes) -> None:
+    say_back(
+        entered_realtime_ns=time.time_ns(),
+        direction="uplink" if is_phone else "downlink",
+        dropped=why,
+        bytes=len(packet),
+        ip_id=int.from_bytes(packet[4:6]),
+    )
+
+
+if __name__ == "__main__":
+    run(main)

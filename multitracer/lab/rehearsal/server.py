@@ -1,0 +1,87 @@
+"""The server of a rehearsal: it sends to a client without end, and stalls when the journey says so."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import time
+from typing import TYPE_CHECKING
+
+from collectors._options import parser, run
+from collectors._stop import Stop
+from multitracer.lab.rehearsal._terminal import say_back
+from multitracer.lab.rehearsal.journey import Journey
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ADDRESS = "10.77.0.1"
+PORT = 5001
+_PIECE = (b"The quick brown fox jumps over the lazy dog. 0123456789\n" * 52)[:2896]
+"""Two full segments: 1500 bytes less 52 of IP and TCP with timestamps."""
+_UNSENT_BYTES = 1_500
+"""Above it the kernel takes no piece more that it may not send yet: a stall begins on the link within half a
+second from when it begins here."""
+_NOTSENT_LOWAT = 25
+"""TCP_NOTSENT_LOWAT of linux/tcp.h; the socket module has it from Python 3.12 on."""
+_CONGESTION_CONTROL = b"cubic"
+_TICK_NS = 20 * NS_PER_MS
+
+
+class Server:
+    """One client at a time; a client that ends its side is answered with the end of ours."""
+
+    def __init__(self, listening: socket.socket, stop: Stop, journey: Journey, began_ns: int) -> None:
+        self._listening = listening
+        self._stop = stop
+        self._journey = journey
+        self._began_ns = began_ns
+
+    def run(self) -> None:
+        """Serve until stopped."""
+        while self._stop.wait(time.monotonic_ns() + NS_PER_S, readable=[self._listening.fileno()]):
+            with contextlib.suppress(BlockingIOError):
+                client, _ = self._listening.accept()
+                with client, contextlib.suppress(ConnectionError, TimeoutError):
+                    self._serve(client)
+
+    def _serve(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT_BYTES)
+        while self._stop.wait(time.monotonic_ns() + _TICK_NS, readable=[client.fileno()]):
+            with contextlib.suppress(BlockingIOError):
+                if not client.recv(len(_PIECE)):
+                    return
+            self._send(client)
+
+    def _send(self, client: socket.socket) -> None:
+        event = self._journey.event((time.monotonic_ns() - self._began_ns) / NS_PER_S)
+        if event is not None and event.kind == "stall":
+            return
+        while select.select([], [client], [], 0)[1]:
+            try:
+                client.send(_PIECE)
+            except BlockingIOError:
+                return
+
+
+def main(argv: Sequence[str]) -> None:
+    """Serve until stopped."""
+    options = parser(__doc__, traffic=False)
+    options.add_argument("--seed", type=int, required=True, help="which drive")
+    options.add_argument("--began", type=int, required=True, help="its begin in ns of CLOCK_MONOTONIC")
+    chosen = options.parse_args(argv)
+    with (
+        Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop,
+        socket.create_server((ADDRESS, PORT)) as listening,
+    ):
+        listening.setblocking(False)
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _CONGESTION_CONTROL)
+        say_back(listening=PORT)
+        Server(listening, stop, Journey(chosen.seed), chosen.began).run()
+
+
+if __name__ == "__main__":
+    run(main)

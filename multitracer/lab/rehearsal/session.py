@@ -1,0 +1,264 @@
+"""`capture --rehearse`: a modem, a GPS receiver and some traffic, with privileges on a drawn drive.
+
+On a drive, real TCP crosses a link that follows the rehearsed radio. The phone is a network namespace of this
+program alone, so neither routes nor packets of the machine are touched, and nothing is left to remove. What
+was planted on the way is written beside the recording.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import PreflightError
+from multitracer.lab.rehearsal.journey import CELL, Journey
+from multitracer.lab.rehearsal.service import BANDWIDTH_HZ, CLASSES, NO_SERVICE_DBM
+from multitracer.lab.testbed.privileges import CLONE_NEWNET, namespaces
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from multitracer.tables import Document
+
+_DEVICES = ("modem", "gps")
+_PREFIX = "multitracer-rehearsal-"
+TRAFFIC = (sys.executable, "-m", "multitracer.lab.rehearsal.traffic", "--tags")
+"""What makes the traffic: begun when the collectors are ready; the end of its standard input ends it."""
+DOWNLOAD = (*TRAFFIC, "--server")
+"""What makes it on a drawn drive."""
+FIRST_SEED = 1
+"""The drive of who names none."""
+_MODEM = ("--profile", "quectel")
+"""An LTE modem on a drawn drive."""
+TRUTH = Path("truth", "drive.json")
+"""Where in a session folder it is written what was planted."""
+DROPS = Path("truth", "link.jsonl")
+WORDS = Path("truth", "link.err")
+FIXED = "fixed"
+_PROGRAM = "multitracer.lab.rehearsal.path"
+_OWN_NAMESPACE = "/proc/self/ns/net"
+_PATIENCE_S = 20.0
+_LOOK_S = 0.02
+
+
+@contextlib.contextmanager
+def rehearsal(drive: RehearsedDrive | None = None) -> Iterator[Document]:
+    """Run a modem and a GPS receiver during the body; yield the options that lead to them.
+
+    With a drive they are on it, and the body has a network of its own.
+    """
+    with contextlib.ExitStack() as stack:
+        ports = stack.enter_context(_folder())
+        links = {name: str(ports / name) for name in _DEVICES}
+        for name, link in links.items():
+            words = () if drive is None else (*drive.options, *(_MODEM if name == "modem" else ()))
+            stack.callback(stop, _started(f"multitracer.lab.rehearsal.{name}", "--link", link, *words))
+        if drive is not None:
+            stack.enter_context(own_network())
+        yield links
+
+
+def drawn_drive(
+    *,
+    seed: int | None,
+    has_command: bool,
+    interface: str | None,
+    clap: str | None,
+    warn: Callable[[str], None],
+) -> RehearsedDrive | None:
+    """Return the drive that a rehearsal takes; None, after a warning that says why, if it cannot take one."""
+    why = why_not(has_command=has_command, interface=interface, clap=clap)
+    if why:
+        warn(f"the rehearsal sends over the loopback, whatever the radio is like: {why}")
+        return None
+    return RehearsedDrive.now(FIRST_SEED if seed is None else seed)
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """Make a folder for the names of the ports, and remove those of rehearsals that were killed.
+
+    Who lives holds a lock on its folder; the kernel takes it from the dead.
+    """
+    _remove_stale(Path(tempfile.gettempdir()))
+    path = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield path
+    finally:
+        _remove(path, descriptor)
+        os.close(descriptor)
+
+
+def _remove_stale(place: Path) -> None:
+    for path in place.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # a link, somebody else's, in use, or removed just now
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    _remove(path, descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _remove(path: Path, descriptor: int) -> None:
+    """Remove the names of the ports and the folder; the folder stays if it holds other files."""
+    for name in _DEVICES:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=descriptor)
+    path.rmdir()
+
+
+def _started(module: str, *options: str) -> subprocess.Popen[bytes]:
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", module, *options]
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+@dataclass(frozen=True)
+class RehearsedDrive:
+    """A drive of a seed, begun at an instant."""
+
+    seed: int
+    began_ns: int
+    """On CLOCK_MONOTONIC."""
+    began_realtime_ns: int
+
+    @classmethod
+    def now(cls, seed: int) -> RehearsedDrive:
+        """Begin the drive of a seed."""
+        return cls(seed, time.monotonic_ns(), time.time_ns())
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What modem and GPS receiver are started with."""
+        return ("--journey", str(self.seed), "--began", str(self.began_ns))
+
+    @property
+    def path_options(self) -> tuple[str, ...]:
+        """What the link is started with."""
+        return ("--seed", str(self.seed), "--began", str(self.began_ns))
+
+    def truth(self, ended_ns: int) -> Document:
+        """Return what had begun by an instant of CLOCK_MONOTONIC, with times and places."""
+        journey, ended_s = Journey(self.seed), (ended_ns - self.began_ns) / NS_PER_S
+        return {
+            "seed": self.seed,
+            "began_ns": self.began_realtime_ns,
+            "ended_ns": self.began_realtime_ns + ended_ns - self.began_ns,
+            "speed_mps": journey.speed_mps,
+            "map": {
+                "bandwidth_hz": BANDWIDTH_HZ,
+                "no_service_dbm": NO_SERVICE_DBM,
+                "classes": [{"least_sinr_db": least, "bits_per_s_per_hz": bits} for least, bits in CLASSES],
+            },
+            "events": [
+                self._event(journey, number)
+                for number, event in enumerate(journey.events)
+                if event.begin_s < ended_s
+            ],
+            "route_from_begin_each_second": [
+                self._coordinates(journey, float(second)) for second in range(int(max(ended_s, 0.0)) + 1)
+            ],
+        }
+
+    def _event(self, journey: Journey, number: int) -> Document:
+        event = journey.events[number]
+        cells = {"source_cell_id": CELL + event.cell, "target_cell_id": CELL + event.cell + 1}
+        return {
+            "kind": event.kind,
+            "begin": self._place(journey, event.begin_s),
+            "end": self._place(journey, event.end_s),
+            **(cells if event.kind == "handover" else {"cell_id": CELL + event.cell}),
+        }
+
+    def _place(self, journey: Journey, at_s: float) -> Document:
+        lat_deg, lon_deg = self._coordinates(journey, at_s)
+        time_ns = self.began_realtime_ns + round(at_s * NS_PER_S)
+        return {"time_ns": time_ns, "lat_deg": lat_deg, "lon_deg": lon_deg}
+
+    @staticmethod
+    def _coordinates(journey: Journey, at_s: float) -> tuple[float, float]:
+        place = journey.place(at_s)
+        return round(place.lat_deg, 7), round(place.lon_deg, 7)
+
+
+def why_not(*, has_command: bool, interface: str | None, clap: str | None) -> str:
+    """Return why the traffic of a rehearsal cannot take the rehearsed path; empty if it can."""
+    if has_command or interface or clap:
+        given = "COMMAND" if has_command else "--interface" if interface else "--clap"
+        return f"{given} needs this machine's own network"
+    ability = namespaces()
+    return "" if ability.works else f"{ability.why_not}; run as root for the rehearsed link"
+
+
+def stop(child: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, then kill it."""
+    child.terminate()
+    try:
+        child.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+@contextlib.contextmanager
+def own_network() -> Iterator[None]:
+    """Let this thread, and what it starts, live in a network namespace of its own during the body."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    before = os.open(_OWN_NAMESPACE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.unshare(CLONE_NEWNET) != 0:
+            raise PreflightError(f"network namespace: {os.strerror(ctypes.get_errno())}; run as root")
+        yield
+    finally:
+        libc.setns(before, CLONE_NEWNET)
+        os.close(before)
+
+
+@contextlib.contextmanager
+def rehearsed_path(drive: RehearsedDrive, folder: Path) -> Iterator[None]:
+    """Run link and server of a drive during the body; what was planted is in the folder afterwards.
+
+    Raises
+    ------
+    PreflightError
+        If the path cannot be laid.
+    """
+    (folder / FIXED).mkdir()
+    drops = folder / DROPS
+    drops.parent.mkdir()
+    with contextlib.ExitStack() as stack, drops.open("wb") as log:
+        words = stack.enter_context((folder / WORDS).open("w+b"))
+        child = subprocess.Popen(
+            [sys.executable, "-m", _PROGRAM, *drive.path_options, "--fixed", folder / FIXED],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=words, start_new_session=True,
+        )  # fmt: skip
+        stack.callback(stop, child)
+        _wait_until_ready(child, drops, Path(words.name))
+        yield
+    ended_ns = time.monotonic_ns()
+    (folder / TRUTH).write_text(json.dumps(drive.truth(ended_ns)) + "\n")
+
+
+def _wait_until_ready(child: subprocess.Popen[bytes], output: Path, words: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while not output.stat().st_size:
+        if child.poll() is not None or time.monotonic() > deadline:
+            lines = words.read_text(errors="replace").strip().splitlines()
+            why = lines[-1].removeprefix("Error: ") if lines else "it was silent"
+            raise PreflightError(f"rehearsed link: {why}; `multitracer testbed doctor` says what is missing")
+        time.sleep(_LOOK_S)

@@ -1,0 +1,74 @@
+"""Some TCP for a rehearsal to record: `python -m multitracer.lab.rehearsal.traffic`.
+
+Over loopback, or with `--server` a download from the server of the rehearsed path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from collectors._options import parser, run
+from collectors._stop import Stop
+from multitracer.lab.rehearsal.server import ADDRESS, PORT
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_EVERY_NS = 100 * NS_PER_MS
+_PIECE = bytes(5_000)
+_READ_BYTES = 1 << 16
+_PATIENCE_S = 5.0
+
+
+def _read_all(server: socket.socket) -> None:
+    """Take one connection and read until it ends."""
+    accepted, _ = server.accept()
+    with accepted:
+        while accepted.recv(_READ_BYTES):
+            pass
+
+
+def main(argv: Sequence[str]) -> None:
+    """Send 50 kB/s, or receive what comes, until stopped."""
+    options = parser(__doc__)
+    options.add_argument("--server", action="store_true", help="download over the rehearsed path")
+    chosen = options.parse_args(argv)
+    with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent, tags=chosen.tags) as stop:
+        if chosen.server:
+            _download(stop)
+        else:
+            _send(stop)
+
+
+def _send(stop: Stop) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reader = threading.Thread(target=_read_all, args=(server,), daemon=True)
+        reader.start()
+        with socket.create_connection(server.getsockname()) as client:
+            while stop.wait(time.monotonic_ns() + _EVERY_NS):
+                client.sendall(_PIECE)
+        reader.join()
+
+
+def _download(stop: Stop) -> None:
+    """Read until stopped, then end our side and read what is still under way."""
+    with socket.create_connection((ADDRESS, PORT), _PATIENCE_S) as client:
+        client.setblocking(False)
+        while stop.wait(time.monotonic_ns() + NS_PER_S, readable=[client.fileno()]):
+            with contextlib.suppress(BlockingIOError):
+                if not client.recv(_READ_BYTES):
+                    return
+        client.settimeout(_PATIENCE_S)
+        with contextlib.suppress(OSError):  # in a hole nothing comes
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(_READ_BYTES):
+                pass
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,252 @@
+"""From what a user names as a radio to a scenario that runs over it, and how real that is.
+
+A radio is an error trace, a capacity trace, a power trace, a session folder, a scenario or a bundled link. A
+file is told by its first line, and a list of integers is read as a capacity trace because the user names it
+as a radio.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.analysis.link_errors import link_error_trace
+from multitracer.errors import FormatError, InputError, LocalProtocolError
+from multitracer.lab.channel.bluetooth.config import SLOT_NS, BluetoothConfig
+from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
+from multitracer.lab.channel.cdpd.blocks import block_times
+from multitracer.lab.channel.cdpd.config import CdpdConfig, OutageConfig, SignalConfig
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.ray.config import RayConfig
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.channel.switched.trace import POWER_HEADER, PowerTrace
+from multitracer.lab.scenario import (
+    Scenario,
+    Traffic,
+    bundled_links,
+    bundled_names,
+    load_scenario,
+    read_capacity_trace,
+    read_error_trace,
+    read_power_trace,
+)
+from multitracer.lab.scenario.library import SCENARIO
+from multitracer.lab.scenario.radio import Realism, realism_of, under_errors
+from multitracer.lab.tcp import MODERN, TcpProfile
+from multitracer.manifest import read_manifest
+from multitracer.protocols.error_trace import RADIO
+from multitracer.recording.capacity import recorded_capacity
+from multitracer.recording.inputs import find_inputs
+from multitracer.recording.open import read_recording
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from multitracer.lab.channel.links import AnyLinkConfig
+    from multitracer.protocols.capacity_trace import CapacityTrace
+    from multitracer.protocols.error_trace import ErrorTrace
+
+    Direction = Literal["up", "down"]
+
+_HEAD_BYTES = 4096
+_ERROR_TITLE = b"# multitracer error-trace"
+_QUEUE_PACKETS = 100
+"""Of a link under a power trace: as in the scenarios of paper 002, where its windows fit into it."""
+_BUFFER_BYTES = 1_000_000
+"""Of both sockets: four times what 20 Mbit/s and 100 ms need (ours), so that the link is the limit."""
+_SLOW_BUFFER_BYTES = 65_535
+"""Over links of kilobits: as much as a window without scaling (RFC 9293)."""
+_WHOLE = 1 << 31
+"""Bytes of a transfer that does not end before the run (ours)."""
+_NEVER = OutageConfig(hop_every_ns=0, ejection_every_ns=0, blackout_every_ns=0)
+
+
+@dataclass(frozen=True)
+class Radio:
+    """A radio to run over.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Its link, its traffic and its hosts' TCP.
+    realism : Realism
+        How real it is.
+    trace_s : float
+        Length of the trace that its link follows again and again; 0 if there is none.
+    """
+
+    scenario: Scenario
+    realism: Realism
+    trace_s: float = 0.0
+
+
+def radio_of(name: str, *, direction: Direction, seconds: float, threshold_dbm: float | None = None) -> Radio:
+    """Return the radio that a user names.
+
+    Parameters
+    ----------
+    name : str
+        A file, a folder, or the name of a bundled scenario or link.
+    direction : "up" or "down"
+        Of the data, and of a capacity trace, where no scenario says it.
+    seconds : float
+        How long data are sent, where no scenario says it.
+    threshold_dbm : float, optional
+        Another one than the scenario's, or the -75 dBm of a link under a power trace.
+
+    Raises
+    ------
+    InputError
+        If there is no such radio, or it cannot be replayed.
+    FormatError
+        If its file is damaged.
+    """
+    radio = _radio_of(name, Traffic(bytes=_WHOLE, direction=direction), seconds)
+    return radio if threshold_dbm is None else _with_threshold(radio, threshold_dbm)
+
+
+def _radio_of(name: str, traffic: Traffic, seconds: float) -> Radio:
+    path = Path(name)
+    if path.is_dir():
+        return _of_session(path, traffic, seconds)
+    if name in (*bundled_names(), *bundled_links()) or path.suffix == ".toml":
+        return _of_scenario(load_scenario(name), traffic, seconds)
+    head = _head(path)
+    if head.startswith(_ERROR_TITLE):
+        return _of_errors(path.name, read_error_trace(path), traffic, seconds)
+    if head.startswith(POWER_HEADER.encode()):
+        return _of_power(path.name, read_power_trace(path), traffic, seconds)
+    return _of_capacity(path.name, read_capacity_trace(path), traffic, seconds)
+
+
+def _head(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: no radio: a device or a pipe; write the trace to a file")
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_HEAD_BYTES)
+    except OSError as error:
+        raise InputError(
+            f"{path}: no radio: {error.strerror}; name a trace, a session, a scenario or a bundled link"
+        ) from error
+
+
+def _scenario(name: str, link: AnyLinkConfig, tcp: TcpProfile, traffic: Traffic, seconds: float) -> Scenario:
+    return Scenario(name=name, link=link, mobile=tcp, fixed=tcp, traffic=(traffic,), limit_s=seconds)
+
+
+def _of_scenario(scenario: Scenario, traffic: Traffic, seconds: float) -> Radio:
+    """Return the radio of a scenario; a link to measure over gets a transfer."""
+    if not scenario.traffic:
+        scenario = replace(scenario, traffic=(traffic,), limit_s=seconds)
+    realism = realism_of(scenario.link)
+    trace_s = realism.lasts_ns / NS_PER_S if realism.at_end == "repeat" else 0.0
+    return Radio(scenario, realism, trace_s)
+
+
+def _of_capacity(name: str, trace: CapacityTrace, traffic: Traffic, seconds: float) -> Radio:
+    traced = TracedConfig(trace=trace)
+    is_up = traffic.direction == "up"
+    link = CapacityConfig(up=traced) if is_up else CapacityConfig(down=traced)
+    tcp = replace(MODERN, send_buffer_bytes=_BUFFER_BYTES, receive_buffer_bytes=_BUFFER_BYTES)
+    return _of_scenario(_scenario(name, link, tcp, traffic, seconds), traffic, seconds)
+
+
+def _of_power(name: str, trace: PowerTrace, traffic: Traffic, seconds: float) -> Radio:
+    try:
+        link = SwitchedConfig(power=trace, queue=QueueConfig(limit_packets=_QUEUE_PACKETS))
+    except LocalProtocolError as error:
+        raise InputError(f"{name}: {error}") from error
+    tcp = replace(MODERN, send_buffer_bytes=_BUFFER_BYTES, receive_buffer_bytes=_BUFFER_BYTES)
+    return _of_scenario(_scenario(name, link, tcp, traffic, seconds), traffic, seconds)
+
+
+def _with_threshold(radio: Radio, threshold_dbm: float) -> Radio:
+    """Return a radio whose link is up above another power."""
+    link = radio.scenario.link
+    if not isinstance(link, SwitchedConfig):
+        raise InputError(
+            f"{radio.scenario.name}: its link has no threshold; leave --threshold out, "
+            "or name a power trace or a scenario of kind switched"
+        )
+    link = replace(link, threshold_dbm=threshold_dbm)
+    return replace(radio, scenario=replace(radio.scenario, link=link), realism=realism_of(link))
+
+
+def _of_errors(
+    name: str, trace: ErrorTrace, traffic: Traffic, seconds: float, base: Scenario | None = None
+) -> Radio:
+    """Return the radio of an error trace, over the link of a scenario or the one that has such slots."""
+    scenario = base or _scenario(name, *_link_with_slots(name, trace), traffic, seconds)
+    scenario, realism = under_errors(scenario, trace, path=name, at_end="repeat")
+    return Radio(scenario, realism, trace.lasts_ns / NS_PER_S)
+
+
+def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpProfile]:
+    """Return the link whose frames last as long as the trace's slots, without other chance, and its TCP."""
+    slots = trace.slot_ns, trace.slot_ns_of("down")
+    slow = replace(MODERN, send_buffer_bytes=_SLOW_BUFFER_BYTES, receive_buffer_bytes=_SLOW_BUFFER_BYTES)
+    cdpd = CdpdConfig(outages=_NEVER, signal=SignalConfig(deviation_db=0.0))
+    times = block_times(cdpd.bits_per_s, is_coded=True)
+    if slots == (SLOT_NS, SLOT_NS):
+        return BluetoothConfig(), MODERN
+    if slots == (times.reverse_ns, times.forward_ns):
+        return cdpd, replace(slow, mtu_bytes=576)
+    if slots == (LinkConfig().slot_ns,) * 2:
+        return LinkConfig(), replace(slow, mtu_bytes=576)
+    raise InputError(
+        f"{name}: recorded with slots of {trace.slot_ns} ns, which no kind of link has; "
+        "give --errors of `testbed run` a scenario with such slots"
+    )
+
+
+def _of_session(folder: Path, traffic: Traffic, seconds: float) -> Radio:
+    """Return the radio of a session: its link if nothing befalls that but by a trace or by the power of its
+    radio; its errors; else the capacity that its receiver saw.
+    """  # noqa: D205  # one sentence that needs two lines
+    base = _scenario_of(folder)
+    if base is not None and isinstance(base.link, SwitchedConfig | CapacityConfig):
+        return _of_scenario(base, traffic, seconds)
+    recording = read_recording(find_inputs(str(folder)))
+    if base is not None and not base.traffic:
+        base = None
+    if (folder / RADIO).is_file():
+        trace = read_error_trace(folder / RADIO)
+        return _of_errors(folder.name, trace, traffic, seconds, base)
+    frames = {log.host: table for log, table in recording.tables("link", "link_frames") if len(table)}
+    if frames:
+        return _of_errors(folder.name, link_error_trace(frames), traffic, seconds, base)
+    if not recording.parts:
+        raise InputError(f"{folder}: no radio: neither a link's log nor a capture; name another session")
+    delivered = recorded_capacity(recording, *recording.chosen(None))
+    return _of_capacity(folder.name, delivered.trace, traffic, seconds)
+
+
+def _scenario_of(folder: Path) -> Scenario | None:
+    """Return the scenario that a session was made with; None if there is none, or its files are elsewhere."""
+    path = folder / SCENARIO
+    if not path.is_file():
+        return None
+    try:
+        scenario = load_scenario(str(path))
+    except (FormatError, InputError):
+        return None
+    if isinstance(scenario.link, SwitchedConfig) and scenario.link.power is None:
+        scenario = replace(scenario, link=_with_its_power(scenario.link, _seed(folder, scenario)))
+    return replace(scenario, name=folder.name)
+
+
+def _seed(folder: Path, scenario: Scenario) -> int:
+    """Return the seed that a session was made with."""
+    manifest = read_manifest(folder)
+    seed = None if manifest is None else manifest.variables.seed
+    return scenario.seed if seed is None else seed
+
+
+def _with_its_power(link: SwitchedConfig, seed: int) -> SwitchedConfig:
+    """Return a link under the power that a seed gave it, so that every run meets that one."""
+    geometry = {each.name: getattr(SwitchedConfig(), each.name) for each in fields(RayConfig)}
+    return replace(link, **geometry, power=PowerTrace(link.channel(seed=seed)))

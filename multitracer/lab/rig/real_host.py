@@ -1,0 +1,153 @@
+"""`python -m multitracer.lab.rig.real_host client|server`: the measuring program of one namespace.
+
+What it is to do is a line of JSON on standard input, because a key is part of it. It says on standard error
+that it is ready. The client then waits for another line, does what is left of the plan, and writes how far it
+is to standard output, a line for each transaction; the server answers until it is told to end. Both have the
+link's own priority if they may, so that what else the machine does is not measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multitracer.errors import MultiTracerError
+from multitracer.lab.testbed.privileges import take_real_time_priority
+from multitracer.measure.journal import Journal
+from multitracer.measure.plan import Plan
+from multitracer.measure.run import do_all
+from multitracer.measure.transports import Options, client, server
+from multitracer.protocols.centaurus import Extension
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from multitracer.measure.outcome import Client, Outcome
+    from multitracer.measure.plan import Transaction
+    from multitracer.tables import Document
+
+READY = "ready"
+"""What it says on standard error when it listens, or could begin."""
+_WAIT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a host is to do.
+
+    Parameters
+    ----------
+    plan : Plan
+        Times in it are link times.
+    folder : str
+        The client's: the session folder. The server's: where it records.
+    address : str
+        HOST:PORT of the server.
+    options : Options
+        Its `speed` is the link's.
+    """
+
+    plan: Plan
+    folder: str
+    address: str
+    options: Options
+
+    def line(self) -> bytes:
+        """Return the task for standard input."""
+        options = self.options
+        document = {
+            "plan": self.plan.document(),
+            "folder": self.folder,
+            "address": self.address,
+            "extensions": int(options.extensions),
+            "key": None if options.key is None else options.key.hex(),
+            "speed": options.speed,
+        }
+        return json.dumps(document).encode() + b"\n"
+
+    @classmethod
+    def parse(cls, line: str) -> Task:
+        """Return the task of a line."""
+        document: Document = json.loads(line)
+        key = document["key"]
+        options = Options(
+            Extension(document["extensions"]),
+            None if key is None else bytes.fromhex(key),
+            speed=document["speed"],
+        )
+        plan = Plan.of_document(document["plan"])
+        return cls(plan, document["folder"], document["address"], options)
+
+
+class LinkTimeClient:
+    """A client that tells its outcomes in the time of a link that is `speed` times as fast as a real one."""
+
+    def __init__(self, client: Client, speed: float) -> None:
+        self._client = client
+        self._speed = speed
+
+    def reach(self) -> None:
+        """Return once the server answered."""
+        self._client.reach()
+
+    def transact(self, transaction: Transaction) -> Outcome:
+        """Do one transaction."""
+        return self._client.transact(transaction).in_link_time(self._speed)
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._client.close()
+
+
+def _measure(task: Task) -> None:
+    """Do what is left of the plan, once there is a link: who is not reached then is a dropped transaction."""
+    plan, options = task.plan, task.options
+    timeout_s = plan.timeout_s / options.speed
+    made = client(plan.protocol, task.address, run=secrets.randbits(64), timeout_s=timeout_s, options=options)
+    with contextlib.closing(made), contextlib.closing(Journal(Path(task.folder), plan)) as journal:
+        _say_ready()
+        if sys.stdin.readline():
+            do_all(plan, journal, LinkTimeClient(made, options.speed), progress=_tell)
+
+
+def _tell(done: int, dropped: int, total: int) -> None:
+    print(done, dropped, total, flush=True)  # noqa: T201  # the parent reads it
+
+
+def _serve(task: Task) -> None:
+    signal.signal(signal.SIGTERM, _end)
+    folder = Path(task.folder)
+    made, _ = server(task.plan.protocol, [task.address], folder=folder, options=task.options)
+    with contextlib.closing(made):
+        _say_ready()
+        while True:
+            made.work(_WAIT_S)
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    raise SystemExit
+
+
+def _say_ready() -> None:
+    print(READY, file=sys.stderr, flush=True)  # noqa: T201  # the parent reads it
+
+
+def main() -> None:
+    """Be the client or the server."""
+    task = Task.parse(sys.stdin.readline())
+    with contextlib.suppress(PermissionError):
+        take_real_time_priority()
+    try:
+        {"client": _measure, "server": _serve}[sys.argv[1]](task)
+    except MultiTracerError as error:
+        raise SystemExit(str(error)) from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""A measurement in virtual time: minutes of the link in a second, determined by plan, scenario and seed.
+
+`carry_out` of `measure`, its clients and servers, and both protocols run as they do over a real link; only
+what waits lets virtual time pass instead (`VirtualWorld` of `simulator`). A run that was interrupted is run
+again from its start without writing what is written, so that what follows meets the very link that it would
+have met.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import parsers
+from multitracer import __version__
+from multitracer.errors import InputError
+from multitracer.lab.channel.links import link_of
+from multitracer.lab.channel.shared.hosts import FIXED
+from multitracer.lab.rig.profiles import check_carried, profile_name
+from multitracer.lab.rig.radio_join import FILE, join_radio
+from multitracer.lab.rig.virtual_tcp import VirtualTcp
+from multitracer.lab.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
+from multitracer.lab.rig.virtual_wtcp import VirtualWtcp
+from multitracer.lab.rig.watchers import Recorder
+from multitracer.lab.scenario.session_folder import keep_scenario, log_files, write_radio
+from multitracer.lab.simulator.clock import EPOCH_NS
+from multitracer.lab.simulator.world import VirtualWorld
+from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
+from multitracer.measure.centaurus_client import CentaurusClient
+from multitracer.measure.outcome import UnreachableError
+from multitracer.measure.run import carry_out
+from multitracer.measure.tcp_client import TcpClient
+from multitracer.measure.transports import Options, of_transport
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.measure.journal import Journal
+    from multitracer.measure.outcome import Client, Outcome
+    from multitracer.measure.plan import Plan, ProtocolName, Transaction
+    from multitracer.measure.run import Progress
+
+_LONGEST_SET_UP_NS = 60 * NS_PER_S
+_COMMAND = ["multitracer.lab.rig"]
+_RUN = 1
+"""Tells the messages of a run from those of others; here there are no others."""
+
+
+def run_virtual(  # noqa: PLR0913  # all a run is determined by
+    plan: Plan,
+    folder: Path,
+    scenario: Scenario,
+    *,
+    seed: int | None = None,
+    options: Options | None = None,
+    capture: bool = False,
+    nodelay: bool = True,
+    progress: Progress,
+) -> Journal:
+    """Carry a plan out over a modelled link in virtual time; go on with it if it was interrupted.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to measure; the server is the one on the link.
+    folder : Path
+        The session folder: new, empty, or of an earlier run of the same.
+    scenario : Scenario
+        The link, what befalls it, and the TCP of both hosts.
+    seed : int, optional
+        Another one than the scenario's.
+    options : Options, optional
+        Of CentaurusComm.
+    capture : bool
+        Write packets, TCP's variables and the link's events of both hosts too.
+    nodelay : bool
+        Whether both ends of TCP set TCP_NODELAY, as `measure` does; else Nagle's algorithm is the profile's.
+    progress : callable
+        Told after each transaction.
+
+    Returns
+    -------
+    Journal
+        What became of each transaction; closed.
+
+    Raises
+    ------
+    InputError
+        If the folder is another session's, was made by a version that computes something else, nothing
+        gets through the link, or there is no such transport or none for this link.
+    """
+    check_carried(plan.protocol, scenario)
+    make_client = of_transport(_CLIENTS, plan.protocol)
+    seed = scenario.seed if seed is None else seed
+    link_of(scenario.link, seed=seed, script=scenario.events)  # refuses what cannot be, before any folder
+    options = options or Options()
+    about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
+    if not nodelay:
+        about.variables.more["nodelay"] = False
+    played = _undelayed(scenario) if nodelay else scenario
+    with ExitStack() as files:
+
+        def connect(_: int) -> Client:
+            keep_scenario(folder, scenario)
+            recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
+            world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
+            files.callback(world.drain)
+            if capture:
+                files.callback(lambda: write_radio(folder, world.link, now_ns=world.now_ns))
+            world.read_radio_each_second()
+            client = make_client(plan, world, scenario, options)
+            world.wait(_LONGEST_SET_UP_NS, lambda: world.link.is_up)
+            return _FromTheStart(client, plan, folder, scenario.name)
+
+        journal = carry_out(plan, folder, connect, progress=progress, about=about, lasting=False)
+    join_radio(folder)
+    _complete(folder)
+    return journal
+
+
+def _undelayed(scenario: Scenario) -> Scenario:
+    """Return the scenario with TCP_NODELAY, as the clients and servers of `measure` set it."""
+    mobile, fixed = (replace(profile, nagle=False) for profile in (scenario.mobile, scenario.fixed))
+    return replace(scenario, mobile=mobile, fixed=fixed)
+
+
+def _centaurus_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+    ends = VirtualUdp(world, scenario.hosts[0], options, mtu_bytes=scenario.mtu_bytes)
+    return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
+
+
+def _tcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+    del options
+    mobile = scenario.hosts[0]
+    tcp = VirtualTcp(world, mobile)
+    return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
+
+
+def _wtcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+    mobile = scenario.hosts[0]
+    wtcp = VirtualWtcp(world, mobile, options.wtcp())
+    return TcpClient(wtcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
+
+
+_CLIENTS: Mapping[ProtocolName, Callable[[Plan, VirtualWorld, Scenario, Options], Client]] = MappingProxyType(
+    {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
+)
+"""Transport of a plan -> what makes its client and its server."""
+
+
+class _FromTheStart:
+    """A client that first does again what a run before has done, and tells if it comes out otherwise."""
+
+    def __init__(self, client: Client, plan: Plan, folder: Path, link: str) -> None:
+        self._client = client
+        self._link = link
+        self._path = folder / FILE
+        self._left = plan.transactions()
+        self._known = _starts(folder)
+
+    def reach(self) -> None:
+        """Return once the server answered."""
+        try:
+            self._client.reach()
+        except UnreachableError as error:
+            raise InputError(
+                f"{self._link}: nothing gets through the link at its start ({error}); choose another seed"
+            ) from error
+
+    def close(self) -> None:
+        """Give back what is open."""
+        self._client.close()
+
+    def transact(self, transaction: Transaction) -> Outcome:
+        """Do a transaction, and before it those before it."""
+        for each in self._left:
+            outcome = self._client.transact(each)
+            if each.number == transaction.number:
+                return outcome
+            if self._known.get(each.number) != (outcome.start_ns, outcome.outcome):
+                raise InputError(
+                    f"{self._path}: transaction {each.number} comes out otherwise: this is another version "
+                    "of multitracer; name another folder"
+                )
+        raise AssertionError("transactions are done in the order of the plan")
+
+
+def _starts(folder: Path) -> dict[int, tuple[int, str]]:
+    """Return when each transaction that is written began, and what became of it."""
+    _, tables = parsers.read(str(folder / FILE))
+    assert isinstance(tables, dict)
+    table = tables["transactions"]
+    columns = (table[name].tolist() for name in ("transaction", "start_ns", "outcome"))
+    return {number: (start_ns, outcome) for number, start_ns, outcome in zip(*columns, strict=True)}
+
+
+# --- the manifest ---
+
+
+def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, capture: bool) -> Manifest:
+    about = Manifest(folder.resolve().name, created_ns=EPOCH_NS, more={"multitracer": __version__})
+    about.hosts = {
+        scenario.hosts[0]: Host(role=Role.CLIENT, kernel="virtual"),
+        FIXED: Host(role=Role.SERVER, kernel="virtual"),
+    }
+    about.variables = Variables(
+        link=scenario.name,
+        scenario=scenario.source,
+        seed=seed,
+        speed=1,
+        virtual=True,
+        tcp_profile=profile_name(scenario),
+        extensions=options.extensions.names,
+        more={
+            "tcp": {"mobile": asdict(scenario.mobile), "fixed": asdict(scenario.fixed)},
+            "sealed": options.key is not None,
+            "capture": capture,
+        },
+    )
+    about.collectors = [CollectorRun("modem", scenario.hosts[0], _COMMAND, __version__, EPOCH_NS)]
+    if capture:
+        names = ("rlpdump", "tcpdump", "tcp_info")
+        about.collectors += [
+            CollectorRun(n, side, _COMMAND, __version__, EPOCH_NS) for side in about.hosts for n in names
+        ]
+    return about
+
+
+def _complete(folder: Path) -> None:
+    """Note every log with its size and checksum."""
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    for run in manifest.collectors:
+        run.outcome = "ended"
+    manifest.files = list(log_files(folder))
+    write_manifest(folder, manifest)

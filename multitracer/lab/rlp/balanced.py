@@ -1,0 +1,268 @@
+"""Asynchronous balanced mode: numbered information in both directions, and its recovery.
+
+Source: 3GPP TS 24.022, clauses 5.2.3 and 5.3. Three ways of recovery: SREJ asks for one frame, REJ for one
+and all after it, and where both are lost or the last frame of a burst is, T1 expires and a poll asks for
+the peer's V(R) (checkpoint recovery). N2 bounds how often a frame is sent again and how often a poll is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.lab.rlp.window import ReceiveWindow, Sdu, SendWindow
+from multitracer.protocols.link_events import PeerBusy, PeerReady, T1Expired
+from multitracer.protocols.rlp.frame import (
+    COMMAND,
+    MODULUS,
+    POLL_FINAL,
+    S_FRAME,
+    FrameKind,
+    Supervisory,
+    seal,
+    sealed_without_info,
+)
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.lab.rlp.config import RlpConfig
+    from multitracer.lab.rlp.journal import Journal
+    from multitracer.lab.rlp.xid import Parameters
+    from multitracer.protocols.rlp.frame import RlpFrame
+
+_ACKNOWLEDGES = (Supervisory.RR, Supervisory.RNR)
+
+
+class ExhaustedError(Exception):
+    """N2 attempts failed; used only within `RlpEntity`.
+
+    `n_s` is the frame that failed, `attempts` how often it was sent or the peer polled.
+    """
+
+    def __init__(self, n_s: int | None, attempts: int) -> None:
+        super().__init__(n_s, attempts)
+        self.n_s = n_s
+        self.attempts = attempts
+
+
+class Loss(NamedTuple):
+    """What a reset discards."""
+
+    unacked_bytes: int
+    unsent_bytes: int
+    stored_frames: int
+
+
+class BalancedMode:
+    """The numbered part of a link, from one set-up or reset to the next."""
+
+    def __init__(self, config: RlpConfig, journal: Journal) -> None:
+        self._config = config
+        self._journal = journal
+        self._send = SendWindow(size=MODULUS - 1)
+        self._receive = ReceiveWindow(size=MODULUS - 1, selective=config.recovery == "srej")
+        self._queue: deque[Sdu] = deque()
+        self.delivered: list[bytes] = []
+        """Information fields in order, for the user to take."""
+        self.local_busy = False
+        self.use(config.parameters)
+        self.clear()
+
+    def use(self, parameters: Parameters) -> None:
+        """Take over `parameters`, as agreed."""
+        sizes = parameters.window_ms_to_iwf, parameters.window_iwf_to_ms
+        self._send.size, self._receive.size = sizes if self._config.role == "mobile" else sizes[::-1]
+        self.window = self._send.size
+        """k of the direction in which this side sends."""
+        self.t1_ticks = max(1, parameters.t1_ms * NS_PER_MS // self._config.slot_ns)
+        self._n2 = parameters.n2
+
+    def clear(self) -> Loss:
+        """Discard what is not delivered and number from 0; return what was discarded."""
+        loss = Loss(self._send.clear(), self.unsent_bytes, self._receive.clear())
+        self._queue.clear()
+        self._polls = 0
+        self._poll_tick = 0
+        self._final_due = False
+        self._peer_busy = False
+        self._announced = Supervisory.RR
+        self._held_since: int | None = None
+        self._has_received = False
+        return loss
+
+    def hold(self) -> None:
+        """Send no information until a frame of the peer arrives: our UA may have been lost.
+
+        A peer that missed it repeats its SABM, and then nothing need be flushed. A peer that is silent
+        although it got the UA is polled.
+        """
+        self._held_since = self._journal.tick
+
+    @property
+    def is_held(self) -> bool:
+        """Whether no frame of the peer has arrived since our UA."""
+        return self._held_since is not None and not self._has_received
+
+    # -- sending ---------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Whether a unit written now leaves in the next slot, unless a U frame must be answered."""
+        return (
+            not self._queue
+            and not self._polls
+            and not self._peer_busy
+            and self._send.is_open
+            and not self._send.resend
+            and not self.is_held
+        )
+
+    @property
+    def can_queue(self) -> bool:
+        """Whether less than a window of units waits to be sent."""
+        return len(self._queue) < self._send.size
+
+    def queue(self, sdu: Sdu) -> None:
+        """Take a unit of user data."""
+        self._queue.append(sdu)
+
+    @property
+    def unacked_bytes(self) -> int:
+        """User octets sent and not acknowledged."""
+        return self._send.unacked_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """User octets taken and not yet sent."""
+        return sum(sdu.user_bytes for sdu in self._queue)
+
+    def outgoing(self) -> bytes:
+        """Return the frame of this slot.
+
+        Raises
+        ------
+        ExhaustedError
+            If N2 is used up.
+        """
+        if self._t1_expired():
+            return self._poll()
+        header = self._supervisory_header()
+        number = None if self._polls else self._send.next_retransmission(busy=self._peer_busy)
+        if number is not None:
+            return self._retransmit(header, number)
+        return self._send_new(header) if self._may_send_new() else self._send_alone(header)
+
+    def _may_send_new(self) -> bool:
+        if not self._queue or self._polls or self._peer_busy:
+            return False
+        return self._send.is_open and not self.is_held
+
+    def _t1_expired(self) -> bool:
+        since = self._held_since if self.is_held else self._send.oldest_sent_tick()
+        since = self._poll_tick if self._polls else since
+        return since is not None and self._journal.tick - since >= self.t1_ticks
+
+    def _poll(self) -> bytes:
+        if self._polls >= self._n2:
+            raise ExhaustedError(self._send.v_a % MODULUS, self._polls)
+        self._polls += 1
+        self._poll_tick = self._journal.tick
+        self._journal.note(T1Expired, self._polls)
+        header = self._readiness() << 1 | S_FRAME | self._n_r_bits() | COMMAND | POLL_FINAL
+        frame = sealed_without_info(header, self._config.frame_octets)
+        return self._journal.sent(frame, attempt=self._polls, cause="t1")
+
+    def _readiness(self) -> Supervisory:
+        return Supervisory.RNR if self.local_busy else Supervisory.RR
+
+    def _n_r_bits(self) -> int:
+        return self._receive.v_r % MODULUS << 10
+
+    def _supervisory_header(self) -> int:
+        """Return all header bits but N(S): an answer to a poll first, then a rejection, else RR or RNR."""
+        if self._final_due:
+            self._final_due = False
+            return self._readiness() << 1 | self._n_r_bits() | POLL_FINAL
+        missing = self._receive.rejected(tick=self._journal.tick, repeat_ticks=self.t1_ticks)
+        if missing is None:
+            return self._readiness() << 1 | self._n_r_bits() | COMMAND
+        code = Supervisory.SREJ if self._config.recovery == "srej" else Supervisory.REJ
+        return code << 1 | missing % MODULUS << 10 | COMMAND
+
+    def _retransmit(self, header: int, number: int) -> bytes:
+        if self._send.attempts(number) > self._n2:
+            raise ExhaustedError(number % MODULUS, self._send.attempts(number))
+        sdu, attempt, cause = self._send.retransmit(number, tick=self._journal.tick)
+        frame = seal(header | number % MODULUS << 3, sdu.info, octets=self._config.frame_octets)
+        return self._journal.sent(frame, sdu.offset_bytes, attempt, cause)
+
+    def _send_new(self, header: int) -> bytes:
+        sdu = self._queue.popleft()
+        number = self._send.send_new(sdu, tick=self._journal.tick)
+        frame = seal(header | number % MODULUS << 3, sdu.info, octets=self._config.frame_octets)
+        return self._journal.sent(frame, sdu.offset_bytes)
+
+    def _send_alone(self, header: int) -> bytes:
+        frame = sealed_without_info(header | S_FRAME, self._config.frame_octets)
+        announced, self._announced = self._announced, self._readiness()
+        if header & POLL_FINAL or header >> 1 & 3 != announced:
+            return self._journal.sent(frame)
+        return self._journal.idle_sent(frame)
+
+    # -- receiving -------------------------------------------------------------------------------------
+
+    def receive(self, frame: RlpFrame, octets: bytes) -> None:
+        """Handle an S or I+S frame."""
+        self._has_received = True
+        polled = frame.command and frame.poll_final
+        number = self._send.outstanding(frame.n_r or 0)
+        if number is None or (polled and frame.kind is FrameKind.IS):  # a poll travels without information
+            self._journal.received(octets, "ignored")
+            return
+        fate = self._information(frame) if frame.kind is FrameKind.IS else ""
+        if polled:
+            self._final_due = True
+            self._receive.forget_stored()
+        is_new = self._supervision(frame, number)
+        self._note(frame, octets, fate, is_new=is_new)
+
+    def _note(self, frame: RlpFrame, octets: bytes, fate: str, *, is_new: bool) -> None:
+        if is_new or fate or frame.poll_final or frame.function not in _ACKNOWLEDGES:
+            self._journal.received(octets, fate)
+        else:
+            self._journal.idle_received()
+
+    def _information(self, frame: RlpFrame) -> str:
+        if len(self.delivered) >= self._config.backlog_frames:
+            return "refused"
+        return self._receive.accept(
+            frame.n_s or 0, frame.info, tick=self._journal.tick, deliver=self.delivered
+        )
+
+    def _supervision(self, frame: RlpFrame, number: int) -> bool:
+        """Handle the S bits; return whether the peer became busy or ready by them."""
+        code = frame.function
+        tick = self._journal.tick
+        if code is Supervisory.SREJ:  # acknowledges nothing
+            if not self._polls and not frame.poll_final:
+                self._send.reject(number, tick=tick)
+            return False
+        if number != self._send.v_a:
+            if code is not Supervisory.REJ:  # which comes later than it could, one frame at least
+                self._send.time(number, tick=tick)
+            self._send.acknowledge(number)
+        if code is Supervisory.REJ:
+            if not self._polls and not frame.poll_final:
+                self._send.reject_from(number, tick=tick)
+        elif self._polls and frame.poll_final and not frame.command:
+            self._polls = 0
+            self._send.go_back(cause="checkpoint")
+        return self._note_readiness(busy=code is Supervisory.RNR)
+
+    def _note_readiness(self, *, busy: bool) -> bool:
+        if busy == self._peer_busy:
+            return False
+        self._peer_busy = busy
+        kind = PeerBusy if busy else PeerReady
+        self._journal.note(kind)
+        return True

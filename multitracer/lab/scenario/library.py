@@ -1,0 +1,154 @@
+"""Where scenarios come from: the bundled ones by name, others by path."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Never
+
+from multitracer.errors import InputError
+from multitracer.lab.channel.switched.trace import MOST_POWER_BYTES, PowerTrace, parse_power_trace
+from multitracer.lab.scenario.changed import changed_text
+from multitracer.lab.scenario.toml import parse_scenario
+from multitracer.manifest import inside
+from multitracer.protocols.capacity_trace import CapacityTrace, parse_capacity_trace
+from multitracer.protocols.error_trace import ErrorTrace, parse_error_trace
+from parsers._stream import SMALL_BYTES, small_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from multitracer.lab.scenario.model import Scenario
+
+SCENARIO = "scenario.toml"
+"""The scenario in the folder of a run."""
+KEPT_TRACES = "truth/traces"
+"""The traces that it names, in the folder of a run: each under its name."""
+_SUFFIX = ".toml"
+_LINKS = ("bluetooth", "cdma2000", "cdpd")
+
+
+def bundled_names() -> list[str]:
+    """Return the names of the bundled scenarios that run by themselves, sorted."""
+    folder = files("multitracer.lab.scenario") / "bundled"
+    names = [entry.name.removesuffix(_SUFFIX) for entry in folder.iterdir() if _is_scenario(entry.name)]
+    return sorted(set(names) - set(_LINKS))
+
+
+def bundled_links() -> list[str]:
+    """Return the names of the bundled links to measure over, sorted; `load_scenario` loads them too."""
+    return list(_LINKS)
+
+
+def _is_scenario(name: str) -> bool:
+    return name.endswith(_SUFFIX)
+
+
+def load_scenario(name: str, changes: Mapping[str, object] | None = None) -> Scenario:
+    """Return a bundled scenario or link by name, or any other by the path of its TOML file.
+
+    Parameters
+    ----------
+    name : str
+    changes : mapping of str to object, optional
+        Other values, by key: `link.cell.busy_percent`.
+
+    Raises
+    ------
+    InputError
+        If there is no such scenario or file.
+    FormatError
+        If the file is not a scenario.
+    """
+    if name in bundled_names() or name in _LINKS:
+        entry = files("multitracer.lab.scenario") / "bundled" / f"{name}{_SUFFIX}"
+        return parse_scenario(
+            _changed(entry.read_text("utf-8"), changes, name),
+            name=name,
+            path=name,
+            read_trace=_no_trace,
+            read_capacity=_no_trace,
+            read_power=_no_trace,
+        )
+    if not _is_scenario(name):
+        known = ", ".join((*bundled_names(), *_LINKS))
+        raise InputError(f"{name}: no such scenario; give a .toml file or one of {known}")
+    path = Path(name)
+    named = _TraceFiles(path)
+    scenario = parse_scenario(
+        _changed(small_text(path), changes, name),
+        name=path.stem,
+        path=name,
+        read_trace=lambda relative: parse_error_trace(**named.text(relative)),
+        read_capacity=lambda relative: parse_capacity_trace(**named.text(relative)),
+        read_power=lambda relative: parse_power_trace(**named.text(relative, MOST_POWER_BYTES)),
+    )
+    return replace(scenario, traces=tuple(named.texts.items()))
+
+
+def _changed(text: str, changes: Mapping[str, object] | None, path: str) -> str:
+    return changed_text(text, changes, path=path) if changes else text
+
+
+class _TraceFiles:
+    """The trace files that a scenario names; in the folder of a run they are those that it kept."""
+
+    def __init__(self, scenario: Path) -> None:
+        self._folder = scenario.parent
+        self._is_kept = scenario.name == SCENARIO
+        self.texts: dict[str, str] = {}
+
+    def text(self, relative: str, most_bytes: int = SMALL_BYTES) -> dict[str, str]:
+        """Return text and path of the file that a name stands for; raises as `inside` and `small_text` do."""
+        path = inside(self._folder, relative)
+        if self._is_kept:
+            kept = inside(self._folder / KEPT_TRACES, relative)
+            with suppress(OSError):  # a name that is too long
+                path = kept if kept.is_file() else path
+        self.texts[relative] = small_text(path, most_bytes=most_bytes)
+        return {"text": self.texts[relative], "path": str(path)}
+
+
+def _no_trace(name: str) -> Never:
+    raise InputError(f"{name}: a bundled scenario has no trace beside it")
+
+
+def read_error_trace(path: Path) -> ErrorTrace:
+    """Return the error trace in a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no error trace.
+    """
+    return parse_error_trace(small_text(path), path=str(path))
+
+
+def read_capacity_trace(path: Path) -> CapacityTrace:
+    """Return the capacity trace in a file of Mahimahi's format.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no capacity trace.
+    """
+    return parse_capacity_trace(small_text(path), path=str(path))
+
+
+def read_power_trace(path: Path) -> PowerTrace:
+    """Return the power trace in a file as `testbed channel` writes it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read.
+    FormatError
+        If it is no power trace.
+    """
+    return parse_power_trace(small_text(path, most_bytes=MOST_POWER_BYTES), path=str(path))

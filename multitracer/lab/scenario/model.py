@@ -1,0 +1,201 @@
+"""What a run is given: hosts, link, traffic and script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from multitracer.errors import InputError, LocalProtocolError
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.shared.hosts import FIXED, HostName, host_names
+from multitracer.lab.scenario.transports import TRANSPORTS, mtu_problem
+from multitracer.lab.tcp import BSD, TcpProfile, as_linux
+
+if TYPE_CHECKING:
+    from multitracer.lab.channel.links import AnyLinkConfig
+    from multitracer.lab.channel.shared.script import ScriptEvent
+
+
+_LONGEST_S = 86_400
+"""A run lasts a day at most: not measured, some minutes of computing."""
+_LEAST_MTU_BYTES, _MOST_MTU_BYTES = 68, 65_535
+"""RFC 791: what every link carries, and the longest packet."""
+_MOST_OFFSET_S = 900_000_000
+"""Further back than this from the year 2000 a capture has no times, which begin in 1970."""
+_MOST_SKEW_PPM = 100_000
+"""A tenth: not measured, a thousand times that of a bad crystal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """One connection, opened by a mobile, that carries data one way."""
+
+    host: str = ""
+    """Name of the mobile; by default the first one."""
+    transport: str = "tcp"
+    """`tcp` with the profile of its hosts, another name of `TRANSPORTS`, or `wtcp`."""
+    direction: Literal["up", "down"] = "up"
+    """Up: from the mobile to the fixed host."""
+    bytes: int
+    """How much is sent."""
+    start_s: float = 0.0
+    """When the mobile connects, in link seconds after the first packet of the run."""
+    reads_bytes_per_s: int = 0
+    """How fast the receiving application reads; 0 as fast as it comes."""
+    writes_bytes_per_s: int = 0
+    """How much the sending application writes at once each second; 0 as much as the send buffer takes."""
+    aborts_after_s: float = 0.0
+    """When the user gives up, counted from `start_s`: the mobile closes without waiting; 0 never."""
+
+    def __post_init__(self) -> None:
+        if self.bytes < 1 or min(self.reads_bytes_per_s, self.writes_bytes_per_s) < 0:
+            raise LocalProtocolError("traffic: bytes is at least 1, no rate is negative")
+        for key, value in (("start_s", self.start_s), ("aborts_after_s", self.aborts_after_s)):
+            if not 0 <= value <= _LONGEST_S:
+                raise LocalProtocolError(f"traffic: {key} is {value}; choose 0 to {_LONGEST_S:,}")
+        if self.transport not in TRANSPORTS:
+            raise LocalProtocolError(
+                f"transport is {self.transport!r}; choose one of {', '.join(TRANSPORTS)}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostClock:
+    """An error of the fixed host's clock against the mobile's, put into its logs only."""
+
+    offset_s: float = 0.0
+    skew_ppm: float = 0.0
+
+    def __post_init__(self) -> None:
+        for key, value, most in (
+            ("offset_s", self.offset_s, _MOST_OFFSET_S),
+            ("skew_ppm", self.skew_ppm, _MOST_SKEW_PPM),
+        ):
+            if not -most <= value <= most:
+                raise LocalProtocolError(f"clock: {key} is {value}; choose -{most:,} to {most:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One run, complete but for its seed."""
+
+    name: str
+    title: str = ""
+    figure: str = ""
+    """Figure of the paper that it shows."""
+    limit_s: float = 3_600.0
+    """The run ends then at the latest, in link seconds."""
+    mobile: TcpProfile = BSD
+    fixed: TcpProfile = BSD
+    link: AnyLinkConfig = field(default_factory=LinkConfig)
+    traffic: tuple[Traffic, ...] = ()
+    """The first one is what the summary is about; none for a link that is only measured over."""
+    events: tuple[ScriptEvent, ...] = ()
+    clock: HostClock = HostClock()
+    seed: int = 1
+    """Used unless another one is given."""
+    source: str = ""
+    """The TOML text that it was read from."""
+    traces: tuple[tuple[str, str], ...] = ()
+    """Name and text of each trace file that the TOML names; the folder of a run holds them."""
+
+    @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of the hosts, the mobiles in their order, then the fixed one."""
+        return host_names(getattr(self.link, "mobiles", 1))
+
+    @property
+    def mtu_bytes(self) -> int:
+        """Longest IP packet that both hosts send."""
+        return min(self.mobile.mtu_bytes, self.fixed.mtu_bytes)
+
+    def profile(self, host: HostName) -> TcpProfile:
+        """Return the TCP of a host."""
+        return self.fixed if host == FIXED else self.mobile
+
+    def mobile_of(self, traffic: Traffic) -> HostName:
+        """Return the mobile that opens the connection of a traffic."""
+        return traffic.host or self.hosts[0]
+
+    def sender_of(self, traffic: Traffic) -> HostName:
+        """Return the host that sends the data of a traffic."""
+        return self.mobile_of(traffic) if traffic.direction == "up" else FIXED
+
+    def receiver_of(self, traffic: Traffic) -> HostName:
+        """Return the host that receives the data of a traffic."""
+        return FIXED if traffic.direction == "up" else self.mobile_of(traffic)
+
+    @property
+    def gsm(self) -> LinkConfig:
+        """Return the link of a scenario that has a GSM data call.
+
+        Raises
+        ------
+        InputError
+            If it has another one.
+        """
+        if not isinstance(self.link, LinkConfig):
+            raise InputError(
+                f"{self.name}: its link is no GSM data call, whose frames a recorded error trace destroys; "
+                "leave --errors out"
+            )
+        return self.link
+
+    def check_traffic(self) -> None:
+        """Refuse a scenario that cannot run by itself.
+
+        Raises
+        ------
+        InputError
+            If it has no traffic.
+        """
+        if not self.traffic:
+            raise InputError(f"{self.name}: a link to measure over; use `measure run --over {self.name}`")
+
+    def as_linux(self) -> Scenario:
+        """Return the scenario as a real run has it: with Linux' TCP, which hears of no drop by default."""
+        queue = self.link.queue
+        if queue.local_drops == "default":
+            queue = replace(queue, local_drops="silent")
+        link = replace(self.link, queue=queue)
+        return replace(self, mobile=as_linux(self.mobile), fixed=as_linux(self.fixed), link=link)
+
+    def with_transport(self, name: str) -> Scenario:
+        """Return the scenario with another transport of every traffic.
+
+        Raises
+        ------
+        InputError
+            If there is no such transport, or the link cannot carry it.
+        """
+        try:
+            return replace(self, traffic=tuple(replace(each, transport=name) for each in self.traffic))
+        except LocalProtocolError as error:
+            raise InputError(f"{self.name}: {error}") from error
+
+    @property
+    def sender(self) -> HostName:
+        """Who sends the data of the first traffic."""
+        return self.sender_of(self.traffic[0])
+
+    def __post_init__(self) -> None:
+        if not self.traffic and isinstance(self.link, LinkConfig):
+            raise LocalProtocolError("a scenario needs [[traffic]]")
+        if not 0 < self.limit_s <= _LONGEST_S:
+            raise LocalProtocolError("limit_s is above 0 and at most a day")
+        for mtu_bytes in (self.mobile.mtu_bytes, self.fixed.mtu_bytes):
+            if not _LEAST_MTU_BYTES <= mtu_bytes <= _MOST_MTU_BYTES:
+                known = f"{_LEAST_MTU_BYTES} to {_MOST_MTU_BYTES:,}"
+                raise LocalProtocolError(f"[tcp] mtu_bytes is {mtu_bytes}; choose {known}")
+        for number, traffic in enumerate(self.traffic, 1):
+            self._check(traffic, f"[[traffic]] number {number}:")
+
+    def _check(self, traffic: Traffic, where: str) -> None:
+        """Refuse a traffic that this scenario's hosts and link cannot carry."""
+        *mobiles, _ = self.hosts
+        if traffic.host and traffic.host not in mobiles:
+            known = mobiles[0] if len(mobiles) == 1 else f"{mobiles[0]} to {mobiles[-1]}"
+            raise LocalProtocolError(f"{where} host is {traffic.host!r}; the link's mobiles are {known}")
+        problem = mtu_problem(traffic.transport, self.mtu_bytes)
+        if problem is not None:
+            raise LocalProtocolError(f"{where} {problem}")

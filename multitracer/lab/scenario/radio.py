@@ -1,0 +1,218 @@
+"""The radio of a scenario: put a recorded one in its place, and say how real it is.
+
+Three kinds of realism are told apart. *recorded*: what befell each frame or block of a link is a recording.
+*derived*: it was concluded from what arrived; what did not happen to be sent is not known. *modelled*:
+chance, by the parameters of the scenario.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from multitracer.errors import InputError
+from multitracer.lab.channel.bluetooth.config import SLOT_NS, BluetoothConfig
+from multitracer.lab.channel.capacity.config import CapacityConfig
+from multitracer.lab.channel.cdma2000.config import Cdma2000Config
+from multitracer.lab.channel.cdpd.blocks import block_times
+from multitracer.lab.channel.cdpd.config import CdpdConfig
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.links import link_of
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.channel.switched.link import SwitchedLink
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.lab.channel.links import AnyLinkConfig
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.protocols.error_trace import ErrorTrace
+
+AtEnd = Literal["clear", "repeat", "stop"]
+"""What follows the end of a trace: a radio without errors, the trace again, or the end of the run."""
+FrameSlots = tuple[int, int]
+"""Times of a frame from the mobile and to it, in ns."""
+
+
+@dataclass(frozen=True)
+class Realism:
+    """How real the radio of a run is."""
+
+    kind: Literal["recorded", "derived", "modelled"]
+    sentence: str
+    """What it rests on, and what it cannot know."""
+    lasts_ns: int = 0
+    """Length of the shortest trace; 0 where there is none."""
+    at_end: AtEnd = "clear"
+
+    def end(self, run_ns: int) -> str:
+        """Return what happened at the trace's end in a run of that length; empty where there is no trace."""
+        if not self.lasts_ns:
+            return ""
+        length = f"the trace lasts {self.lasts_ns / NS_PER_S:.1f} s, the run took {run_ns / NS_PER_S:.1f} s"
+        if run_ns <= self.lasts_ns:
+            return length
+        if self.at_end == "repeat":
+            return f"{length}: the trace began {-(-run_ns // self.lasts_ns)} times"
+        return f"{length}: {self.beyond}"
+
+    @property
+    def beyond(self) -> str:
+        """What follows the trace's end."""
+        return {
+            "clear": "after the trace's end the radio has no errors",
+            "repeat": "after its end the trace is repeated",
+            "stop": "the run stops at the trace's end",
+        }[self.at_end]
+
+
+def realism_of(link: AnyLinkConfig) -> Realism:
+    """Return how real the radio of a link is."""
+    if isinstance(link, CapacityConfig):
+        lasts_ns = min((trace.lasts_ns for trace in link.traces.values()), default=0)
+        return Realism(
+            "derived",
+            "capacity from delivery opportunities; what idle air or other users' share could have carried is "
+            "known only if the recorder filled the link",
+            lasts_ns,
+            link.at_end,
+        )
+    if isinstance(link, BluetoothConfig):
+        if link.errors.kind != "replay":
+            return Realism("modelled", "bit errors and power by chance")
+        return Realism(
+            "derived", "slots of packets that were lost; of slots in which nothing was sent nothing is known"
+        )
+    if isinstance(link, SwitchedConfig):
+        return _switched(link)
+    if isinstance(link, Cdma2000Config):
+        return Realism("modelled", "Ec/Io by chance; frame errors and assigned rates follow from it")
+    if "replay" not in (link.up.kind, link.down.kind):
+        return Realism("modelled", "errors by chance, or none")
+    what = "frames" if isinstance(link, LinkConfig) else "blocks"
+    return Realism("recorded", f"which {what} the radio destroyed is a recording, whatever is sent over it")
+
+
+def _switched(link: SwitchedConfig) -> Realism:
+    if link.power is None:
+        return Realism("modelled", "up and down by the power that walls and movement leave")
+    return Realism(
+        "modelled",
+        f"up while the power of a trace is at least {link.threshold_dbm:g} dBm; whether that was measured or "
+        "computed its file cannot tell",
+        link.power.lasts_ns,
+        link.at_end,
+    )
+
+
+def frame_slots(link: AnyLinkConfig) -> FrameSlots | None:
+    """Return the times of a frame or block of a link; None for one that an error trace does not fit."""
+    if isinstance(link, LinkConfig):
+        return link.slot_ns, link.slot_ns
+    if isinstance(link, BluetoothConfig):
+        return SLOT_NS, SLOT_NS
+    if isinstance(link, CdpdConfig) and link.recovery == "mdlp":
+        times = block_times(link.bits_per_s, is_coded=True)
+        return times.reverse_ns, times.forward_ns
+    return None
+
+
+def under_errors(
+    scenario: Scenario, trace: ErrorTrace, *, path: str, at_end: AtEnd = "clear"
+) -> tuple[Scenario, Realism]:
+    """Return the scenario with the radio of an error trace instead of its own, and how real that is.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    trace : ErrorTrace
+    path : str
+        The trace's file, for messages.
+    at_end : str
+        What follows the trace's end.
+
+    Raises
+    ------
+    InputError
+        If the scenario's link has other frames than the trace, or none that a radio destroys.
+    """
+    link, slots = scenario.link, frame_slots(scenario.link)
+    known = trace.slot_ns, trace.slot_ns_of("down")
+    if slots is None:
+        raise InputError(
+            f"{scenario.name}: its link has no frames that a radio destroys one by one; "
+            'choose one of kind gsm, bluetooth, or cdpd with recovery "mdlp"'
+        )
+    is_any_slot = isinstance(link, LinkConfig) and known[0] == known[1]  # its radio is replayed by time
+    if slots != known and not is_any_slot:
+        raise InputError(
+            f"{path}: recorded with slots of {_slots(known)}, the link of {scenario.name} has "
+            f"{_slots(slots)}; choose a scenario of the same kind of link"
+        )
+    again = {way: trace.slots_of(way) if at_end == "repeat" else 0 for way in ("up", "down")}
+    if isinstance(link, BluetoothConfig):
+        errors = replace(
+            link.errors,
+            kind="replay",
+            replayed_up=trace.up,
+            replayed_down=trace.down,
+            repeat_slots=max(again.values()),
+        )
+        changed: AnyLinkConfig = replace(link, errors=errors)
+    else:
+        assert isinstance(link, LinkConfig | CdpdConfig)
+        slot_ns = trace.slot_ns if isinstance(link, LinkConfig) else 0
+        up, down = (
+            ErrorConfig(kind="replay", replayed=runs, repeat_slots=again[way], replayed_slot_ns=slot_ns)
+            for way, runs in (("up", trace.up), ("down", trace.down))
+        )
+        changed = replace(link, up=up, down=down)
+    limit_s = min(scenario.limit_s, trace.lasts_ns / NS_PER_S) if at_end == "stop" else scenario.limit_s
+    realism = replace(realism_of(changed), lasts_ns=trace.lasts_ns, at_end=at_end)
+    digest = hashlib.sha256(trace.text().encode()).hexdigest()
+    source = f"{scenario.source}\n# radio: an error trace, SHA-256 {digest}, at its end {at_end}\n"
+    return replace(scenario, link=changed, limit_s=limit_s, source=source), realism
+
+
+def check_up(scenario: Scenario, *, seed: int) -> None:
+    """Refuse a link that cannot be, or that is not up before the end of a run.
+
+    Raises
+    ------
+    InputError
+        If no packet could leave before `limit_s`.
+    LocalProtocolError
+        If nodes cannot be where they are, or it is never up.
+    """
+    link = link_of(scenario.link, seed=seed, script=scenario.events)
+    if isinstance(link, SwitchedLink) and link.first_up_ns >= scenario.limit_s * NS_PER_S:
+        raise InputError(
+            f"{scenario.name}: the link is not up before {link.first_up_ns / NS_PER_S:g} s, and the run ends "
+            f"after {scenario.limit_s:g} s; let it last longer, or choose a lower threshold"
+        )
+
+
+def with_end(scenario: Scenario, at_end: AtEnd) -> Scenario:
+    """Return the scenario with another end of its capacity traces or of its power trace.
+
+    Raises
+    ------
+    InputError
+        If its link follows no such trace, or a link cannot go on without one.
+    """
+    link = scenario.link
+    if isinstance(link, CapacityConfig):
+        what = "capacity"
+    elif isinstance(link, SwitchedConfig) and link.power is not None:
+        what = "power"
+    else:
+        raise InputError(f"{scenario.name}: its link follows no trace; give --errors, or leave --at-end out")
+    if at_end == "clear":
+        raise InputError(f"{scenario.name}: after a {what} trace comes its repetition or the end; choose one")
+    return replace(scenario, link=replace(link, at_end=at_end))
+
+
+def _slots(slots: FrameSlots) -> str:
+    up, down = slots
+    return f"{up} ns" if up == down else f"{up} ns up and {down} ns down"

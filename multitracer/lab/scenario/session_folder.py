@@ -1,0 +1,216 @@
+"""The session folder of a run: what a run in virtual time and one of real kernels write alike.
+
+DIR/manifest.json  scenario.toml  clocks.jsonl  summary.json
+DIR/mobile/        tcp-0.pcap  tcp_state.jsonl  rlp.pcapng  …   (of several mobiles mobile-1/, mobile-2/, …)
+DIR/fixed/         the same
+DIR/truth/         frames.csv  segments.csv  (of CDPD and Bluetooth: radio.txt, an error trace)
+DIR/truth/traces/  the traces that scenario.toml names
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from multitracer.errors import InputError
+from multitracer.lab.channel.bluetooth.link import BluetoothLink
+from multitracer.lab.channel.cdpd.link import CdpdLink
+from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.shared.hosts import SIDES
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.scenario.library import KEPT_TRACES, SCENARIO
+from multitracer.manifest import (
+    MANIFEST,
+    Host,
+    LogFile,
+    Manifest,
+    Role,
+    Variables,
+    checksum,
+    inside,
+    read_manifest,
+)
+from multitracer.protocols.capacity_trace import CapacityTrace
+from multitracer.protocols.error_trace import RADIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.channel.shared.packet_link import PacketLink
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.lab.scenario.summary import Summary
+
+LINK_NS = "link_ns"
+"""Of the variables of a run in real time: the link's time at its end."""
+FIRST_PORT = 5001
+"""Of the fixed host; the nth traffic of a scenario uses the nth port from here."""
+FIRST_MOBILE_PORT = 1025
+SERVER_PORT = 5100
+"""Where the server of a measurement listens, on the fixed host."""
+CAPTURE, TCP_STATE, RLPDUMP = "tcp-0.pcap", "tcp_state.jsonl", "rlp.pcapng"
+_SNAP_BYTES = 96
+"""Of each packet in a capture: all headers."""
+_WHOLE_PACKET = 262_144
+"""With header compression, where TCP checksums have to be verified afterwards."""
+
+
+def snap_bytes(scenario: Scenario) -> int:
+    """Return how much of each packet the captures hold."""
+    link = scenario.link
+    compressed = isinstance(link, LinkConfig) and link.header_compression != "none"
+    return _WHOLE_PACKET if compressed else _SNAP_BYTES
+
+
+def make_folders(folder: Path, scenario: Scenario, *, is_new: bool = True) -> None:
+    """Make the folder and those of the hosts and of the truth, and put the scenario into it.
+
+    Parameters
+    ----------
+    folder : Path
+    scenario : Scenario
+    is_new : bool
+        Whether nothing may be there yet.
+
+    Raises
+    ------
+    InputError
+        If the folder has something in it or cannot be made, or a trace in it is another one.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_new and any(folder.iterdir()):
+            raise InputError(f"{folder}: is not empty, and logs are never overwritten; give a new name")
+        for name in (*scenario.hosts, "truth"):
+            (folder / name).mkdir(exist_ok=True)
+        keep_scenario(folder, scenario)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}; give another place") from error
+
+
+def keep_scenario(folder: Path, scenario: Scenario) -> None:
+    """Put the scenario's TOML and the traces that it names into the folder of a run, which exists.
+
+    Raises
+    ------
+    InputError
+        If the name of a trace leads out of the folder, or the folder has another trace of that name.
+    OSError
+        If a file cannot be written.
+    """
+    if scenario.source:
+        (folder / SCENARIO).write_text(scenario.source, encoding="utf-8")
+    for name, text in scenario.traces:
+        path, octets = inside(folder / KEPT_TRACES, name), text.encode()
+        if path.exists() and path.read_bytes() != octets:
+            raise InputError(f"{path}: is not the trace that {scenario.name} names now; name another folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(octets)
+
+
+def new_manifest(scenario: Scenario, *, seed: int, created_ns: int, virtual: bool, speed: float) -> Manifest:
+    """Return what a manifest says before the run: the hosts' roles and the experiment variables."""
+    manifest = Manifest(name=scenario.name, created_ns=created_ns)
+    manifest.hosts = {host: Host(role=_role(scenario, host)) for host in scenario.hosts}
+    manifest.variables = _variables(scenario, seed)
+    manifest.variables.virtual, manifest.variables.speed = virtual, speed
+    return manifest
+
+
+def _role(scenario: Scenario, host: HostName) -> Role | None:
+    """Return what a host does in the first traffic and those of its direction; None if nothing."""
+    alike = [each for each in scenario.traffic if each.direction == scenario.traffic[0].direction]
+    if host in {scenario.sender_of(each) for each in alike}:
+        return Role.SENDER
+    return Role.RECEIVER if host in {scenario.receiver_of(each) for each in alike} else None
+
+
+def _variables(scenario: Scenario, seed: int) -> Variables:
+    parameters = asdict(scenario)
+    del parameters["source"], parameters["traces"]
+    if isinstance(scenario.link, SwitchedConfig) and scenario.link.power is not None:
+        parameters["link"]["power"] = scenario.link.power.facts()
+    for direction in ("up", "down"):
+        way = parameters["link"].get(direction)  # of Bluetooth a packet's name
+        if isinstance(way, dict) and "replayed" in way:
+            way["replayed_runs"] = len(way.pop("replayed"))
+        elif isinstance(way, dict) and isinstance(way.get("trace"), CapacityTrace):
+            way["trace"] = way["trace"].facts()
+    errors = parameters["link"].get("errors", {})
+    for name in ("replayed_up", "replayed_down"):
+        if name in errors:
+            errors[f"{name}_runs"] = len(errors.pop(name))
+    return Variables(
+        scenario=scenario.name,
+        title=scenario.title,
+        figure=scenario.figure,
+        direction=scenario.traffic[0].direction,
+        seed=seed,
+        parameters=parameters,
+    )
+
+
+def rlp_facts(scenario: Scenario, *, speed: float) -> dict[str, str | int | float]:
+    """Return what rlpdump's header says; times in it are link times."""
+    facts: dict[str, str | int | float] = {"clock": "realtime", "speed": speed}
+    if isinstance(scenario.link, LinkConfig):
+        facts |= {"slot_ns": scenario.link.slot_ns, "t1_ms": scenario.link.t1_ms, "n2": scenario.link.n2}
+    return facts | {"scenario": scenario.name}
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Write summary.json."""
+    text = json.dumps(summary.document(), indent=1) + "\n"
+    (folder / "summary.json").write_text(text, encoding="utf-8")
+
+
+def write_radio(folder: Path, link: PacketLink, *, now_ns: int, number: int = 0) -> None:
+    """Write what the radio destroyed up to now, for `export errors`; of a data call its log holds that.
+
+    Parameters
+    ----------
+    folder : Path
+    link : PacketLink
+    now_ns : int
+        Its time.
+    number : int
+        Of the run in its folder, from 0; later ones of a measurement have it in the file's name.
+    """
+    if isinstance(link, CdpdLink | BluetoothLink):
+        trace = link.radio(now_ns)
+        if trace is not None:
+            (folder / "truth").mkdir(exist_ok=True)
+            path = folder / RADIO
+            path = path.with_stem(f"{path.stem}-{number}") if number else path
+            path.write_text(trace.text(), encoding="utf-8")
+
+
+def run_ns(folder: Path) -> int:
+    """Return how long a run took, in link time, by its manifest; 0 if that does not say.
+
+    In real time that is noted, for collectors start before the link does and end after it.
+    """
+    manifest = read_manifest(folder)
+    noted = None if manifest is None else manifest.variables.more.get(LINK_NS)
+    if isinstance(noted, int):
+        return max(0, noted)
+    runs = [] if manifest is None else manifest.collectors
+    ended_ns = max((run.ended_ns for run in runs if run.ended_ns is not None), default=0)
+    began_ns = min((run.started_ns for run in runs if run.started_ns is not None), default=ended_ns)
+    speed = 1 if manifest is None else manifest.variables.speed or 1
+    return round(max(0, ended_ns - began_ns) * speed)
+
+
+def log_files(folder: Path) -> Iterator[LogFile]:
+    """Yield every log with its size and checksum, in order of their paths."""
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if path.is_file() and relative.name != MANIFEST:
+            yield LogFile(relative.as_posix(), _host(relative), path.stat().st_size, checksum(path))
+
+
+def _host(relative: Path) -> str:
+    folder = relative.parts[0]
+    return folder if folder in SIDES or folder.startswith("mobile-") else ""

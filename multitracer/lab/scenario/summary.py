@@ -1,0 +1,279 @@
+"""What a run tells in the end: the numbers of `summary.json`, and how each is measured.
+
+`LinkMeter` follows the events of the link, `TransferMeter` the packets of a TCP connection that pass the two
+hosts' interfaces; both are told of things in the order in which they happen, and keep no more than they need.
+`flows.py` has the numbers of each flow.
+Times are link seconds: recorded time times the run's speed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from multitracer.capture import Flag
+from multitracer.lab.scenario.flows import Flow, flows_document
+from multitracer.lab.tcp.packet import sequence_length
+from multitracer.lab.tcp.sequence import unwrap
+from multitracer.protocols.channel_events import STREAM_BITS, PieceSent
+from multitracer.protocols.link_events import (
+    CallDropped,
+    FrameSent,
+    PeerBusy,
+    PeerReady,
+    ResetDone,
+    ResetStarted,
+    XoffReceived,
+    XonReceived,
+)
+from multitracer.protocols.ranges import RangeSet
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.lab.channel.gsm.character_balance import Balance
+    from multitracer.lab.tcp.packet import Packet
+    from multitracer.protocols.link_events import LinkEvent
+    from multitracer.tables import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The numbers of one run; times in link seconds. None where there was nothing to measure."""
+
+    goodput_bytes_per_s: float | None
+    """Payload that reached the receiving TCP, once / time from the first SYN to its last byte's arrival."""
+    rlp_slope_bytes_per_s: float | None
+    """Least-squares slope of first transmissions (RlpSnd_data, over CDPD MDLP): the data sender's link."""
+    rlp_resets: int
+    rlp_retransmissions: int
+    """Information frames that the data sender's link sent again."""
+    xoff_gaps_s: list[float]
+    """How long each stop of the data sender by its peer lasted, from its receipt to the go-ahead's."""
+    tcp_retransmissions: int
+    """Segments that the data sender's host sent again."""
+    tcp_timeouts: int
+    tcp_fast_retransmits: int
+    """Times a sender there entered fast or SACK recovery."""
+    checksum_errors: int
+    """Segments with a wrong TCP checksum at the data receiver."""
+    longest_receiver_hole_s: float | None
+    """Longest time between two arrivals of new, intact data at the receiver."""
+    max_rtt_s: float | None
+    """Largest RTT sample (docs/definitions.md) at the data sender."""
+    ledger: Balance | None
+    """Characters of both directions of the link; None where it is no data call."""
+    flows: tuple[Flow, ...] = ()
+    """Each traffic that began, in the scenario's order."""
+
+    def document(self) -> Document:
+        """Return what is written to summary.json."""
+        numbers = {
+            key: round(value, 6) if isinstance(value, float) else value for key, value in asdict(self).items()
+        }
+        gaps = {"xoff_gaps_s": [round(gap, 6) for gap in self.xoff_gaps_s]}
+        return numbers | gaps | flows_document(self.flows)
+
+
+@dataclass(slots=True)
+class Line:
+    """A least-squares line through points that come one by one."""
+
+    count: int = 0
+    _x0: float = 0.0
+    _sum_x: float = 0.0
+    _sum_y: float = 0.0
+    _sum_xx: float = 0.0
+    _sum_xy: float = 0.0
+
+    def add(self, x: float, y: float) -> None:
+        """Take one point."""
+        if not self.count:
+            self._x0 = x
+        x -= self._x0
+        self.count += 1
+        self._sum_x += x
+        self._sum_y += y
+        self._sum_xx += x * x
+        self._sum_xy += x * y
+
+    @property
+    def slope(self) -> float | None:
+        """Rise over run; None before two different x."""
+        spread = self.count * self._sum_xx - self._sum_x * self._sum_x
+        if spread <= 0:
+            return None
+        return (self.count * self._sum_xy - self._sum_x * self._sum_y) / spread
+
+
+NOTED = {
+    *(ResetStarted, ResetDone, CallDropped, FrameSent, PieceSent),
+    *(XoffReceived, PeerBusy, XonReceived, PeerReady),
+}
+"""The kinds of event that the link's numbers are made of."""
+
+
+@dataclass(slots=True)
+class LinkMeter:
+    """Numbers from the events of both ends; times as the events have them."""
+
+    sender: str
+    """Host that sends the data."""
+    ends: frozenset[str] = frozenset({"mobile", "fixed"})
+    """Hosts whose logs say that the link was reset: of several mobiles the one with the data, because the
+    fixed host's log has the resets of all."""
+    stream: int = 0
+    """Whose frames count where the fixed host's log has those of several mobiles: 0 is the first one's."""
+    rlp: Line = field(default_factory=Line)
+    retransmissions: int = 0
+    resets: int = 0
+    xoff_gaps_ns: list[int] = field(default_factory=list)
+    _resetting: set[str] = field(default_factory=set)
+    _xoff_since_ns: int | None = None
+
+    def note(self, side: str, event: LinkEvent) -> None:
+        """Take one event of one side."""
+        if isinstance(event, ResetStarted) and side in self.ends:
+            self.resets += not self._resetting
+            self._resetting |= self.ends
+            self._end_gap(event.time_ns)
+        elif isinstance(event, ResetDone | CallDropped):
+            self._resetting.discard(side)
+        if side != self.sender:
+            return
+        if isinstance(event, FrameSent):
+            self._note_frame(event.time_ns, event.offset_bytes, event.attempt)
+        elif isinstance(event, PieceSent):
+            self._note_frame(event.time_ns, event.offset_bytes, event.attempts)
+        elif isinstance(event, XoffReceived | PeerBusy) and self._xoff_since_ns is None:
+            self._xoff_since_ns = event.time_ns
+        elif isinstance(event, XonReceived | PeerReady):
+            self._end_gap(event.time_ns)
+
+    def _note_frame(self, time_ns: int, offset_bytes: int | None, attempt: int) -> None:
+        if offset_bytes is None or offset_bytes >> STREAM_BITS != self.stream:
+            return
+        if attempt == 1:
+            self.rlp.add(time_ns / NS_PER_S, offset_bytes)
+        else:
+            self.retransmissions += 1
+
+    def _end_gap(self, now_ns: int) -> None:
+        if self._xoff_since_ns is not None:
+            self.xoff_gaps_ns.append(now_ns - self._xoff_since_ns)
+            self._xoff_since_ns = None
+
+
+@dataclass(slots=True)
+class TransferMeter:
+    """Numbers of one connection from the packets at both hosts.
+
+    Parameters
+    ----------
+    sender, receiver : (bytes, int)
+        Address and port of the end that sends the data, and of the other.
+    """
+
+    sender: tuple[bytes, int]
+    receiver: tuple[bytes, int]
+    checksum_errors: int = 0
+    max_rtt_ns: int | None = None
+    longest_hole_ns: int | None = None
+    arrived_packets: int = 0
+    """Packets that brought the receiver payload which it did not have."""
+    _directions: dict[tuple[bytes, int, bytes, int], bool] = field(init=False, repr=False)
+    _first_syn_ns: int | None = None
+    _first_seq: int | None = None
+    _highest_sent: int = 0
+    _resent_below: int = 0
+    _acked: int = 0
+    _timed: dict[int, int] = field(default_factory=dict)
+    _arrived: RangeSet = field(default_factory=RangeSet)
+    _last_new_ns: int | None = None
+
+    def __post_init__(self) -> None:
+        self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
+
+    def _is_data(self, packet: Packet) -> bool | None:
+        """Return True for the data's direction, False for the other, None for another connection."""
+        segment = packet.segment
+        ends = packet.source, segment.source_port, packet.destination, segment.destination_port
+        return self._directions.get(ends)
+
+    def at_sender(self, packet: Packet, *, now_ns: int) -> None:
+        """Take a packet that left or reached the data sender's interface."""
+        is_data = self._is_data(packet)
+        if is_data is None:
+            return
+        if packet.segment.flags & Flag.SYN and self._first_syn_ns is None:
+            self._first_syn_ns = now_ns
+        if is_data:
+            self._note_sent(packet, now_ns)
+        elif packet.checksum_ok and packet.segment.flags & Flag.ACK:
+            self._note_ack(packet, now_ns)
+
+    def _note_sent(self, packet: Packet, now_ns: int) -> None:
+        segment = packet.segment
+        if self._first_seq is None or segment.flags & Flag.SYN:
+            self._first_seq = segment.seq
+        begin = unwrap(segment.seq - self._first_seq, near=self._highest_sent)
+        end = begin + sequence_length(segment)
+        if end == begin:
+            return
+        if begin < self._highest_sent:  # Karn, and no sample from what is sent behind a hole
+            self._timed.clear()
+            self._resent_below = max(self._highest_sent, end)
+        elif self._acked >= self._resent_below:
+            self._timed[end] = now_ns
+        self._highest_sent = max(self._highest_sent, end)
+
+    def _note_ack(self, packet: Packet, now_ns: int) -> None:
+        ack = unwrap(packet.segment.ack - (self._first_seq or 0), near=self._acked)
+        if ack <= self._acked or ack > self._highest_sent:
+            return
+        self._acked = ack
+        sent_ns = self._timed.pop(ack, None)
+        if sent_ns is not None:
+            self.max_rtt_ns = max(self.max_rtt_ns or 0, now_ns - sent_ns)
+        while self._timed and (first := next(iter(self._timed))) < ack:
+            del self._timed[first]  # they ascend
+
+    def at_receiver(self, packet: Packet, *, now_ns: int) -> None:
+        """Take a packet that reached the data receiver's interface."""
+        if not packet.checksum_ok:
+            self.checksum_errors += 1
+        elif self._is_data(packet) and packet.segment.payload:
+            self._note_arrival(packet, now_ns)
+
+    def _note_arrival(self, packet: Packet, now_ns: int) -> None:
+        before = self._arrived.total
+        begin = unwrap(packet.segment.seq - (self._first_seq or 0), near=self._highest_sent)
+        self._arrived.add(begin, begin + len(packet.segment.payload))
+        if self._arrived.total == before:
+            return
+        self.arrived_packets += 1
+        if self._last_new_ns is not None:
+            self.longest_hole_ns = max(self.longest_hole_ns or 0, now_ns - self._last_new_ns)
+        self._last_new_ns = now_ns
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Payload that has reached the receiver, each byte once."""
+        return self._arrived.total
+
+    @property
+    def began_ns(self) -> int | None:
+        """When the first SYN passed the data sender's interface."""
+        return self._first_syn_ns
+
+    @property
+    def latest_ns(self) -> int | None:
+        """When new payload arrived last."""
+        return self._last_new_ns
+
+    @property
+    def goodput_bytes_per_s(self) -> float | None:
+        """Payload delivered once per second, from the first SYN to the last new byte."""
+        if self._first_syn_ns is None or self._last_new_ns is None:
+            return None
+        elapsed_ns = self._last_new_ns - self._first_syn_ns
+        return self._arrived.total * NS_PER_S / elapsed_ns if elapsed_ns > 0 else None

@@ -1,0 +1,270 @@
+"""A scenario as TOML: tables and keys are those of the classes that they fill, unknown ones are refused.
+
+A key `…_ns` may be written as `…_s` or `…_ms`. `[tcp]` holds for both hosts, `[tcp.mobile]` and
+`[tcp.fixed]` for one; `profile` names what the other keys change. `[link]` names its `kind`, "gsm" if it does
+not, and has a table for each part of that link's configuration; of walls several, `[[link.wall]]`.
+`[[event]]` is the script. The error trace of `[link.up]` or `[link.down]` with `kind = "replay"` is a file
+beside the scenario, named by `trace`; so is the capacity trace of these tables in a link of kind "capacity".
+`[link] power` of kind "switched" names a power trace.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from multitracer.errors import FormatError, LocalProtocolError
+from multitracer.lab.channel.bluetooth.config import BitErrorConfig
+from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
+from multitracer.lab.channel.links import LINK_KINDS, AnyLinkConfig
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.scenario.model import HostClock, Scenario, Traffic
+from multitracer.lab.tcp import TcpProfile, tcp_profile
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.lab.channel.switched.trace import PowerTrace
+    from multitracer.protocols.capacity_trace import CapacityTrace
+    from multitracer.protocols.error_trace import ErrorTrace
+    from multitracer.tables import Document
+
+    ReadTrace = Callable[[str], ErrorTrace]
+    ReadCapacity = Callable[[str], CapacityTrace]
+    ReadPower = Callable[[str], PowerTrace]
+
+T = TypeVar("T")
+_UNITS = {"_s": NS_PER_S, "_ms": NS_PER_MS}
+_HOSTS = ("mobile", "fixed")
+_MOST = (1 << 63) - 1
+"""Times are int64 ns; no other number of a scenario comes near it."""
+_PLAIN = {"title", "figure", "limit_s", "seed"}
+
+
+def parse_scenario(
+    text: str,
+    *,
+    name: str,
+    path: str,
+    read_trace: ReadTrace,
+    read_capacity: ReadCapacity | None = None,
+    read_power: ReadPower | None = None,
+) -> Scenario:
+    """Return the scenario that `text` holds.
+
+    Parameters
+    ----------
+    text : str
+        A whole TOML file.
+    name : str
+        What the scenario is called.
+    path : str
+        The file's name, for messages.
+    read_trace : callable
+        Returns the error trace of a name in `trace`.
+    read_capacity : callable, optional
+        Returns the capacity trace of a name in `trace`; without it there are none.
+    read_power : callable, optional
+        Returns the power trace of a name in `power`; without it there are none.
+
+    Raises
+    ------
+    FormatError
+        If it is not TOML, or a table, key or value is not one that a scenario has.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(path, f"not TOML: {error}") from error
+    return _Reader(path, read_trace, read_capacity, read_power).scenario(document, name, text)
+
+
+class _Reader:
+    """Builds the parts of one scenario; keeps the path for messages."""
+
+    def __init__(
+        self,
+        path: str,
+        read_trace: ReadTrace,
+        read_capacity: ReadCapacity | None,
+        read_power: ReadPower | None,
+    ) -> None:
+        self._path = path
+        self._read_trace = read_trace
+        self._read_capacity = read_capacity
+        self._read_power = read_power
+
+    def scenario(self, document: Document, name: str, text: str) -> Scenario:
+        known = _PLAIN | {"tcp", "link", "traffic", "event", "clock"}
+        self._refuse(document.keys() - known, "the scenario")
+        plain = {key: value for key, value in document.items() if key in _PLAIN}
+        tcp = self._table(document, "tcp")
+        return self._build(
+            Scenario,
+            plain,
+            "the scenario",
+            name=name,
+            source=text,
+            mobile=self._profile(tcp, "mobile"),
+            fixed=self._profile(tcp, "fixed"),
+            link=self._link(self._table(document, "link")),
+            traffic=self._list(Traffic, document, "traffic"),
+            events=self._list(ScriptEvent, document, "event"),
+            clock=self._build(HostClock, self._table(document, "clock"), "[clock]"),
+        )
+
+    def _profile(self, tcp: Document, host: str) -> TcpProfile:
+        both = {key: value for key, value in tcp.items() if key not in _HOSTS}
+        changes = both | self._table(tcp, host)
+        where = f"[tcp.{host}]"
+        base = changes.pop("profile", "bsd")
+        converted = self._values(TcpProfile, changes, where)
+        return self._checked(lambda: tcp_profile(str(base), **converted), where)
+
+    def _link(self, table: Document) -> AnyLinkConfig:
+        kind = table.get("kind", "gsm")
+        if not isinstance(kind, str) or kind not in LINK_KINDS:
+            raise FormatError(self._path, f"[link] kind is {kind!r}; choose one of {', '.join(LINK_KINDS)}")
+        config = LINK_KINDS[kind]
+        parts = {f.name: f.default_factory() for f in fields(config) if callable(f.default_factory)}
+        lists: dict[str, type] = getattr(config, "LISTS", {})
+        plain = {key: value for key, value in table.items() if key != "kind" and key not in {*parts, *lists}}
+        built = {
+            name: self._part(type(default), table, name) for name, default in parts.items() if name in table
+        }
+        built |= {name: self._list(each, table, name) for name, each in lists.items()}
+        if config is SwitchedConfig and "power" in plain:
+            built["power"] = self._power(plain.pop("power"))
+        link = self._build(config, plain, "[link]", **built)
+        if isinstance(link, CapacityConfig) and not link.traces:
+            raise FormatError(
+                self._path, "[link] kind capacity has no trace; name one in [link.up] or [link.down]"
+            )
+        return link
+
+    def _part(self, kind: type, link: Document, name: str) -> object:
+        if kind is ErrorConfig:
+            return self._errors(link, name)
+        if kind is TracedConfig:
+            return self._traced(link, name)
+        if kind is BitErrorConfig:
+            return self._bit_errors(link, name)
+        return self._build(kind, self._table(link, name), f"[link.{name}]")
+
+    def _power(self, name: object) -> PowerTrace:
+        if not isinstance(name, str) or self._read_power is None:
+            raise FormatError(self._path, f"[link] power is {name!r}; name a power trace beside this file")
+        return self._read_power(name)
+
+    def _traced(self, link: Document, direction: str) -> TracedConfig:
+        table = self._table(link, direction)
+        self._refuse(table.keys() - {"trace"}, f"[link.{direction}]")
+        name = table.get("trace")
+        if not isinstance(name, str) or self._read_capacity is None:
+            raise FormatError(
+                self._path, f"[link.{direction}] trace is {name!r}; name a capacity trace beside this file"
+            )
+        return TracedConfig(trace=self._read_capacity(name))
+
+    def _errors(self, link: Document, direction: str) -> ErrorConfig:
+        table = dict(self._table(link, direction))
+        trace = table.pop("trace", None)
+        more: Document = {}
+        if trace is not None:
+            recorded = self._read_trace(str(trace))
+            more["replayed"] = recorded.up if direction == "up" else recorded.down
+            more["replayed_slot_ns"] = recorded.slot_ns
+        return self._build(ErrorConfig, table, f"[link.{direction}]", **more)
+
+    def _bit_errors(self, link: Document, name: str) -> BitErrorConfig:
+        table = dict(self._table(link, name))
+        trace = table.pop("trace", None)
+        more: Document = {}
+        if trace is not None:
+            recorded = self._read_trace(str(trace))
+            more = {"replayed_up": recorded.up, "replayed_down": recorded.down}
+        return self._build(BitErrorConfig, table, f"[link.{name}]", **more)
+
+    def _list(self, kind: type[T], document: Document, key: str) -> tuple[T, ...]:
+        tables = document.get(key, [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise FormatError(self._path, f"{key} is no list of tables; write [[{key}]]")
+        return tuple(self._build(kind, table, f"[[{key}]]") for table in tables)
+
+    def _table(self, document: Document, key: str) -> Document:
+        table = document.get(key, {})
+        if not isinstance(table, dict):
+            raise FormatError(self._path, f"{key} is no table; write [{key}]")
+        return table
+
+    def _build(self, kind: type[T], table: Document, where: str, **more: object) -> T:
+        values = self._values(kind, table, where)
+        return self._checked(lambda: kind(**values, **more), where)
+
+    def _checked(self, make: Callable[[], T], where: str) -> T:
+        try:
+            return make()
+        except LocalProtocolError as error:
+            raise FormatError(self._path, f"{where}: {error}") from error
+
+    def _values(self, kind: type, table: Document, where: str) -> Document:
+        """Return the values for the fields of a dataclass, checked and in its units."""
+        assert is_dataclass(kind)
+        known = {field.name: field for field in fields(kind)}
+        hints = get_type_hints(kind, localns=globals())
+        values: Document = {}
+        unknown = set()
+        for key, value in table.items():
+            name, factor = _field_of(key, known)
+            if name is None:
+                unknown.add(key)
+            else:
+                values[name] = self._value(value, hints[name], f"{where} {key}", factor)
+        self._refuse(unknown, where)
+        lacking = [n for n, field in known.items() if _is_required(field) and n not in values and n != "name"]
+        if lacking:
+            raise FormatError(self._path, f"{where} lacks {', '.join(sorted(lacking))}")
+        return values
+
+    def _value(self, value: object, hint: object, where: str, factor: int) -> object:
+        if isinstance(value, int | float) and not (-_MOST <= value * factor <= _MOST):  # true of NaN, too
+            most = f"{_MOST // factor:,}"
+            raise FormatError(self._path, f"{where} is {_shown(value)}; choose a number below {most}")
+        if factor != 1 and isinstance(value, int | float) and not isinstance(value, bool):
+            return round(value * factor)
+        if get_origin(hint) is Literal:
+            if value in get_args(hint):
+                return value
+            raise FormatError(self._path, f"{where} is {value!r}; choose one of {get_args(hint)}")
+        if hint is float and type(value) is int:
+            return float(value)
+        if type(value) is not hint:
+            raise FormatError(self._path, f"{where} is {value!r}, not {getattr(hint, '__name__', hint)}")
+        return value
+
+    def _refuse(self, unknown: set[str], where: str) -> None:
+        if unknown:
+            raise FormatError(self._path, f"{where} has no key {', '.join(sorted(unknown))}")
+
+
+def _field_of(key: str, known: dict[str, Field[object]]) -> tuple[str | None, int]:
+    if key in known:
+        return key, 1
+    for suffix, factor in _UNITS.items():
+        name = key.removesuffix(suffix) + "_ns"
+        if key.endswith(suffix) and name in known:
+            return name, factor
+    return None, 1
+
+
+def _shown(number: object) -> str:
+    """Return a number in a few characters, however many digits it has."""
+    return "too large" if isinstance(number, int) else str(number)
+
+
+def _is_required(field: Field[object]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING

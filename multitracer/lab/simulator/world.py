@@ -1,0 +1,209 @@
+"""One world in virtual time: an event loop, a link, the hosts at its ends, their clocks, and who watches.
+
+Whatever is run in it (the traffic of a scenario, a measurement) starts from here; the world only carries
+packets and lets time pass. It is determined by scenario, seed and what is done in it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from multitracer.lab.channel.links import link_of
+from multitracer.lab.channel.shared.hosts import FIXED, HostName, host_address
+from multitracer.lab.simulator.clock import HostClock
+from multitracer.lab.simulator.host import Host
+from multitracer.lab.simulator.loop import EventLoop
+from multitracer.lab.simulator.observer import watching
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.lab.channel.gsm.link import OnAir
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.lab.simulator.host import Socket
+    from multitracer.lab.simulator.observer import Observer
+    from multitracer.lab.tcp import Packet
+
+_BOOTED_NS, _FIXED_BOOTED_NS = 1_000 * NS_PER_S, 86_400 * NS_PER_S
+"""What CLOCK_MONOTONIC of a mobile and of the fixed host reads at the start: any two numbers, not alike."""
+_MOST_UNDER_WAY = 4096  # not measured: more than queues hold, 6 MB; those that were lost are in it, too
+
+
+def host_clock(scenario: Scenario, host: HostName) -> HostClock:
+    """Return a host's clocks; those of the fixed host have the scenario's error."""
+    if host != FIXED:
+        return HostClock(_BOOTED_NS)
+    offset_ns = round(scenario.clock.offset_s * NS_PER_S)
+    return HostClock(_FIXED_BOOTED_NS, offset_ns, scenario.clock.skew_ppm)
+
+
+class VirtualWorld:
+    """The link of a scenario with its hosts, in virtual time.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The link, what befalls it, and the TCP of the hosts.
+    seed : int
+        Of all chance.
+    observers : sequence of Observer
+        Who watches.
+    link_first : bool
+        What happens at one instant: whether the link's events come before those of the hosts, or all in the
+        order in which they were scheduled.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        seed: int,
+        observers: Sequence[Observer] = (),
+        link_first: bool = False,
+    ) -> None:
+        self._sees_packet = watching(observers, "packet")
+        self._sees_state = watching(observers, "state")
+        self._sees_events = watching(observers, "link_events")
+        self._sees_frame = watching(observers, "on_air")
+        self._sees_reading = watching(observers, "reading")
+        self._link_first = link_first
+        self._loop = EventLoop()
+        self._luck = Random(f"{seed} hosts")  # a run is to be repeated
+        self._due_ns: int | None = None
+        self._under_way: dict[bytes, Packet] = {}
+        """What hosts sent, by its octets: what arrives unchanged is not parsed."""
+        on_air = self._on_air if self._sees_frame else None
+        self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
+        self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
+        self.hosts = {
+            name: Host(name, address=host_address(name), profile=scenario.profile(name), world=self)
+            for name in self.link.hosts
+        }
+        self.moved: Callable[[], None] = _nothing
+        """Called whenever the link's time went on and what came out of it was delivered."""
+
+    def clock(self, host: HostName) -> Callable[[], int]:
+        """Return a host's clock: a function that returns ns since 1970."""
+        clock = self.clocks[host]
+        return lambda: clock.realtime_ns(self._loop.now_ns)
+
+    # --- time ---
+
+    @property
+    def now_ns(self) -> int:
+        """Time of the link: ns since the start."""
+        return self._loop.now_ns
+
+    def at(self, time_ns: int, call: Callable[[], None]) -> None:
+        """Call a function later."""
+        self._loop.at(time_ns, call)
+
+    def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
+        """Let time pass until `stop` holds before an event, or the next one is after `until_ns`."""
+        if self.link.is_up:
+            self.advance()
+        else:
+            self._wake()
+        self._loop.run(until_ns=until_ns, stop=stop)
+
+    def wait(self, until_ns: int, done: Callable[[], bool]) -> bool:
+        """Let time pass until `done` holds after all events of an instant; at the longest until `until_ns`.
+
+        Returns
+        -------
+        bool
+            Whether `done` holds.
+        """
+        self._wake()
+        while not done():
+            due_ns = self._loop.next_ns
+            if due_ns is None or due_ns > until_ns:
+                self._loop.now_ns = max(until_ns, self.now_ns)
+                self.advance()
+                return done()
+            self._loop.run(until_ns=due_ns, stop=_never)
+        return True
+
+    def read_radio_each_second(self, mobiles: int = 1) -> None:
+        """Tell the observers each second, from now, what the modems of the first mobiles answer."""
+        self.advance()
+        for host in self.link.hosts[:mobiles]:
+            reading = self.link.reading(self.now_ns, host=host)
+            for see in self._sees_reading:
+                see(host, reading, now_ns=self.now_ns)
+        self._loop.at(self.now_ns + NS_PER_S, lambda: self.read_radio_each_second(mobiles))
+
+    # --- the hosts' world ---
+
+    def initial_sequence_number(self) -> int:
+        """Return the next random number of 32 bits."""
+        return self._luck.getrandbits(32)
+
+    def random_bytes(self, count: int) -> bytes:
+        """Return octets that the seed determines."""
+        return self._luck.randbytes(count)
+
+    def transmit(self, host: Host, data: bytes) -> bool:
+        """Offer a host's packet to the link; False if the interface refused it."""
+        taken = self.link.send(host.name, data, now_ns=self._loop.now_ns)
+        self._wake()
+        return taken
+
+    def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
+        """Report a packet at a host's interface to the observers."""
+        now_ns = self._loop.now_ns
+        if outgoing and packet is not None:
+            self._under_way[data] = packet
+            if len(self._under_way) > _MOST_UNDER_WAY:
+                self._under_way.clear()
+        for see in self._sees_packet:
+            see(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
+
+    def saw_state(self, host: Host, socket: Socket) -> None:
+        """Report to the observers that a socket may have changed."""
+        now_ns = self._loop.now_ns
+        for see in self._sees_state:
+            see(host.name, socket, now_ns=now_ns)
+
+    # --- the link ---
+
+    def _wake(self) -> None:
+        """Schedule the link's next event."""
+        next_ns = self.link.next_ns
+        if next_ns is not None and (self._due_ns is None or next_ns < self._due_ns):
+            self._due_ns = next_ns
+            self._loop.at(next_ns, self._ring, first=self._link_first)
+
+    def _ring(self) -> None:
+        if self._due_ns == self._loop.now_ns:  # else another time was set meanwhile
+            self.advance()
+
+    def advance(self) -> None:
+        """Let the link do what is due, deliver what came out of it, and report its events."""
+        self._due_ns = None
+        for host, packet in self.link.advance(self._loop.now_ns):
+            self.hosts[host].deliver(packet, self._under_way.pop(packet, None))
+        self.drain()
+        self.moved()
+        self._wake()
+
+    def drain(self) -> None:
+        """Hand the link's events to the observers."""
+        for host in self.hosts:
+            if events := self.link.events(host):
+                for see in self._sees_events:
+                    see(host, events)
+
+    def _on_air(self, frame: OnAir) -> None:
+        for see in self._sees_frame:
+            see(frame)
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,167 @@
+"""CUBIC as in Linux: its own arithmetic, and HyStart, which leaves slow start before the first loss.
+
+Source: net/ipv4/tcp_cubic.c of Linux 6.x, whose names the comments give. What differs from RFC 9438:
+
+- A loss leaves seven tenths of the window, not of what is outstanding (both ways are in section 4.6).
+- A timeout forgets all: the largest window, the smallest delay, the epoch (bictcp_reset). The next epoch
+  begins where slow start ends, and grows by at least a twentieth of the window in a round trip.
+- Slow start ends (HyStart) when the smallest delay of a round trip is an eighth longer than ever, or when
+  the ACKs of one round trip come without a gap for half of that delay.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.lab.tcp.congestion.linux_reno import LinuxReno
+from multitracer.lab.tcp.congestion.newreno import NewReno
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.congestion.base import Acked
+
+_C = 410 / 1024  # tcp_cubic.c: bic_scale * 10 / 1024
+_BETA = 717 / 1024  # beta
+_FRIENDLY = 15 / 8  # beta_scale >> 3: segments acknowledged for one more of Reno's window, of each of it
+_LEAST_SEGMENTS = 2  # bictcp_recalc_ssthresh
+_NO_MAXIMUM_ACKS = 20  # bictcp_update: 5 % in a round trip
+_FEWEST_ACKS = 2  # bictcp_update: half a window in a round trip
+_HYSTART_SEGMENTS, _HYSTART_SAMPLES = 16, 8  # hystart_low_window, HYSTART_MIN_SAMPLES
+_TRAIN_NS = 2 * NS_PER_MS  # hystart_ack_delta_us
+_LEAST_RISE_NS, _MOST_RISE_NS = 4 * NS_PER_MS, 16 * NS_PER_MS  # HYSTART_DELAY_MIN, HYSTART_DELAY_MAX
+
+
+class LinuxCubic(NewReno):
+    """CUBIC of Linux; windows are in segments inside."""
+
+    name = "linux-cubic"
+
+    def __init__(self, *, mss_bytes: int, initial_window_bytes: int) -> None:
+        super().__init__(mss_bytes=mss_bytes, initial_window_bytes=initial_window_bytes)
+        self._is_reduced = False
+        """Whether the window was reduced for what is outstanding, without SACK."""
+        self._counted = 0
+        """Segments acknowledged towards the next one of the window (snd_cwnd_cnt)."""
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget all (bictcp_reset, bictcp_hystart_reset)."""
+        self._maximum = 0
+        self._epoch_ns: int | None = None
+        self._origin, self._k_s = 0, 0.0
+        self._reno, self._reno_acked = 0, 0.0
+        self._least_delay_ns: int | None = None
+        self._has_left_slow_start = False
+        self._round_end: int | None = None
+        self._round_began_ns = self._train_ns = 0
+        self._round_delay_ns, self._samples = 0, 0
+
+    # --- growth ---
+
+    may_grow = LinuxReno.may_grow
+
+    def on_ack(self, ack: Acked) -> None:
+        """Grow in slow start, then as the cubic function says."""
+        self._is_reduced = False
+        if ack.rtt_ns is not None:
+            self._take_delay(ack, ack.rtt_ns)
+        acked = -(-ack.acked_bytes // self.mss_bytes)
+        if self.cwnd_bytes < self.ssthresh_bytes:
+            grown = min(acked, -(-(self.ssthresh_bytes - self.cwnd_bytes) // self.mss_bytes))
+            self.cwnd_bytes += grown * self.mss_bytes
+            acked -= grown
+        if acked > 0:
+            self._avoid_congestion(acked, self._acks_for_one(acked, ack.now_ns))
+
+    def _avoid_congestion(self, acked: int, needed: int) -> None:
+        """Open the window by one for each `needed` segments (tcp_cong_avoid_ai)."""
+        if self._counted >= needed:
+            self._counted = 0
+            self.cwnd_bytes += self.mss_bytes
+        self._counted += acked
+        if self._counted >= needed:
+            self.cwnd_bytes += self._counted // needed * self.mss_bytes
+            self._counted %= needed
+
+    def _acks_for_one(self, acked: int, now_ns: int) -> int:
+        """Return how many segments are to be acknowledged for one more of the window (bictcp_update)."""
+        window = self.cwnd_bytes // self.mss_bytes
+        self._reno_acked += acked
+        if self._epoch_ns is None:
+            self._begin_epoch(window, acked, now_ns)
+        elapsed_s = (now_ns - (self._epoch_ns or 0) + (self._least_delay_ns or 0)) / NS_PER_S
+        target = self._origin + int(_C * (elapsed_s - self._k_s) ** 3)
+        needed = window // (target - window) if target > window else 100 * window
+        if self._maximum == 0:
+            needed = min(needed, _NO_MAXIMUM_ACKS)
+        return max(min(needed, self._reno_needs(window)), _FEWEST_ACKS)
+
+    def _begin_epoch(self, window: int, acked: int, now_ns: int) -> None:
+        self._epoch_ns = now_ns
+        self._reno, self._reno_acked = window, acked
+        self._origin = max(self._maximum, window)
+        self._k_s = ((self._origin - window) / _C) ** (1 / 3)
+
+    def _reno_needs(self, window: int) -> int:
+        """Return the same for a window that grows as Reno's."""
+        steps = int(self._reno_acked / (window * _FRIENDLY))
+        self._reno += steps
+        self._reno_acked -= steps * window * _FRIENDLY
+        return window // (self._reno - window) if self._reno > window else 100 * window
+
+    # --- HyStart ---
+
+    def _take_delay(self, ack: Acked, delay_ns: int) -> None:
+        """Take a delay, except in the second after a reduction (cubictcp_acked)."""
+        if self._epoch_ns is not None and ack.now_ns - self._epoch_ns < NS_PER_S:
+            return
+        self._least_delay_ns = min(delay_ns, self._least_delay_ns or delay_ns)
+        window = self.cwnd_bytes // self.mss_bytes
+        is_slow_start = self.cwnd_bytes < self.ssthresh_bytes
+        if is_slow_start and window >= _HYSTART_SEGMENTS and not self._has_left_slow_start:
+            self._look_for_a_queue(ack, delay_ns, self._least_delay_ns)
+
+    def _look_for_a_queue(self, ack: Acked, delay_ns: int, least_ns: int) -> None:
+        """End slow start if the delay or the train of ACKs says that the path is full (hystart_update)."""
+        if self._round_end is None or ack.snd_una > self._round_end:
+            self._round_end = ack.snd_max
+            self._round_began_ns = self._train_ns = ack.now_ns
+            self._round_delay_ns, self._samples = delay_ns, 0
+        is_full = False
+        if ack.now_ns - self._train_ns <= _TRAIN_NS:
+            self._train_ns = ack.now_ns
+            is_full = ack.now_ns - self._round_began_ns > least_ns // 2
+        self._round_delay_ns = min(self._round_delay_ns, delay_ns)
+        if self._samples < _HYSTART_SAMPLES:
+            self._samples += 1
+        else:
+            rise_ns = min(max(least_ns // 8, _LEAST_RISE_NS), _MOST_RISE_NS)
+            is_full = is_full or self._round_delay_ns > least_ns + rise_ns
+        if is_full:
+            self._has_left_slow_start = True
+            self.ssthresh_bytes = self.cwnd_bytes
+
+    # --- reduction ---
+
+    def on_loss(self, *, flight_bytes: int, now_ns: int) -> None:
+        """Fall to seven tenths of the window (cubictcp_recalc_ssthresh)."""
+        del flight_bytes, now_ns
+        window = self.cwnd_bytes // self.mss_bytes
+        self._maximum = int(window * (1 + _BETA) / 2) if window < self._maximum else window
+        self._epoch_ns = None
+        self.ssthresh_bytes = max(int(window * _BETA), _LEAST_SEGMENTS) * self.mss_bytes
+        self.cwnd_bytes = self.ssthresh_bytes
+        self._counted = 0
+        self._is_reduced = True
+
+    def leave_fast_recovery(self) -> None:
+        """Note that the next loss is another one."""
+        super().leave_fast_recovery()
+        self._is_reduced = False
+
+    def on_timeout(self, *, flight_bytes: int, first: bool, now_ns: int) -> None:
+        """Fall to one segment and forget all; a window that is being reduced is not reduced a second time."""
+        super().on_timeout(flight_bytes=flight_bytes, first=first and not self._is_reduced, now_ns=now_ns)
+        self._is_reduced = False
+        self._counted = 0
+        self._reset()

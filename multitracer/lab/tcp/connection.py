@@ -1,0 +1,399 @@
+"""One end of a TCP connection: RFC 9293's state machine around a sender and a receiver.
+
+Rules of the file:
+
+- Sans-IO: packets go in by `receive`, come out of `next_packet` until it returns None; `now_ns` is a
+  parameter of everything that time matters to.
+- The wire's 32-bit numbers are turned into unwrapped units here, and nowhere else.
+- After each call that changed something the caller asks `next_packet` until None, then `next_timer_ns`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.capture import Flag
+from multitracer.errors import LocalProtocolError
+from multitracer.lab.tcp.linux_sender import sender_of
+from multitracer.lab.tcp.numbering import Numbering
+from multitracer.lab.tcp.options import DEFAULT_MSS_BYTES, Options
+from multitracer.lab.tcp.packet import Ecn, Endpoint, Packet, Segment, sequence_length
+from multitracer.lab.tcp.receiver import Receiver
+from multitracer.lab.tcp.state import AckInfo, AnswerLimit, State, earlier
+
+_ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
+_RST, _SYN = Flag.RST.value, Flag.SYN.value
+_SILENT = State.CLOSED, State.LISTEN  # nothing but a RST is sent; a set would take the hash of a state
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.profile import TcpProfile
+    from multitracer.lab.tcp.send_stream import Transmission
+
+
+class Connection:
+    """One end of one connection; made by `connect` or `listen`.
+
+    Parameters
+    ----------
+    profile : TcpProfile
+        Options and constants of this end.
+    local, remote : Endpoint
+        The remote endpoint of a listening connection is that of the first SYN.
+    isn : int
+        Initial send sequence number, 32 bits.
+    """
+
+    def __init__(self, profile: TcpProfile, *, local: Endpoint, remote: Endpoint, isn: int) -> None:
+        self.profile = profile
+        self.local = local
+        self.remote = remote
+        self.state = State.CLOSED
+        self.error: str | None = None
+        """Why the connection ended before its time: reset, refused, timed out, aborted."""
+        self.sender = sender_of(profile, mss_bytes=DEFAULT_MSS_BYTES)
+        self.receiver = Receiver(profile)
+        self.options = Options(profile)
+        self.numbering = Numbering(isn=isn, tick_ns=profile.timer_tick_ns)
+        self._last_ack_sent = 0
+        self._congestion_experienced = False
+        self._reset_due = False
+        self._time_wait_ns: int | None = None
+        self._answers = AnswerLimit()
+        self._identification = isn & 0xFFFF
+
+    @classmethod
+    def connect(cls, profile: TcpProfile, *, local: Endpoint, remote: Endpoint, isn: int) -> Connection:
+        """Return a connection; its SYN is the first packet from `next_packet`."""
+        connection = cls(profile, local=local, remote=remote, isn=isn)
+        connection.state = State.SYN_SENT
+        return connection
+
+    @classmethod
+    def listen(cls, profile: TcpProfile, *, local: Endpoint, isn: int) -> Connection:
+        """Return a connection that waits for a SYN."""
+        connection = cls(profile, local=local, remote=Endpoint(bytes(4), 0), isn=isn)
+        connection.state = State.LISTEN
+        return connection
+
+    # --- the application's side ---
+
+    def write(self, data: bytes) -> int:
+        """Give data to send; return how many bytes the send buffer accepted.
+
+        Raises
+        ------
+        LocalProtocolError
+            After `close`, or when the connection has ended.
+        """
+        if self.sender.stream.closed or self.state is State.CLOSED:
+            raise LocalProtocolError(f"TCP {self.state}: cannot write; the sending side is closed")
+        return self.sender.stream.write(data)
+
+    def read(self, max_bytes: int = 1 << 30) -> bytes:
+        """Return the data that arrived in order; empty when there is none, or after the end."""
+        return self.receiver.read(max_bytes)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything that the peer sent, FIN included, was read."""
+        return self.receiver.fin_received and self.receiver.readable_bytes == 0
+
+    def close(self) -> None:
+        """Send all written data, then a FIN."""
+        self.sender.stream.closed = True
+        if self.state is State.ESTABLISHED:
+            self.state = State.FIN_WAIT_1
+        elif self.state is State.CLOSE_WAIT:
+            self.state = State.LAST_ACK
+        elif self.state is State.LISTEN:
+            self.state = State.CLOSED
+
+    def abort(self) -> None:
+        """Discard everything and send a RST."""
+        self._reset_due = self.state not in {State.CLOSED, State.LISTEN, State.SYN_SENT, State.TIME_WAIT}
+        self._end("aborted")
+
+    def _end(self, error: str | None) -> None:
+        self.state = State.CLOSED
+        self.error = error
+        self._time_wait_ns = None
+
+    # --- what arrives ---
+
+    def receive(self, packet: Packet, *, now_ns: int) -> None:
+        """Take a packet with a correct checksum that is addressed to this connection."""
+        segment = packet.segment
+        if self.state is State.CLOSED:
+            return
+        if self.state is State.LISTEN:
+            self._receive_listening(packet)
+        elif self.state is State.SYN_SENT:
+            self._receive_syn_sent(segment, now_ns)
+        else:
+            seq = self._seq_of(segment)
+            length = sequence_length(segment)
+            if self._passes_checks(segment, seq, seq + length, now_ns):
+                self._receive_synchronized(packet, seq, length, now_ns)
+
+    def _receive_listening(self, packet: Packet) -> None:
+        segment = packet.segment
+        if segment.flags & (Flag.RST | Flag.ACK) or not segment.flags & Flag.SYN:
+            return
+        self.remote = Endpoint(packet.source, segment.source_port)
+        self._take_syn(segment)
+        self.state = State.SYN_RECEIVED
+
+    def _receive_syn_sent(self, segment: Segment, now_ns: int) -> None:
+        acknowledges = bool(segment.flags & Flag.ACK)
+        ack = self.numbering.ack(segment, near=1)
+        if acknowledges and (ack != 1 or self.sender.snd_max == 0):
+            return
+        if segment.flags & Flag.RST:
+            if acknowledges:
+                self._end("refused")
+            return
+        if not segment.flags & Flag.SYN:
+            return
+        self._take_syn(segment)
+        self.receiver.demand_ack()
+        if not acknowledges:  # simultaneous open
+            self.state = State.SYN_RECEIVED
+            self.sender.snd_nxt = 0
+            return
+        self._acknowledge(segment, self._seq_of(segment), ack, now_ns, pure=False)
+        self._established()
+
+    def _take_syn(self, syn: Segment) -> None:
+        """Take the peer's sequence number, options and window."""
+        self.options.settle(syn)
+        self.numbering.irs = syn.seq
+        if syn.timestamps is not None:
+            self.numbering.ts_recent = syn.timestamps[0]
+        self.receiver.rcv_nxt = 1
+        self.receiver.peer_mss_bytes = self.options.mss_bytes
+        self.sender.negotiate(mss_bytes=self.options.mss_bytes, sack=self.options.sack)
+        if self.sender.counters.timeouts:  # the SYN was lost: one segment (RFC 5681, section 3.1)
+            self.sender.congestion.cwnd_bytes = self.options.mss_bytes
+        self.sender.snd_wnd_bytes = syn.window
+
+    def _established(self) -> None:
+        self.state = State.FIN_WAIT_1 if self.sender.stream.closed else State.ESTABLISHED
+
+    def _seq_of(self, segment: Segment) -> int:
+        return self.numbering.seq(segment, near=self.receiver.rcv_nxt)
+
+    def _passes_checks(self, segment: Segment, seq: int, end: int, now_ns: int) -> bool:
+        """First to fourth check of RFC 9293, section 3.10.7.4, and PAWS (RFC 7323, section 5)."""
+        if (self.options.timestamps and self._is_old_by_timestamp(segment)) or not self.receiver.acceptable(
+            seq, end
+        ):
+            self._answer_unacceptable(segment, seq, now_ns)
+            return False
+        if segment.flags & _RST:
+            if seq == self.receiver.rcv_nxt:
+                self._end("refused" if self.state is State.SYN_RECEIVED else "reset")
+            else:
+                self._challenge(segment, now_ns)
+            return False
+        if segment.flags & _SYN:
+            self._challenge(segment, now_ns)
+            return False
+        return bool(segment.flags & _ACK)
+
+    def _is_old_by_timestamp(self, segment: Segment) -> bool:
+        return self.options.timestamps and not segment.flags & _RST and self.numbering.is_old(segment)
+
+    def _answer_unacceptable(self, segment: Segment, seq: int, now_ns: int) -> None:
+        """Acknowledge a segment outside the window, unless it is a RST."""
+        if segment.flags & Flag.RST:
+            return
+        self.receiver.note_duplicate(seq, seq + len(segment.payload))
+        if self.state is State.SYN_RECEIVED and segment.flags & Flag.SYN:
+            self._answer_repeated_syn(segment, seq, now_ns)
+            return
+        self._challenge(segment, now_ns)
+        if segment.flags & Flag.ACK and not self._is_old_by_timestamp(segment):
+            pure = sequence_length(segment) == 0
+            self._acknowledge(segment, seq, self._ack_of(segment), now_ns, pure=pure)
+        if self.state is State.TIME_WAIT:
+            self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
+
+    def _answer_repeated_syn(self, segment: Segment, seq: int, now_ns: int) -> None:
+        """Handle a SYN received before: with an ACK it ends a simultaneous open, otherwise ours was lost."""
+        if segment.flags & Flag.ACK and self._ack_of(segment) == 1 <= self.sender.snd_max:
+            self._acknowledge(segment, seq, 1, now_ns, pure=False)
+            self._established()
+            self.receiver.demand_ack()
+        elif self._answers.allow(segment, now_ns=now_ns):
+            self.sender.snd_nxt = 0
+
+    def _challenge(self, segment: Segment, now_ns: int) -> None:
+        """Send an ACK that states what is expected."""
+        if self._answers.allow(segment, now_ns=now_ns):
+            self.receiver.demand_ack()
+
+    def _receive_synchronized(self, packet: Packet, seq: int, length: int, now_ns: int) -> None:
+        segment = packet.segment
+        ack = self._ack_of(segment)
+        if ack > self.sender.snd_max:
+            self._challenge(segment, now_ns)
+            return
+        if segment.timestamps is not None:
+            self._note_timestamp(segment.timestamps[0], seq)
+        if self.options.ecn:
+            self._note_congestion(packet)
+        self._acknowledge(segment, seq, ack, now_ns, pure=length == 0)
+        if self.state is State.SYN_RECEIVED:
+            if ack < 1:
+                return
+            self._established()
+        if self.sender.stream.fin_acknowledged:
+            self._advance_closing(now_ns)
+        if length and not self.receiver.fin_received:
+            self._take_payload(segment, seq, now_ns)
+
+    def _ack_of(self, segment: Segment) -> int:
+        return self.numbering.ack(segment, near=self.sender.snd_una)
+
+    def _note_timestamp(self, tsval: int, seq: int) -> None:
+        """Update TS.Recent from the segment that covers the last ACK sent (RFC 7323, section 4.3)."""
+        if seq <= self._last_ack_sent:
+            self.numbering.ts_recent = tsval
+
+    def _note_congestion(self, packet: Packet) -> None:
+        """Echo a CE mark until the peer sends CWR (RFC 3168, section 6.1.3)."""
+        if packet.segment.flags & _CWR:
+            self._congestion_experienced = False
+        if packet.ecn == Ecn.CE:
+            self._congestion_experienced = True
+
+    def _acknowledge(self, segment: Segment, seq: int, ack: int, now_ns: int, *, pure: bool) -> None:
+        if ack > self.sender.snd_max:
+            return
+        syn = bool(segment.flags & _SYN)
+        echoed_ns = self.numbering.echoed_ns(segment, now_ns=now_ns) if self.options.timestamps else None
+        info = AckInfo(
+            seq=seq,
+            ack=ack,
+            window_bytes=segment.window << (0 if syn else self.options.peer_shift),
+            blocks=self.numbering.blocks(segment, near=ack) if segment.sack_blocks else (),
+            pure=pure,
+            echoed_ns=echoed_ns,
+            ece=self.options.ecn and not syn and bool(segment.flags & _ECE),
+        )
+        self.sender.acknowledge(info, now_ns=now_ns)
+
+    def _take_payload(self, segment: Segment, seq: int, now_ns: int) -> None:
+        fin = bool(segment.flags & _FIN)
+        self.receiver.take(seq, segment.payload, fin=fin, now_ns=now_ns)
+        if not self.receiver.fin_received:
+            return
+        if self.state is State.ESTABLISHED:
+            self.state = State.CLOSE_WAIT
+        elif self.state is State.FIN_WAIT_1:
+            self.state = State.CLOSING
+        elif self.state is State.FIN_WAIT_2:
+            self._enter_time_wait(now_ns)
+
+    def _advance_closing(self, now_ns: int) -> None:
+        """Change state when the peer has acknowledged our FIN (RFC 9293, section 3.10.7.4, fifth check)."""
+        if self.state is State.FIN_WAIT_1:
+            self.state = State.FIN_WAIT_2
+        elif self.state is State.CLOSING:
+            self._enter_time_wait(now_ns)
+        elif self.state is State.LAST_ACK:
+            self._end(None)
+
+    def _enter_time_wait(self, now_ns: int) -> None:
+        self.state = State.TIME_WAIT
+        self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
+
+    # --- what leaves ---
+
+    def next_packet(self, now_ns: int) -> Packet | None:
+        """Return the next packet that leaves at `now_ns`, or None."""
+        if self.state in _SILENT:
+            return self._reset_packet(now_ns)
+        transmission = self.sender.next_transmission(now_ns)
+        if transmission is None and not self.receiver.acks_due:
+            return None
+        segment = self._segment(now_ns, syn=transmission is not None and transmission.syn)
+        if transmission is not None:
+            self._fill(segment, transmission)
+        if segment.flags & _ACK:
+            self.receiver.acknowledged(pure=transmission is None)
+            self._last_ack_sent = self.receiver.rcv_nxt
+        marked = self.options.ecn and transmission is not None and transmission.may_be_marked
+        return self._packet(segment, marked=marked)
+
+    def _reset_packet(self, now_ns: int) -> Packet | None:
+        if not self._reset_due:
+            return None
+        self._reset_due = False
+        segment = self._segment(now_ns, syn=False)
+        segment.flags |= Flag.RST
+        return self._packet(segment, marked=False)
+
+    def _segment(self, now_ns: int, *, syn: bool) -> Segment:
+        """Return an empty segment with all fields of an ACK filled in."""
+        segment = Segment(
+            source_port=self.local.port,
+            destination_port=self.remote.port,
+            seq=self.numbering.wire_seq(self.sender.ack_seq),
+            ack=0,
+            flags=0,
+            window=self.receiver.window_field(self.options.window_shift(syn=syn)),
+        )
+        if self.state is not State.SYN_SENT:
+            segment.flags |= _ACK
+            segment.ack = self.numbering.wire_ack(self.receiver.rcv_nxt)
+        if self._congestion_experienced:
+            segment.flags |= _ECE
+        if self.options.timestamps:
+            segment.timestamps = (self.numbering.tsval(now_ns), self.numbering.ts_recent)
+        if self.options.sack and not syn:
+            blocks = self.receiver.sack_blocks(self.options.most_sack_blocks)
+            segment.sack_blocks = self.numbering.wire_blocks(blocks)
+        return segment
+
+    def _fill(self, segment: Segment, transmission: Transmission) -> None:
+        """Put the sender's data into `segment`."""
+        segment.seq = self.numbering.wire_seq(transmission.seq)
+        segment.payload = transmission.payload
+        if transmission.syn:
+            self.options.put(segment, first=self.state is State.SYN_SENT)
+        if transmission.fin:
+            segment.flags |= _FIN
+        if transmission.payload and self.sender.stream.end == transmission.seq + len(transmission.payload):
+            segment.flags |= _PSH
+        if transmission.cwr:
+            segment.flags |= _CWR
+
+    def _packet(self, segment: Segment, *, marked: bool) -> Packet:
+        self._identification = (self._identification + 1) & 0xFFFF
+        return Packet(
+            source=self.local.address,
+            destination=self.remote.address,
+            segment=segment,
+            identification=self._identification,
+            ecn=Ecn.ECT_0 if marked else Ecn.NOT_ECT,
+        )
+
+    # --- timers ---
+
+    def next_timer_ns(self) -> int | None:
+        """Return when `on_timer` must be called, or None."""
+        if self.state in _SILENT:
+            return None
+        ends_ns = earlier(self.receiver.delayed_ack_ns, self._time_wait_ns)
+        return earlier(self.sender.next_timer_ns(), ends_ns)
+
+    def on_timer(self, now_ns: int) -> None:
+        """Run every timer that has expired."""
+        if self.state in _SILENT:
+            return
+        self.receiver.on_timer(now_ns)
+        if self._time_wait_ns is not None and self._time_wait_ns <= now_ns:
+            self._end(None)
+        elif not self.sender.on_timer(now_ns):
+            self._end("timed out")

@@ -1,0 +1,238 @@
+"""What is outstanding, segment by segment, as Linux keeps it: which are SACKed, lost, or sent again.
+
+Sources: net/ipv4/tcp_input.c and tcp_recovery.c of Linux 6.x, RFC 8985 (RACK). A segment is lost if one that
+was sent after it has arrived, and more time has passed than that one needed. It does not matter whether it
+was sent again meanwhile: a lost retransmission is lost, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multitracer.lab.tcp.undo import is_before
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(slots=True)
+class Sent:
+    """One segment between `snd_una` and `snd_max`: the units `[seq, end)`."""
+
+    seq: int
+    end: int
+    sent_ns: int
+    """When it was sent last."""
+    is_sacked: bool = False
+    is_lost: bool = False
+    is_repairing: bool = False
+    """Its retransmission is under way (TCPCB_SACKED_RETRANS)."""
+    was_resent: bool = False
+    """It was ever sent again (TCPCB_EVER_RETRANS)."""
+    has_fin: bool = False
+    """Its last unit is a FIN, which a receiver need not report in its blocks."""
+
+
+@dataclass(slots=True)
+class Arrived:
+    """What one ACK reports for the first time."""
+
+    segments: int = 0
+    oldest_ns: int | None = None
+    """When the first of them was sent, of those sent once."""
+    newest_ns: int | None = None
+    has_resent: bool = False
+    """One of them was sent more than once."""
+    has_original: bool = False
+    """One of those outstanding at the last reduction was sent only once (FLAG_ORIG_SACK_ACKED)."""
+
+
+class Flight:
+    """The segments that are outstanding, in the order of their units."""
+
+    def __init__(self) -> None:
+        self._segments: deque[Sent] = deque()
+        self.sacked = self.lost = self.repairing = 0
+        """Segments that are so: sacked_out, lost_out, retrans_out."""
+        self._newest = (0, 0)
+        """When the latest of the segments that arrived was sent, and its end (rack.mstamp, rack.end_seq)."""
+        self._newest_rtt_ns = 0
+        self._has_news = False
+
+    def __len__(self) -> int:
+        """Return how many segments are outstanding."""
+        return len(self._segments)
+
+    @property
+    def in_network(self) -> int:
+        """Segments thought to be in the network (tcp_packets_in_flight)."""
+        return len(self._segments) - self.sacked - self.lost + self.repairing
+
+    @property
+    def last(self) -> Sent | None:
+        """The segment with the highest units."""
+        return self._segments[-1] if self._segments else None
+
+    @property
+    def any_resent(self) -> bool:
+        """Whether the first segment outstanding was ever sent again (tcp_any_retrans_done)."""
+        return self.repairing > 0 or bool(self._segments and self._segments[0].was_resent)
+
+    # --- what leaves ---
+
+    def add(self, seq: int, end: int, now_ns: int, *, fin: bool = False) -> None:
+        """Add a new segment that leaves now."""
+        self._segments.append(Sent(seq, end, now_ns, has_fin=fin))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something arrived since losses were looked for."""
+        return self._has_news
+
+    def take_back(self, seq: int) -> None:
+        """Undo that the segment from `seq` left: a new one is unsent, of an old one the copy."""
+        if self._segments and self._segments[-1].seq == seq and not self._segments[-1].was_resent:
+            self._segments.pop()
+            return
+        for segment in self._segments:
+            if segment.seq == seq and segment.is_repairing:
+                segment.is_repairing = False
+                self.repairing -= 1
+
+    def next_lost(self) -> Sent | None:
+        """Return the first lost segment that is not being repaired."""
+        if self.lost == self.repairing:
+            return None
+        return next((each for each in self._segments if each.is_lost and not each.is_repairing), None)
+
+    def resend(self, segment: Sent, now_ns: int) -> bool:
+        """Note that a lost segment leaves again; return whether it is the first one outstanding."""
+        segment.sent_ns, segment.was_resent, segment.is_repairing = now_ns, True, True
+        self.repairing += 1
+        return segment is self._segments[0]
+
+    # --- what arrived ---
+
+    def acknowledge(
+        self, una: int, *, high: int, now_ns: int, least_rtt_ns: int, echoed_ns: int | None
+    ) -> Arrived:
+        """Remove what is below `una`.
+
+        Parameters
+        ----------
+        una : int
+        high : int
+            `snd_max` at the last reduction.
+        now_ns, least_rtt_ns : int
+        echoed_ns : int or None
+            When the timestamp that the ACK echoes was made: a retransmission that left later has not arrived.
+        """
+        news = Arrived()
+        while self._segments and self._segments[0].end <= una:
+            segment = self._segments.popleft()
+            self._forget(segment)
+            if not segment.is_sacked:
+                needless = segment.was_resent and is_before(echoed_ns, segment.sent_ns)
+                least_ns = now_ns if needless else least_rtt_ns
+                self._note(news, segment, high=high, now_ns=now_ns, least_rtt_ns=least_ns)
+        if self._segments:
+            self._segments[0].seq = max(self._segments[0].seq, una)
+        return news
+
+    def take_blocks(
+        self, blocks: Iterable[tuple[int, int]], *, high: int, now_ns: int, least_rtt_ns: int
+    ) -> Arrived:
+        """Mark what SACK blocks hold."""
+        news, blocks = Arrived(), sorted(blocks)
+        for segment in self._segments if blocks else ():
+            first, end = segment.seq, segment.end - segment.has_fin
+            if segment.is_sacked or not any(left <= first < end <= right for left, right in blocks):
+                continue
+            self._forget(segment)
+            segment.is_sacked, segment.is_lost, segment.is_repairing = True, False, False
+            self.sacked += 1
+            self._note(news, segment, high=high, now_ns=now_ns, least_rtt_ns=least_rtt_ns)
+        return news
+
+    def _forget(self, segment: Sent) -> None:
+        self.sacked -= segment.is_sacked
+        self.lost -= segment.is_lost
+        self.repairing -= segment.is_repairing
+
+    def _note(self, news: Arrived, segment: Sent, *, high: int, now_ns: int, least_rtt_ns: int) -> None:
+        """Count an arrival, and see whether it is the latest sent (tcp_rack_advance)."""
+        news.segments += 1
+        rtt_ns = now_ns - segment.sent_ns
+        if segment.was_resent:
+            news.has_resent = True
+            if rtt_ns < least_rtt_ns:
+                return  # it may be the first copy that has arrived
+        else:
+            news.oldest_ns = segment.sent_ns if news.oldest_ns is None else news.oldest_ns
+            news.newest_ns = segment.sent_ns
+            news.has_original = news.has_original or segment.end <= high
+        self._has_news, self._newest_rtt_ns = True, rtt_ns
+        self._newest = max(self._newest, (segment.sent_ns, segment.end))
+
+    # --- what is lost ---
+
+    def detect_losses(self, now_ns: int, *, window_ns: int, again: bool = False) -> tuple[bool, int | None]:
+        """Mark what was sent before something that arrived, and is late by the reordering window.
+
+        Parameters
+        ----------
+        now_ns, window_ns : int
+        again : bool
+            Look even though nothing arrived since the last time: the window is over.
+
+        Returns
+        -------
+        bool
+            Whether a retransmission was lost.
+        int or None
+            When what is not yet late enough will be; None if nothing is so.
+        """
+        if not self._has_news and not again:
+            return False, None
+        self._has_news = False
+        lost_again, due_ns = False, None
+        for segment in self._segments:
+            if segment.is_sacked or (segment.is_lost and not segment.is_repairing):
+                continue
+            if (segment.sent_ns, segment.end) >= self._newest:
+                continue
+            late_ns = segment.sent_ns + self._newest_rtt_ns + window_ns
+            if late_ns <= now_ns:
+                lost_again = self._lose(segment) or lost_again
+            else:
+                due_ns = late_ns if due_ns is None else max(due_ns, late_ns)
+        return lost_again, due_ns
+
+    def _lose(self, segment: Sent) -> bool:
+        """Mark a segment as lost; return whether it was its retransmission."""
+        was_repairing = segment.is_repairing
+        self.repairing -= was_repairing
+        self.lost += not segment.is_lost
+        segment.is_lost, segment.is_repairing = True, False
+        return was_repairing
+
+    def time_out(self, now_ns: int) -> None:
+        """Mark as lost the first segment and all that are late (tcp_timeout_mark_lost)."""
+        reneged = self._segments[0].is_sacked
+        for place, segment in enumerate(self._segments):
+            if reneged and segment.is_sacked:
+                segment.is_sacked = False
+                self.sacked -= 1
+            is_recent = segment.sent_ns + self._newest_rtt_ns > now_ns
+            if segment.is_sacked or (is_recent and place > 0 and not reneged):
+                continue
+            self._lose(segment)
+
+    def unmark_losses(self) -> None:
+        """Take back that anything is lost (tcp_undo_cwnd_reduction)."""
+        for segment in self._segments:
+            segment.is_lost = False
+        self.lost = 0
+        self._has_news = True

@@ -1,0 +1,376 @@
+"""The sender of Linux with SACK: RACK finds losses, ACKs pace a reduction, and a needless one is undone.
+
+Sources: net/ipv4/tcp_input.c, tcp_recovery.c and tcp_timer.c of Linux 6.x (tcp_fastretrans_alert,
+tcp_process_loss, tcp_enter_loss, tcp_cwnd_reduction), RFC 8985 (RACK), RFC 6937 (proportional rate
+reduction), RFC 5682 (F-RTO), RFC 3522 (Eifel). Rules of the file:
+
+- Windows are counted in segments, and `snd_nxt` never goes back: what is lost is known segment by segment.
+- A reduction is undone if an ACK shows that nothing was lost: it echoes a timestamp from before the first
+  retransmission, or every retransmission came back as a duplicate, or after a timeout a segment that was sent
+  only once is reported as arrived.
+- Without SACK the sender is that of `sender.py`, with `linux-reno` or `linux-cubic`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.lab.tcp.congestion import Acked
+from multitracer.lab.tcp.flight import Arrived, Flight
+from multitracer.lab.tcp.scoreboard import DUP_THRESH, is_dsack
+from multitracer.lab.tcp.sender import Sender
+from multitracer.lab.tcp.state import CaState, earlier
+from multitracer.lab.tcp.undo import Undo
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.flight import Sent
+    from multitracer.lab.tcp.profile import TcpProfile
+    from multitracer.lab.tcp.send_stream import Transmission
+    from multitracer.lab.tcp.state import AckInfo
+
+_REDUCING = frozenset({CaState.RECOVERY, CaState.LOSS})
+
+
+class LinuxSender(Sender):
+    """A sender as Linux', where SACK is agreed."""
+
+    def __init__(self, profile: TcpProfile, *, mss_bytes: int, sack: bool) -> None:
+        super().__init__(profile, mss_bytes=mss_bytes, sack=sack)
+        self._flight = Flight()
+        self._undo = Undo()
+        self._before = self._delivered = self._left = 0
+        """The window when the reduction began; segments that arrived and that left since: prior_cwnd,
+        prr_delivered, prr_out."""
+        self._is_frto = False
+        self._tries_new = False
+        """New data leave before anything is repaired: F-RTO waits for what they bring (RFC 5682, 2.b)."""
+        self._reorder_ns: int | None = None
+        """When what is late but not yet by the reordering window will be."""
+
+    # --- what leaves ---
+
+    @property
+    def _window(self) -> int:
+        return self.congestion.cwnd_bytes // self.mss_bytes
+
+    def _limit(self, segments: int) -> None:
+        self.congestion.cwnd_bytes = max(segments, 1) * self.mss_bytes
+
+    def next_transmission(self, now_ns: int) -> Transmission | None:
+        """Return the next segment that may leave at `now_ns`, or None."""
+        if not self.sack or self.snd_una == 0 or self._copies or self._waits:
+            return super().next_transmission(now_ns)
+        if self._probe_due or self._tail_due:
+            return super().next_transmission(now_ns)
+        self._last = None
+        self._restart_after_idle(now_ns)
+        room = self._window - self._flight.in_network
+        if room > 0 and not self._tries_new and (lost := self._flight.next_lost()) is not None:
+            return self._repair(lost, now_ns)
+        segment = self._segment_at(self.snd_nxt, room=room * self.mss_bytes)
+        if segment is not None:
+            return self._sent(segment, now_ns)
+        if self._tries_new and self.snd_max <= self._recover:  # there is nothing new to try
+            self._tries_new = self._is_frto = False
+            return self.next_transmission(now_ns)
+        self._consider_persisting(now_ns)
+        return None
+
+    def _repair(self, segment: Sent, now_ns: int) -> Transmission:
+        self._undo.resent(now_ns)
+        is_first = self._flight.resend(segment, now_ns)
+        sent = self._sent(self._transmission(segment.seq, segment.end), now_ns)
+        if is_first:
+            self._arm(now_ns)
+        return sent
+
+    def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
+        if self.sack and segment.seq >= self.snd_nxt and not segment.syn:
+            self._flight.add(segment.seq, segment.end, now_ns, fin=segment.fin)
+        if self.ca_state is CaState.RECOVERY:
+            self._left += 1
+        return super()._sent(segment, now_ns)
+
+    def _probe_tail(self, now_ns: int) -> Transmission:
+        last = self._flight.last
+        probe = super()._probe_tail(now_ns)
+        if self._tail_probe is not None and self._tail_probe[1] and last is not None:
+            last.sent_ns, last.was_resent = now_ns, True
+        return probe
+
+    def _take_back(self, now_ns: int) -> None:
+        if self.sack and self._last is not None and self._last[0].payload:
+            self._flight.take_back(self._last[0].seq)
+        super()._take_back(now_ns)
+        self._resend_first = self._resend_first and not self.sack
+
+    # --- what comes back ---
+
+    def acknowledge(self, info: AckInfo, *, now_ns: int) -> None:
+        """Handle an ACK that is not above `snd_max`; an old one changes nothing."""
+        if not self.sack or self.snd_una == 0:
+            super().acknowledge(info, now_ns=now_ns)
+            return
+        if info.ack < self.snd_una:
+            return
+        self._waits = self._tries_new = False
+        limited = self._flight.in_network >= self._window
+        flight_bytes, acked_bytes = self.flight_bytes, info.ack - self.snd_una
+        same_window = info.window_bytes == self.snd_wnd_bytes
+        self._take_window(info)
+        lost_before = self._flight.lost
+        acked, sacked = self._take_news(info, now_ns)
+        rtt_ns = self._sample(info, acked, sacked, now_ns)
+        if info.ece:
+            self._heed_ecn(now_ns)
+        if acked_bytes:
+            self._drop_acknowledged(info.ack, now_ns)
+            self._end_tail_probe(info.ack, now_ns)
+        repeated = not acked_bytes and info.pure and same_window
+        if repeated or info.blocks or self.ca_state is not CaState.OPEN:
+            reported = repeated or sacked.segments > 0
+            original = sacked.has_original or acked.has_original
+            self._react(info, advanced=acked_bytes > 0, reported=reported, original=original, now_ns=now_ns)
+        if acked_bytes and self.flight_bytes:
+            self._arm(now_ns)  # once more: whether the tail may be probed depends on the state
+        if self.ca_state is CaState.RECOVERY:
+            clean = acked_bytes > 0 and self._flight.lost <= lost_before
+            self._reduce(sacked.segments + acked.segments, clean=clean)
+        elif acked_bytes and self.ca_state is not CaState.CWR:
+            ack = Acked(
+                now_ns=now_ns,
+                acked_bytes=acked_bytes,
+                flight_bytes=flight_bytes,
+                snd_una=self.snd_una,
+                snd_max=self.snd_max,
+                rtt_ns=rtt_ns,
+                srtt_ns=self.rto.srtt_ns,
+                limited=limited,
+            )
+            if self.congestion.may_grow(ack):
+                self.congestion.on_ack(ack)
+
+    def _take_news(self, info: AckInfo, now_ns: int) -> tuple[Arrived, Arrived]:
+        """Return what the number and the blocks of an ACK report for the first time."""
+        if is_dsack(list(info.blocks), ack=info.ack):
+            self._undo.came_back(info.blocks[0], una=self.snd_una)
+        self._take_blocks(info)
+        high, least_ns = self._recover, self.rto.smallest_ns or 0
+        blocks = [block for block in info.blocks if block[0] >= info.ack]
+        sacked = self._flight.take_blocks(blocks, high=high, now_ns=now_ns, least_rtt_ns=least_ns)
+        acked = self._flight.acknowledge(
+            info.ack, high=high, now_ns=now_ns, least_rtt_ns=least_ns, echoed_ns=info.echoed_ns
+        )
+        return acked, sacked
+
+    def _sample(self, info: AckInfo, acked: Arrived, sacked: Arrived, now_ns: int) -> int | None:
+        """Take an RTT sample of what was sent once, else by the echoed timestamp; return the newest one's."""
+        self._timed.acknowledged(info.ack)
+        oldest_ns, newest_ns = (acked.oldest_ns, acked.newest_ns) if not acked.has_resent else (None, None)
+        if oldest_ns is None:
+            oldest_ns, newest_ns = sacked.oldest_ns, sacked.newest_ns
+        if oldest_ns is None and info.ack > self.snd_una:
+            oldest_ns = newest_ns = info.echoed_ns
+        if oldest_ns is None or newest_ns is None:
+            return None
+        self.rto.sample(now_ns - oldest_ns, snd_una=info.ack, snd_nxt=self.snd_nxt)
+        return now_ns - newest_ns
+
+    def _end_tail_probe(self, ack: int, now_ns: int) -> None:
+        """Reduce the window if more than the probe was acknowledged, and the probe was a repetition."""
+        if self._tail_probe is None or ack < self._tail_probe[0] + self._tail_probe[1]:
+            return
+        repaired, self._tail_probe = self._tail_probe[1], None
+        if repaired and self.ca_state not in _REDUCING:
+            self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
+
+    # --- tcp_fastretrans_alert ---
+
+    def _react(self, info: AckInfo, *, advanced: bool, reported: bool, original: bool, now_ns: int) -> None:
+        """Leave, keep or begin a recovery, for an ACK that is not of the plain kind.
+
+        Parameters
+        ----------
+        info : AckInfo
+        advanced : bool
+            It acknowledges new units.
+        reported : bool
+            It is a duplicate, or its blocks report an arrival.
+        original : bool
+            It reports one that was sent only once, before the last reduction.
+        now_ns : int
+        """
+        self._end_what_is_over(info)
+        if self._undoes_partly(info, advanced=advanced):
+            return
+        if self.ca_state is CaState.LOSS:
+            self._process_loss(info, advanced=advanced, reported=reported, original=original)
+        elif self.ca_state is not CaState.CWR and self._undo.came_all_back:
+            self._take_back_reduction(unmark=False)
+            self._keep_open()
+        lost_again = self._detect(now_ns)
+        if self.ca_state is CaState.RECOVERY or (self.ca_state is CaState.LOSS and not lost_again):
+            return
+        if self._flight.lost:
+            self._begin_recovery(now_ns)
+        elif self.ca_state is not CaState.CWR:
+            self._keep_open()
+
+    def _end_what_is_over(self, info: AckInfo) -> None:
+        """Leave a state whose data are all acknowledged."""
+        if self.ca_state is CaState.OPEN:
+            self._undo.resent_ns = None
+        elif self.ca_state is CaState.CWR and self.snd_una >= self._ecn_recover:
+            self.ca_state = CaState.OPEN
+        elif self.ca_state is CaState.RECOVERY and self.snd_una >= self._recover:
+            self._leave_recovery_of(info)
+
+    def _undoes_partly(self, info: AckInfo, *, advanced: bool) -> bool:
+        """Undo a recovery whose first segments were only late (tcp_try_undo_partial)."""
+        is_recovery = self.ca_state is CaState.RECOVERY
+        if not (is_recovery and advanced and self._undo.is_delayed(info.echoed_ns)):
+            return False
+        if not self._flight.repairing:
+            self._take_back_reduction(unmark=True)
+            self._keep_open()
+        return True
+
+    def _leave_recovery_of(self, info: AckInfo) -> None:
+        """End a recovery: at its goal, or as if it had not been (tcp_try_undo_recovery)."""
+        if self._undo.is_needless(info.echoed_ns):
+            self._take_back_reduction(unmark=False)
+        elif self._undo.since is not None:
+            self.congestion.cwnd_bytes = self.congestion.ssthresh_bytes
+        self.ca_state = CaState.OPEN
+
+    def _keep_open(self) -> None:
+        """Return to Open, or to Disorder while something is missing (tcp_try_keep_open)."""
+        if not self._flight.any_resent:
+            self._undo.resent_ns = None
+        missing = self._flight.sacked or self._flight.lost or self._flight.any_resent
+        state = CaState.DISORDER if missing else CaState.OPEN
+        if state is not self.ca_state:
+            self.ca_state, self._recover = state, self.snd_max
+
+    def _begin_recovery(self, now_ns: int) -> None:
+        self.counters.fast_retransmits += 1
+        self._recover, self._tail_probe = self.snd_max, None
+        self._before, self._delivered, self._left = self._window, 0, 0
+        if self.ca_state is CaState.CWR:
+            self._undo.forget_window()  # it was reduced for these data before
+        else:
+            self._note_before()
+            self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
+        self._undo.begin(self.snd_una, under_way=self._flight.repairing)
+        self.ca_state = CaState.RECOVERY
+
+    def _note_before(self) -> None:
+        """Remember the window and ssthresh, to return to them (tcp_current_ssthresh)."""
+        cwnd, ssthresh = self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes
+        self._undo.remember(cwnd, max(ssthresh, cwnd * 3 // 4))
+
+    def _reduce(self, arrived: int, *, clean: bool) -> None:
+        """Let ACKs pace the reduction (tcp_cwnd_reduction; RFC 6937)."""
+        if arrived <= 0 or not self._before:
+            return
+        self._delivered += arrived
+        goal, in_network = self.congestion.ssthresh_bytes // self.mss_bytes, self._flight.in_network
+        if in_network > goal:
+            more = -(-goal * self._delivered // self._before) - self._left
+        else:
+            more = min(goal - in_network, max(self._delivered - self._left, arrived) + clean)
+        self._limit(in_network + max(more, int(self._left == 0)))
+
+    # --- losses ---
+
+    def _detect(self, now_ns: int, *, again: bool = False) -> bool:
+        """Mark what RACK calls lost; return whether a retransmission was."""
+        if not (again or self._flight.has_news):
+            return False
+        is_aggressive = self.ca_state in _REDUCING or self._flight.sacked >= DUP_THRESH
+        window_ns = min((self.rto.smallest_ns or 0) // 4, (self.rto.srtt_ns or 0) // 8)
+        lost_again, self._reorder_ns = self._flight.detect_losses(
+            now_ns, window_ns=0 if is_aggressive else window_ns, again=again
+        )
+        return lost_again
+
+    def _process_loss(self, info: AckInfo, *, advanced: bool, reported: bool, original: bool) -> None:
+        """Find out whether the timeout was needless (tcp_process_loss; RFC 5682, section 3.1)."""
+        if (advanced and self._undo.is_needless(info.echoed_ns)) or (self._is_frto and original):
+            self._reopen()
+            return
+        recovered = self.snd_una >= self._recover
+        if self._is_frto and self.snd_max > self._recover:
+            self._is_frto = not reported
+        elif self._is_frto and advanced and not recovered:
+            self._recover, self._tries_new = self.snd_max, True
+            return
+        if recovered:
+            if self._undo.is_needless(info.echoed_ns):
+                self._take_back_reduction(unmark=False)
+            self.ca_state = CaState.OPEN
+
+    def _reopen(self) -> None:
+        """Return to what was before a timeout that was needless (tcp_try_undo_loss)."""
+        self._take_back_reduction(unmark=True)
+        self.retries = 0
+        self.ca_state = CaState.OPEN
+
+    def _take_back_reduction(self, *, unmark: bool) -> None:
+        """Restore window and threshold (tcp_undo_cwnd_reduction)."""
+        if unmark:
+            self._flight.unmark_losses()
+        window, undo = self.congestion, self._undo
+        window.cwnd_bytes = max(window.cwnd_bytes, undo.cwnd_bytes)
+        window.ssthresh_bytes = max(window.ssthresh_bytes, undo.ssthresh_bytes)
+        self._undo.end()
+        self.counters.undone += 1
+
+    # --- timers ---
+
+    def next_timer_ns(self) -> int | None:
+        """Return when `on_timer` must be called, or None."""
+        return earlier(super().next_timer_ns(), self._reorder_ns)
+
+    def on_timer(self, now_ns: int) -> bool:
+        """Run the timers that have expired; return False when the connection has to be given up."""
+        if self._reorder_ns is not None and self._reorder_ns <= now_ns:
+            self._reorder_ns = None
+            self._detect(now_ns, again=True)
+            if self._flight.lost and self.ca_state not in _REDUCING:
+                self._begin_recovery(now_ns)
+                self._reduce(1, clean=False)
+        return super().on_timer(now_ns)
+
+    def _time_out(self, now_ns: int) -> bool:
+        """Mark what is lost and begin again with one segment (tcp_retransmit_timer, tcp_enter_loss)."""
+        if not self.sack or not len(self._flight):
+            return super()._time_out(now_ns)
+        if self.retries >= self.profile.max_retransmissions:
+            return False
+        self.counters.timeouts += 1
+        is_new = self.ca_state not in _REDUCING
+        reduces = (
+            is_new or self.snd_una >= self._recover or (self.ca_state is CaState.LOSS and self.retries == 0)
+        )
+        self._flight.time_out(now_ns)
+        if reduces:
+            self._note_before()
+        self.congestion.on_timeout(flight_bytes=self.flight_bytes, first=reduces, now_ns=now_ns)
+        if reduces:
+            self._undo.begin(self.snd_una, under_way=self._flight.repairing)
+        self._limit(self._flight.in_network + 1)
+        self._is_frto = is_new or self.retries > 0
+        self._tries_new = self._tail_due = False
+        self._tail_probe = self._reorder_ns = None
+        self._recover, self.ca_state = self.snd_max, CaState.LOSS
+        self.retries += 1
+        self.rto.back_off()
+        self._arm(now_ns)
+        return True
+
+
+def sender_of(profile: TcpProfile, *, mss_bytes: int) -> Sender:
+    """Return the sender that a profile names, before SACK is agreed."""
+    kind = LinuxSender if profile.recovery == "linux" else Sender
+    return kind(profile, mss_bytes=mss_bytes, sack=False)

@@ -1,0 +1,295 @@
+"""The data that a sender has sent and may send: windows, segments, and which one is next.
+
+Rules of the file:
+
+- Units are unwrapped, ends exclusive: `snd_una <= snd_nxt <= snd_max`. `snd_nxt` goes back to `snd_una`
+  after a timeout.
+- How much may be outstanding is the congestion control's word alone.
+- Nothing is sent from here: `next_transmission` is asked until it returns None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multitracer.lab.tcp.congestion import congestion_control
+from multitracer.lab.tcp.rto import TimedSegments, rto_estimator
+from multitracer.lab.tcp.scoreboard import DUP_THRESH, Scoreboard
+from multitracer.lab.tcp.send_stream import SendStream, Transmission
+from multitracer.lab.tcp.state import CaState, SenderCounters
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.profile import TcpProfile
+
+_LONGEST_DELAYED_ACK_NS = 200 * NS_PER_MS
+"""WCDelAckT of RFC 8985: what a probe of a single segment allows for."""
+
+
+class Transmitter:
+    """Send state of one connection (RFC 9293, section 3.3.1), and its outgoing segments."""
+
+    def __init__(self, profile: TcpProfile, *, mss_bytes: int, sack: bool) -> None:
+        self.profile = profile
+        self.stream = SendStream(capacity_bytes=profile.send_buffer_bytes)
+        self.rto = rto_estimator(profile)
+        self.counters = SenderCounters()
+        self.snd_una = self.snd_nxt = self.snd_max = 0
+        self.snd_wnd_bytes = 0
+        self.ca_state = CaState.OPEN
+        self.dup_acks = 0
+        self.retries = 0
+        """Timeouts of the unit at `snd_una`."""
+        self.negotiate(mss_bytes=mss_bytes, sack=sack)
+        self._recover = 0
+        self._ecn_recover = 0
+        self._cwr_due = False
+        self._resend_first = self._probe_due = False
+        self._probed_end = 0
+        self._window_told_by = (0, 0)
+        self._max_window_bytes = 0
+        self._timed = TimedSegments(every=profile.sample_every_ack)
+        self._last_sent_ns = 0
+        self.retransmit_ns: int | None = None
+        """When the retransmission timer expires."""
+        self._expires_early = False
+        """It does so for a tail loss probe."""
+        self._tail_due = False
+        self._tail_probe: tuple[int, bool] | None = None
+        """The unit after the last when it was probed, and whether the probe repeated something."""
+        self.persist_ns: int | None = None
+        """When the next window probe is due."""
+        self._persist_backoff = 0
+        self._last: tuple[Transmission, int, int] | None = None
+        """The last segment, and snd_nxt and snd_max before it."""
+        self._copies: list[Transmission] = []
+        """Of the last segment; they leave before anything else, and count nowhere."""
+        self._waits = False
+        """The own interface refuses packets: nothing leaves before an ACK or a timer."""
+
+    def negotiate(self, *, mss_bytes: int, sack: bool) -> None:
+        """Apply the result of the handshake: payload of a full segment, and SACK."""
+        self.mss_bytes = mss_bytes
+        self.sack = sack
+        self.scoreboard = Scoreboard(mss_bytes=mss_bytes)
+        self.congestion = congestion_control(
+            self.profile.congestion,
+            mss_bytes=mss_bytes,
+            initial_window_bytes=self.profile.initial_window_segments * mss_bytes,
+        )
+        if self.profile.initial_ssthresh_segments:
+            self.congestion.ssthresh_bytes = self.profile.initial_ssthresh_segments * mss_bytes
+
+    @property
+    def ack_seq(self) -> int:
+        """Sequence number of a segment without data: the next new unit, unless a window is closed."""
+        return self.snd_max if self.persist_ns is None else self.snd_nxt
+
+    # --- what leaves ---
+
+    @property
+    def flight_bytes(self) -> int:
+        """FlightSize: sent but not cumulatively acknowledged (RFC 5681)."""
+        return self.snd_max - self.snd_una
+
+    @property
+    def pipe_bytes(self) -> int:
+        """Units thought to be in the network, which cwnd limits."""
+        if not self.sack:
+            return self.snd_nxt - self.snd_una
+        if self.ca_state is CaState.RECOVERY:
+            return self.scoreboard.pipe(una=self.snd_una, end=self.snd_max)
+        return self.snd_nxt - self.snd_una - self.scoreboard.sacked_between(self.snd_una, self.snd_nxt)
+
+    def next_transmission(self, now_ns: int) -> Transmission | None:
+        """Return the next segment that may leave at `now_ns`, or None."""
+        self._last = None  # what leaves instead is an ACK alone: if it is refused nothing is taken back
+        if self._copies:
+            return self._copies.pop()
+        if self.snd_nxt == 0:
+            return self._sent(Transmission(seq=0, syn=True, retransmission=self.snd_max > 0), now_ns)
+        if self.snd_una == 0 or self._waits:
+            return None
+        if self._resend_first:
+            self._resend_first = False
+            return self._resend(self.snd_una, self._first_hole_end(), now_ns)
+        if self._probe_due:
+            self._probe_due = False
+            return self._probe(now_ns)
+        if self._tail_due:
+            self._tail_due = False
+            return self._probe_tail(now_ns)
+        if self.snd_max == self.snd_una:
+            self._restart_after_idle(now_ns)
+        if self.sack and self.ca_state is CaState.RECOVERY:
+            return self._next_in_sack_recovery(now_ns)
+        return self._next_in_window(now_ns)
+
+    def _restart_after_idle(self, now_ns: int) -> None:
+        if self.flight_bytes == 0 and now_ns - self._last_sent_ns > self.rto.rto_ns:
+            self.congestion.on_idle()
+
+    def _first_hole_end(self) -> int:
+        above = self.scoreboard.sacked.above(self.snd_una)
+        end = min(self.snd_una + self.mss_bytes, self.snd_max)
+        return min(end, above[0]) if above is not None else end
+
+    def _next_in_sack_recovery(self, now_ns: int) -> Transmission | None:
+        """NextSeg() of RFC 6675: lost holes, new data, other holes, one rescue."""
+        board = self.scoreboard
+        if self.congestion.cwnd_bytes - self.pipe_bytes < self.mss_bytes:
+            return None
+        hole = board.next_hole(una=self.snd_una, lost_only=True)
+        if hole is None:
+            new = self._segment_at(self.snd_nxt, room=self.mss_bytes)
+            if new is not None:
+                return self._sent(new, now_ns)
+            hole = board.next_hole(una=self.snd_una, lost_only=False)
+        fin = int(self.snd_max > self.stream.end)
+        hole = hole or board.rescue(una=self.snd_una, end=self.snd_max, fin=fin)
+        return None if hole is None else self._resend(*hole, now_ns)
+
+    def _resend(self, seq: int, end: int, now_ns: int) -> Transmission:
+        self.scoreboard.high_rxt = max(self.scoreboard.high_rxt, end)
+        return self._sent(self._transmission(seq, end), now_ns)
+
+    def _next_in_window(self, now_ns: int) -> Transmission | None:
+        if self.snd_nxt >= self.stream.end and not self.stream.closed:
+            return None  # all is sent, as always at the end that only receives
+        while (
+            self.scoreboard.sacked.total
+            and (held := self.scoreboard.sacked.holding(self.snd_nxt)) is not None
+        ):
+            self.snd_nxt = held[1]
+        segment = self._segment_at(self.snd_nxt, room=self._cwnd_with_limited_transmit() - self.pipe_bytes)
+        if segment is None:
+            self._consider_persisting(now_ns)
+            return None
+        return self._sent(segment, now_ns)
+
+    def _cwnd_with_limited_transmit(self) -> int:
+        """Return cwnd, plus two segments while the first duplicate ACKs arrive (RFC 3042)."""
+        if self.ca_state is not CaState.DISORDER or not self.profile.limited_transmit:
+            return self.congestion.cwnd_bytes
+        return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
+
+    def _segment_at(self, seq: int, *, room: int) -> Transmission | None:
+        """Return the segment from `seq` if windows, Nagle and silly-window rules allow it."""
+        if room <= 0:
+            return None
+        unsent = self.stream.end - seq
+        if unsent <= 0:
+            return self._transmission(seq, seq + 1) if self.stream.fin_due(seq) else None
+        above = self.scoreboard.sacked.above(seq)
+        wanted = min(self.mss_bytes, unsent, self.mss_bytes if above is None else above[0] - seq)
+        size = min(wanted, room, self.snd_una + self.snd_wnd_bytes - seq)
+        # Cut by a window, it must not be silly (RFC 9293, section 3.8.6.2.1).
+        worth = size >= wanted or (self.snd_nxt == self.snd_una and size >= self._max_window_bytes // 2)
+        if size <= 0 or not worth:
+            return None
+        if size == unsent and self._nagle_holds(seq, size):
+            return None
+        return self._transmission(seq, seq + size + self.stream.fin_due(seq + size))
+
+    def _nagle_holds(self, seq: int, size: int) -> bool:
+        """Return whether a short last segment waits until all is acknowledged (RFC 9293, 3.7.4)."""
+        new_and_short = seq >= self.snd_max and size < self.mss_bytes
+        return self.profile.nagle and new_and_short and not self.stream.closed and self.flight_bytes > 0
+
+    def _transmission(self, seq: int, end: int) -> Transmission:
+        payload, fin = self.stream.cut(seq, end)
+        only_probed = self.snd_max == self._probed_end == seq + 1
+        return Transmission(
+            seq=seq,
+            payload=payload,
+            fin=fin,
+            retransmission=seq < self.snd_max and not only_probed,
+            cwr=self._cwr_due and seq >= self.snd_max and len(payload) > 0,
+        )
+
+    def _probe(self, now_ns: int) -> Transmission:
+        """Send what fits, at least one byte, into a window that is too small (RFC 9293, section 3.8.6.1)."""
+        size = max(1, min(self.snd_wnd_bytes, self.mss_bytes, self.stream.end - self.snd_una))
+        probe = self._transmission(self.snd_una, self.snd_una + size)
+        self.counters.note_sent(size, again=False)
+        self.counters.zero_window_probes += self.snd_wnd_bytes == 0
+        self.snd_max = max(self.snd_max, probe.end)
+        self._probed_end = probe.end
+        self._timed.clear()
+        self._arm_persist(now_ns)
+        return probe
+
+    def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
+        """Update the state for a segment that leaves now."""
+        end = segment.end
+        self.counters.note_sent(len(segment.payload), again=segment.retransmission)
+        self._cwr_due = self._cwr_due and not segment.cwr
+        if segment.retransmission:
+            self._timed.resent(segment.seq, end)
+        else:
+            self._timed.note(end, now_ns)
+        self._last = segment, self.snd_nxt, self.snd_max
+        self._copies = [segment] * (self.profile.copies - 1 if segment.payload else 0)
+        self.snd_nxt = max(self.snd_nxt, end)
+        self.snd_max = max(self.snd_max, end)
+        self._last_sent_ns = now_ns
+        self.persist_ns = None
+        if self.retransmit_ns is None or (self._probes_tails and not segment.retransmission):
+            self._arm(now_ns, oldest_ns=self._timed.oldest_ns)
+        return segment
+
+    # --- the retransmission timer, and what it may do early ---
+
+    @property
+    def _probes_tails(self) -> bool:
+        if not (self.profile.tail_loss_probe and self.sack) or self._tail_probe is not None:
+            return False
+        return self.ca_state in {CaState.OPEN, CaState.CWR} and self.rto.srtt_ns is not None
+
+    def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
+        """Start the timer; earlier if a probe of the tail may bring an ACK (RFC 8985, section 7.2).
+
+        With `oldest_ns`, when the oldest segment was sent, a probe leaves when that one would time out
+        (tcp_schedule_loss_probe of Linux).
+        """
+        self.retransmit_ns = self.rto.deadline_ns(now_ns)
+        self._expires_early = self._probes_tails
+        if self._expires_early:
+            alone_ns = _LONGEST_DELAYED_ACK_NS if self.flight_bytes <= self.mss_bytes else 0
+            soon_ns = now_ns + 2 * (self.rto.srtt_ns or 0) + alone_ns
+            due_ns = self.retransmit_ns if oldest_ns is None else oldest_ns + self.rto.rto_ns
+            self.retransmit_ns = max(now_ns, min(soon_ns, due_ns))
+
+    def _probe_tail(self, now_ns: int) -> Transmission:
+        """Send new data, otherwise the last segment again (RFC 8985, section 7.3)."""
+        new = self._segment_at(self.snd_nxt, room=self.mss_bytes)
+        last = self._transmission(max(self.snd_una, self.snd_max - self.mss_bytes), self.snd_max)
+        self._tail_probe = max(self.snd_max, (new or last).end), new is None
+        return self._sent(new or last, now_ns)
+
+    def _take_back(self, now_ns: int) -> None:
+        """Restore the state before the last segment, which the local interface has refused."""
+        if self._last is None or not self._last[0].payload:
+            return
+        segment, self.snd_nxt, self.snd_max = self._last
+        self._copies = []
+        self.counters.note_sent(-len(segment.payload), again=segment.retransmission, copies=-1)
+        self._timed.take_back(segment.end)
+        self._resend_first = segment.retransmission and self.ca_state is CaState.RECOVERY
+        self._waits = True
+        if self.flight_bytes == 0:
+            self.retransmit_ns = None
+            self._arm_persist(now_ns)
+
+    # --- a closed window ---
+
+    def _consider_persisting(self, now_ns: int) -> None:
+        """Start the persist timer when only a small window prevents sending."""
+        waiting = self.persist_ns is None and self.snd_nxt == self.snd_una < self.stream.end
+        if waiting and self.snd_wnd_bytes < min(self.mss_bytes, self.stream.end - self.snd_una):
+            self.retransmit_ns = None
+            self._arm_persist(now_ns)
+
+    def _arm_persist(self, now_ns: int) -> None:
+        self.persist_ns = now_ns + min(self.rto.rto_ns << self._persist_backoff, self.profile.max_rto_ns)
+        self._persist_backoff = min(self._persist_backoff + 1, 10)

@@ -1,0 +1,235 @@
+"""The traffic of a scenario under real kernels: a session folder as of a run in virtual time."""
+
+from __future__ import annotations
+
+import json
+import time
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from multitracer import __version__
+from multitracer.errors import InputError
+from multitracer.lab.channel.gsm.link import GsmLink
+from multitracer.lab.channel.shared.hosts import FAR, SIDES, side_of
+from multitracer.lab.scenario.meters import TcpCounts
+from multitracer.lab.scenario.radio import check_up
+from multitracer.lab.scenario.session_folder import (
+    LINK_NS,
+    make_folders,
+    new_manifest,
+    snap_bytes,
+    write_radio,
+    write_summary,
+)
+from multitracer.lab.testbed.applications import Applications, Course
+from multitracer.lab.testbed.clock_error import ClockError
+from multitracer.lab.testbed.interruption import Interruption
+from multitracer.lab.testbed.kernel_tcp import congestion_control
+from multitracer.lab.testbed.namespaces import DEVICE
+from multitracer.lab.testbed.privileges import required
+from multitracer.lab.testbed.record import Recorder
+from multitracer.lab.testbed.stale import remove_stale
+from multitracer.lab.testbed.world import RealWorld, Workload, check_link
+from multitracer.manifest import CollectorRun
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import ExitStack
+    from pathlib import Path
+
+    from multitracer.lab.channel.shared.packet_link import PacketLink, Side
+    from multitracer.lab.scenario.model import Scenario
+    from multitracer.lab.scenario.summary import Summary
+    from multitracer.lab.testbed.link_logs import LinkLogs
+    from multitracer.lab.testbed.world import Lateness
+
+    ProgressReport = Callable[[int], None]
+
+_COUNTERS = ("nstat", "-a", "-z", "-s", "-j")
+_DEVICE_COUNTERS = ("ip", "-s", "-j", "link", "show", DEVICE)
+_RECOVERIES = ("TcpExtTCPRenoRecovery", "TcpExtTCPSackRecovery")
+
+
+def run_real(
+    scenario: Scenario,
+    folder: Path,
+    *,
+    seed: int | None = None,
+    speed: float = 1,
+    progress: ProgressReport | None = None,
+) -> Summary:
+    """Run a scenario under real kernels and write a session folder.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What happens, over a link of any kind with one mobile.
+    folder : Path
+        Does not exist yet, or is empty.
+    seed : int, optional
+        Another one than the scenario's.
+    speed : float
+        Link seconds that pass in a second.
+    progress : callable, optional
+        Called after every event of the link with the payload bytes that have arrived.
+
+    Returns
+    -------
+    Summary
+        What `summary.json` holds.
+
+    Raises
+    ------
+    PreflightError
+        If this process may not do it, or the kernel has no such congestion control.
+    InputError
+        If the folder has something in it or cannot be made, a traffic is not over the hosts' TCP, there is
+        none, or the link is not for real time (`check_link`).
+    InterruptedRunError
+        If a signal ended the run; the folder is complete up to then.
+    """
+    scenario.check_traffic()
+    used = scenario.seed if seed is None else seed
+    check_link(scenario, used)
+    check_up(scenario, seed=used)
+    _check_transports(scenario)
+    privileges = required()
+    for side in SIDES:
+        congestion_control(scenario.profile(side))
+    with Interruption() as interruption:
+        remove_stale()
+        make_folders(folder, scenario)
+        manifest = new_manifest(scenario, seed=used, created_ns=time.time_ns(), virtual=False, speed=speed)
+        manifest.variables.more |= {
+            "ended": None,  # until it does
+            "tier": privileges.tier,
+            "missing": {ability.name: ability.why_not for ability in privileges.missing},
+        }
+        world = RealWorld(scenario, folder, manifest, privileges, interruption)
+        traffic = RealTraffic(world, progress or (lambda _: None))
+        world.run(traffic)
+        interruption.check()
+    return traffic.summary
+
+
+def _check_transports(scenario: Scenario) -> None:
+    for number, traffic in enumerate(scenario.traffic, 1):
+        if traffic.transport != "tcp":
+            raise InputError(
+                f"{scenario.name}: [[traffic]] number {number}: a real run has the kernel's TCP alone, not "
+                f"transport {traffic.transport!r}; run it with --virtual, or set [tcp] congestion"
+            )
+
+
+class RealTraffic(Workload):
+    """The traffic of a scenario in a world; see `run_real`."""
+
+    clock_errors: dict[Side, ClockError]
+    summary: Summary
+    """When the run is over."""
+    _recorder: Recorder
+    _course: Course
+    _link: PacketLink
+
+    def __init__(self, world: RealWorld, progress: ProgressReport) -> None:
+        self.clock_errors = {"mobile": ClockError(), "fixed": ClockError.from_now(world.scenario.clock)}
+        self._world = world
+        self._progress = progress
+        self._before: dict[Side, dict[str, int]] = {}
+        self._reading_due_ns = 0
+
+    # --- before the first event ---
+
+    def logs(self) -> LinkLogs:
+        """Return who writes the logs of the link, the truth and the clocks."""
+        world = self._world
+        self._recorder = Recorder(
+            world.folder,
+            world.scenario,
+            clock_errors=self.clock_errors,
+            addresses={side: IPv4Address(world.hosts.addresses[side]).packed for side in SIDES},
+            speed=world.speed,
+            captures_bytes=0 if world.privileges.may("tcpdump") else snap_bytes(world.scenario),
+        )
+        return self._recorder
+
+    def start(self, link: PacketLink, undo: ExitStack) -> None:
+        """Count, and start collectors and applications."""
+        del undo
+        self._link = link
+        world, scenario = self._world, self._world.scenario
+        self._before = {side: self._count(side, "nstat_before.json") for side in SIDES}
+        largest = max(scenario.profile(side).mtu_bytes for side in SIDES)  # tcpdump's buffer is small
+        world.start_collectors(self, snap_bytes=min(snap_bytes(scenario), largest), tracing=True)
+        addresses = world.hosts.addresses
+        applications = Applications(scenario, world.children, addresses=addresses, speed=world.speed)
+        self._course = Course(link, applications, limit_s=scenario.limit_s)
+
+    def _count(self, side: Side, name: str) -> dict[str, int]:
+        """Write the TCP counters of a host, and return them."""
+        text = self._world.hosts.output(side, *_COUNTERS)
+        self._write(side, name, text)
+        counters: dict[str, int] = json.loads(text)["kernel"]
+        return counters
+
+    def _write(self, side: Side, name: str, text: str) -> None:
+        (self._world.folder / side / name).write_text(text)
+
+    def own_logs(self, ended_ns: int | None) -> list[CollectorRun]:
+        """Return rlpdump, and captures where tcpdump may not run."""
+        own = ["rlpdump"] if self._world.privileges.may("tcpdump") else ["rlpdump", "capture"]
+        outcome = None if ended_ns is None else "ended"
+        command = ["multitracer", "testbed", "run", self._world.scenario.name]
+        started_ns = self._world.manifest.created_ns
+        return [
+            CollectorRun(name, side, command, __version__, started_ns, ended_ns, outcome)
+            for side in SIDES
+            for name in own
+        ]
+
+    # --- the run, and after it ---
+
+    def reason(self, now_ns: int) -> str:
+        """Return why the run is over."""
+        self._progress(self._recorder.meters.flows[0].arrived_bytes)
+        if now_ns >= self._reading_due_ns:
+            self._reading_due_ns = now_ns - now_ns % NS_PER_S + NS_PER_S
+            self._recorder.reading(self._link.reading(now_ns), now_ns=now_ns)
+        return self._course.reason(now_ns)
+
+    def conclude(self, link: PacketLink) -> None:
+        """Count again, and write the summary."""
+        world = self._world
+        after = {side: self._count(side, "nstat_after.json") for side in SIDES}
+        for side in SIDES:  # a packet that the device refused is counted nowhere else
+            self._write(side, "device_after.json", world.hosts.output(side, *_DEVICE_COUNTERS))
+        ledger = link.balance() if isinstance(link, GsmLink) else None
+        self.summary = self._recorder.meters.summary(self._grown(after), ledger=ledger, end_ns=world.ended_ns)
+        write_summary(world.folder, self.summary)
+        write_radio(world.folder, link, now_ns=world.ended_ns)
+
+    def _grown(self, after: dict[Side, dict[str, int]]) -> TcpCounts:
+        """Return by how much the kernels' counters grew."""
+        sender = side_of(self._world.scenario.sender)
+
+        def grown(side: Side, *names: str) -> int:
+            return sum(after[side][name] - self._before[side].get(name, 0) for name in names)
+
+        return TcpCounts(
+            tcp_retransmissions=grown(sender, "TcpRetransSegs"),
+            tcp_timeouts=grown(sender, "TcpExtTCPTimeouts"),
+            tcp_fast_retransmits=grown(sender, *_RECOVERIES),
+            checksum_errors=grown(FAR[sender], "TcpInCsumErrors"),
+        )
+
+    def note_end(self, ended: str, lateness: Lateness | None) -> None:
+        """Put into the variables why the run ended, and how late a slot was at most."""
+        variables = self._world.manifest.variables
+        variables.ended = ended
+        variables.more[LINK_NS] = self._world.ended_ns
+        if lateness is not None:
+            variables.more |= {
+                "real_time_priority": lateness.real_time_priority,
+                "latest_slot_ms": lateness.latest_ms,
+            }

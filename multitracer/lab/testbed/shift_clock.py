@@ -1,0 +1,101 @@
+"""`python -m multitracer.lab.testbed.shift_clock` copies a collector's log from standard input to a file,
+and puts the error of the host's clock into every time stamp on the way.
+"""  # noqa: D205  # one sentence that needs two lines
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import struct
+import sys
+from typing import TYPE_CHECKING
+
+from multitracer.lab.testbed.clock_error import ClockError
+from multitracer.units import NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+    from multitracer.tables import Document
+
+_PCAP_HEADER, _RECORD = 24, struct.Struct("=IIII")
+_MONOTONIC_KEYS = {
+    "read_before_ns", "read_after_ns", "seen_ns", "since_ns", "until_ns", "monotonic_before_ns",
+    "monotonic_after_ns",
+}  # fmt: skip
+_FTRACE_STAMP = re.compile(rb"(\d+)\.(\d{6})(?=: )")
+_FTRACE_COMMENT = b"# multitracer "
+
+
+def pcap(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
+    """Yield a pcap with nanosecond stamps, record by record."""
+    yield source.read(_PCAP_HEADER)
+    while len(header := source.read(_RECORD.size)) == _RECORD.size:
+        seconds, rest, kept, length = _RECORD.unpack(header)
+        seconds, rest = divmod(error.realtime_ns(seconds * NS_PER_S + rest), NS_PER_S)
+        yield _RECORD.pack(seconds, rest, kept, length) + source.read(kept)
+
+
+def json_lines(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
+    """Yield a log of JSON objects, line by line."""
+    for line in source:
+        yield json.dumps(_shifted(json.loads(line), error), separators=(",", ":")).encode() + b"\n"
+
+
+def _shifted(record: Document, error: ClockError) -> Document:
+    times = {key: error.monotonic_ns(record[key]) for key in record.keys() & _MONOTONIC_KEYS}
+    if "realtime_ns" in record:
+        times["realtime_ns"] = error.realtime_ns(record["realtime_ns"])
+    return record | times
+
+
+def ftrace(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
+    """Yield a log of the kernel's tracing, line by line."""
+    for line in source:
+        if line.startswith(_FTRACE_COMMENT):
+            record = _shifted(json.loads(line.removeprefix(_FTRACE_COMMENT)), error)
+            yield _FTRACE_COMMENT + json.dumps(record, separators=(",", ":")).encode() + b"\n"
+        else:
+            yield _FTRACE_STAMP.sub(lambda match: _stamp(match, error), line, count=1)
+
+
+def _stamp(match: re.Match[bytes], error: ClockError) -> bytes:
+    time_ns = int(match[1]) * NS_PER_S + int(match[2]) * NS_PER_US
+    seconds, rest = divmod(error.monotonic_ns(time_ns), NS_PER_S)
+    return b"%d.%06d" % (seconds, rest // NS_PER_US)
+
+
+FORMATS: dict[str, Callable[[BinaryIO, ClockError], Iterator[bytes]]] = {
+    "pcap": pcap,
+    "jsonl": json_lines,
+    "ftrace": ftrace,
+}
+
+
+def main() -> None:
+    """Copy until the input ends."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--format", choices=FORMATS, required=True)
+    options.add_argument("--offset-ns", type=int, required=True)
+    options.add_argument("--skew-ppm", type=float, required=True)
+    options.add_argument("--origin-realtime-ns", type=int, required=True)
+    options.add_argument("--origin-monotonic-ns", type=int, required=True)
+    options.add_argument("--only-of", default="", metavar="ADDRESS", help="of ftrace, this host's sockets")
+    options.add_argument("-o", "--output", required=True)
+    chosen = options.parse_args()
+    error = ClockError(
+        chosen.offset_ns, chosen.skew_ppm, chosen.origin_realtime_ns, chosen.origin_monotonic_ns
+    )
+    wanted = re.compile(
+        rb"\b(?:src=|saddr=)" + re.escape(chosen.only_of.encode()) + rb"[: ]|^" + _FTRACE_COMMENT
+    )
+    with open(chosen.output, "xb", buffering=0) as log:  # noqa: PTH123  # a name from the command line
+        for part in FORMATS[chosen.format](sys.stdin.buffer, error):
+            if not chosen.only_of or wanted.search(part):
+                log.write(part)
+
+
+if __name__ == "__main__":
+    main()

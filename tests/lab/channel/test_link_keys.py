@@ -1,0 +1,197 @@
+"""[link] of a scenario: what its keys mean, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from multitracer.errors import FormatError
+from multitracer.lab.channel.cdma2000.config import Cdma2000Config
+from multitracer.lab.channel.cdpd.config import CdpdConfig, LossConfig
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.scenario.toml import parse_scenario
+from tests.lab.channel.link_table import PAGE
+
+
+def read(text: str, kind: str = "cdpd") -> Any:
+    """Return the link of a scenario whose [link] has these keys."""
+
+    def no_trace(name: str) -> Any:
+        raise AssertionError(name)
+
+    toml = f'[link]\nkind = "{kind}"\n{text}\n'
+    return parse_scenario(toml, name="x", path="x.toml", read_trace=no_trace).link
+
+
+def test_the_keys_of_a_cell() -> None:
+    config = read(
+        'mobiles = 30\nbits_per_s = 50_000\nrecovery = "none"\n[link.loss]\ndown = 0.06\nup = 0\n'
+        "[link.cell]\nstations = 10\n[link.queue]\nlimit_packets = 15"
+    )
+    assert (config.mobiles, config.bits_per_s, config.recovery) == (30, 50_000, "none")
+    assert config.loss == LossConfig(down=0.06, up=0.0)
+    assert (config.cell.stations, config.queue.limit_packets) == (10, 15)
+    assert read("") == CdpdConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mobiles = 31", "mobiles is 31; choose 1 to 30"),
+        ("mobiles = 0", "mobiles is 0; choose 1 to 30"),
+        ("mobiles = 2.5", "[link] mobiles is 2.5, not int"),
+        ("bits_per_s = 0", "bits_per_s is 0; choose 1,200 to 10,000,000"),
+        ("bits_per_s = -19200", "bits_per_s is -19200; choose 1,200 to 10,000,000"),
+        ("bits_per_s = nan", "[link] bits_per_s is nan; choose a number"),
+        ("bits_per_s = 1e4", "[link] bits_per_s is 10000.0, not int"),
+        ('recovery = "arq"', "[link] recovery is 'arq'; choose one of ('mdlp', 'none')"),
+        ("mobile = 3", "[link] has no key mobile"),
+        ('recovery = "none"\n[link.loss]\ndown = 1.01', "[link.loss]: CDPD: down is 1.01; choose 0 to 1"),
+        ('recovery = "none"\n[link.loss]\nup = -0.1', "[link.loss]: CDPD: up is -0.1; choose 0 to 1"),
+        ('recovery = "none"\n[link.loss]\nup = nan', "[link.loss] up is nan; choose a number"),
+        ("[link.loss]\nup = 0.1", '[link]: loss is for recovery = "none"'),
+        ("[link.loss]\nleft = 0.1", "[link.loss] has no key left"),
+        ("loss = 0.1", "loss is no table; write [loss]"),
+        ("[link.cell]\nstations = 31", "[link.cell]: CDPD: stations is 31; choose 0 to 30"),
+        ("[link.cell]\nmean_blocks = inf", "[link.cell] mean_blocks is inf; choose a number"),
+        ("[link.cell]\nmean_blocks = 1e17", "[link.cell]: CDPD cell: mean_blocks is 1 to 10,000"),
+        ("[link.mdlp]\nt200_s = nan", "[link.mdlp] t200_s is nan; choose a number below 9,223,372,036"),
+        ("[link.mdlp]\nt200_s = 1e300", "[link.mdlp] t200_s is 1e+300; choose a number below 9,223,372,036"),
+        ("[link.mdlp]\nt200_ns = " + "9" * 400, "[link.mdlp] t200_ns is too large; choose a number"),
+        ("[link.mdlp]\nstuffing_percent = -50", "stuffing_percent is -50.0; choose 0 to 100"),
+        ("[link.access]\nmax_count = 99", "max_count is 99; choose 0 to 16"),
+        ("[link.access]\nmin_count = 9", "min_count is 9; choose 0 to 8"),
+        ("[link.access]\nmax_blocks = 0", "max_blocks is 0; choose 1 to 10,000"),
+        ("[link.access]\nflag_delay_microslots = -1", "flag_delay_microslots is -1; choose 0 to 10,000"),
+        ("[link.signal]\ncorrelation_s = 0", "correlation is above 0 s"),
+        ("report_s = 0", "report is above 0 s"),
+    ],
+)
+def test_a_wrong_value_is_one_sentence_with_file_key_and_range(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        read(text)
+    message = str(refused.value)
+    assert message.startswith("x.toml")
+    assert says in message
+    assert "\n" not in message
+
+
+def test_the_keys_of_a_sector() -> None:
+    config = read(
+        'mobiles = 4\nrate = "mean"\nmean_bits_per_s = 100_000\nbuffer_bytes = 35_000\n[link.radio]\n'
+        "ecio_db = -9\nspeed_m_per_s = 20\n[link.forward]\nmost_bits_per_s = 38_400\ndelay_ms = 300\n"
+        "[link.rlp]\nthird_naks = 0",
+        "cdma2000",
+    )
+    assert (config.mobiles, config.rate, config.mean_bits_per_s, config.buffer_bytes) == (
+        4,
+        "mean",
+        100_000,
+        35_000,
+    )
+    assert (config.radio.ecio_db, config.radio.speed_m_per_s) == (-9.0, 20.0)
+    assert (config.forward.most_bits_per_s, config.forward.delay_ns) == (38_400, 300_000_000)
+    assert config.rlp.rounds == (1, 2)
+    assert read("", "cdma2000") == Cdma2000Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mobiles = 31", "[link]: mobiles is 31; choose 1 to 30"),
+        ("buffer_bytes = 0", "[link]: buffer_bytes is 0; choose 1500 to 10,000,000"),
+        ("buffer_bytes = -30_000", "buffer_bytes is -30000; choose 1500 to 10,000,000"),
+        ('rate = "fast"', "[link] rate is 'fast'; choose one of ('scheduled', 'mean', 'mean-rlp')"),
+        ('rate = "mean"', "mean_bits_per_s is 0; choose 1000 to 10,000,000"),
+        ("mean_bits_per_s = 9_600", 'a mean rate is for rate = "mean" or "mean-rlp"'),
+        ("[link.radio]\necio_db = 1", "[link.radio]: ecio_db is 1; choose -40 to 0"),
+        ("[link.radio]\necio_db = nan", "[link.radio] ecio_db is nan; choose a number"),
+        ("[link.radio]\nspeed_m_per_s = -1", "[link.radio]: speed_m_per_s is -1; choose 0 to 150"),
+        ("[link.radio]\nspeed_mph = 60", "[link.radio] has no key speed_mph"),
+        ("[link.radio]\nstill_s = 0", "still is at least 1 s"),
+        (
+            "[link.forward]\nmost_bits_per_s = 50_000",
+            "[link.forward]: most_bits_per_s is 50000; choose one of 9600, 19200, 38400, 76800, 153600",
+        ),
+        ("[link.reverse]\nburst_frames = 10", "[link.reverse]: burst_frames is 10; choose one of 1, 2, 3, 4"),
+        ("[link.forward]\ndelay_s = 11", "[link.forward]: delay is 0 to 10 s"),
+        ("[link.errors]\nsupplemental_error_rate = 1", "supplemental_error_rate is 1; choose 0 to 0.9"),
+        ("[link.rlp]\nfirst_naks = 8", "first_naks is 8; choose 0 to 7"),
+        ("[link.rlp]\ntimer_ms = 0", "timer is 20 ms to 10 s"),
+        ("[link.wired]\nfixed_s = -1", "fixed is 0 to 10 s"),
+        ("report_s = 0", "report is 0.001 to 3,600 s"),
+    ],
+)
+def test_a_wrong_value_of_a_sector_is_one_sentence(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        read(text, "cdma2000")
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_keys_of_a_data_call() -> None:
+    config = read(
+        'frame_bits = 576\nslot_ms = 40\ncode = "14.4"\nt1_ms = 520\n[link.up]\nkind = "bits"\n'
+        "good_s = 5\ngood_ber = 0.001\nbad_s = 0.2\nbad_ber = 0.1\n[[traffic]]\nbytes = 1",
+        "gsm",
+    )
+    assert (config.frame_bits, config.slot_ns, config.code) == (576, 40_000_000, "14.4")
+    assert config.up == ErrorConfig(kind="bits", good_s=5.0, good_ber=0.001, bad_s=0.2, bad_ber=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("frame_bits = 241", "[link]: GSM link: frame_bits is 241; choose one of 240, 336, 576, 1152, 2304"),
+        ("frame_bits = 0", "frame_bits is 0; choose one of"),
+        ("frame_bits = nan", "[link] frame_bits is nan; choose a number"),
+        ('frame_bits = "240"', "[link] frame_bits is '240', not int"),
+        ('queue_at = "left"', "[link] queue_at is 'left'; choose one of ('both', 'mobile', 'fixed')"),
+        ('code = "9"', "[link] code is '9'; choose one of ('9.6', '14.4', '3/4', 'none')"),
+        ("code = 9.6", "[link] code is 9.6; choose one of"),
+        ("slot_ms = 0", "slot_ns is 0; choose 1,000,000 to 1,000,000,000"),
+        ("slot_ms = 0.9", "slot_ns is 900,000; choose 1,000,000 to 1,000,000,000"),
+        ("slot_s = 1.1\nt1_ms = 2000", "slot_ns is 1,100,000,000; choose 1,000,000 to 1,000,000,000"),
+        ("slot_ms = 500", "slot_ns is 500,000,000; choose 1,000,000 to 1,000,000,000, and at most t1_ms"),
+        ('[link.up]\nkind = "bits"\ngood_ber = 0.51', "[link.up]: good_ber is 0.51; choose 0 to 0.5"),
+        ('[link.down]\nkind = "bits"\nbad_ber = -0.1', "[link.down]: bad_ber is -0.1; choose 0 to 0.5"),
+        ('[link.up]\nkind = "bits"\nbad_ber = nan', "[link.up] bad_ber is nan; choose a number"),
+        ('[link.up]\nkind = "bits"\nbad_s = 0', "[link.up]: bad_s is 0.0; choose 0.001 to 86,400"),
+        ('[link.up]\nkind = "bits"\ngood_s = 1e6', "[link.up]: good_s is 1000000.0; choose 0.001 to"),
+        ('[link.up]\nkind = "bit"', "[link.up] kind is 'bit'; choose one of"),
+        ('[link.up]\nkind = "replay"\nreplayed_slot_ms = -1', "replayed_slot_ns is -1000000; choose"),
+    ],
+)
+def test_a_wrong_value_of_a_data_call_is_one_sentence_with_file_key_and_range(text: str, says: str) -> None:
+    with pytest.raises(FormatError) as refused:
+        read(f"{text}\n[[traffic]]\nbytes = 1", "gsm")
+    message = str(refused.value)
+    assert message.startswith("x.toml")
+    assert says in message
+    assert "\n" not in message
+
+
+def test_errors_of_bits_are_for_a_data_call() -> None:
+    with pytest.raises(FormatError, match="up: kind is 'bits', for a GSM data call; choose gilbert-elliott"):
+        read('[link.up]\nkind = "bits"')
+
+
+@pytest.mark.parametrize("kind", ["gsm", "bluetooth"])
+def test_links_of_two_ends_have_no_mobiles(kind: str) -> None:
+    with pytest.raises(FormatError, match="has no key mobiles"):
+        read("mobiles = 2\n[[traffic]]\nbytes = 1", kind)
+
+
+@pytest.mark.parametrize("text", re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
+def test_the_examples_of_the_page_are_read(text: str) -> None:
+    config = parse_scenario(text, name="x", path="x.toml", read_trace=lambda _: pytest.fail("a trace")).link
+    assert isinstance(config, CdpdConfig)
+    assert config != CdpdConfig()
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    known = "gsm, cdpd, bluetooth, capacity, switched"
+    with pytest.raises(FormatError, match=f"kind is 'cdma'; choose one of {known}"):
+        read("", "cdma")

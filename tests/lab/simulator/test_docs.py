@@ -1,0 +1,31 @@
+"""docs/simulator.md says what is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+from multitracer.lab.scenario.toml import parse_scenario
+from tests.lab.simulator.reference import PAGE, table, written
+from tests.lab.simulator.watch import watched
+
+
+def test_the_table_of_scenarios_is_what_they_show() -> None:
+    assert written() == table(), "run: python -m tests.lab.simulator.reference"
+
+
+def test_the_examples_are_scenarios() -> None:
+    example, *parts = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    for part in parts:
+        whole = f"{part}[[traffic]]\nbytes = 1\n"
+        assert parse_scenario(whole, name="part", path="docs", read_trace=None)  # type: ignore[arg-type]
+    scenario = parse_scenario(example, name="example", path="docs", read_trace=None)  # type: ignore[arg-type]
+    assert tomllib.loads(example)["title"] == scenario.title
+    assert (scenario.events[0].duration_s, scenario.traffic[0].aborts_after_s) == (1.2, 60)
+
+
+def test_every_key_of_the_summary_is_explained() -> None:
+    text = PAGE.read_text("utf-8")
+    keys = json.loads(json.dumps(watched("fig11-fade").summary.document()))
+    assert all(f"`{key}`" in text for key in keys)

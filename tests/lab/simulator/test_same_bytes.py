@@ -1,0 +1,80 @@
+"""What a seed gives stays: the logs of old scenarios do not change with the program.
+
+A change of these digests is a change of every recording that users have made by seed: say so in CHANGELOG.md.
+The manifest, which holds the parameters, is left out, and so is the program's version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from multitracer import __version__
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator import world
+from multitracer.lab.simulator.record import record_virtual
+from tests.lab.rig.virtual import plan, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RECORDED = {
+    "cdma2000-download": "710050f60e7ac495",
+    "cdpd-contended": "ea16e8fc48b24101",
+    "clock-shift": "b1eb389ae033765b",
+    "fig8-resets-vj": "acfee0205c54b5f0",
+}
+MEASURED = {
+    "bluetooth": "5e9d6127bf1ae17b",
+    "cdpd": "f817b27eacb8ae05",
+}
+
+
+NEWER_FILES = {"truth/radio.txt"}
+"""Files that runs write since then beside the old ones."""
+NEWER = {"flows", "jain_index", "fairness_gap", "fairness_gap_reason"}
+"""Keys that summary.json has since there are several flows in it."""
+
+
+def _old_summary(path: Path) -> bytes:
+    document = json.loads(path.read_text("utf-8"))
+    assert document.keys() >= NEWER
+    old = {key: value for key, value in document.items() if key not in NEWER}
+    return (json.dumps(old, indent=1) + "\n").encode()
+
+
+def digest(folder: Path, *newer: str) -> str:
+    """Return one digest of all logs in a folder, names included; those of `newer` are written since then."""
+    whole = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.name != "manifest.json" and path.relative_to(folder).as_posix() not in {*NEWER_FILES, *newer}:
+            whole.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            octets = _old_summary(path) if path.name == "summary.json" else path.read_bytes()
+            whole.update(octets.replace(f'"{__version__}"'.encode(), b""))
+    return whole.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_run_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_path: Path) -> None:
+    record_virtual(load_scenario(name), tmp_path / "run", seed=1)
+    assert digest(tmp_path / "run") == RECORDED[name]
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_a_measurement_in_virtual_time_writes_the_bytes_it_always_wrote(name: str, tmp_path: Path) -> None:
+    run(plan("tcp", (128, 2048), 10), tmp_path, load_scenario(name), capture=True)
+    assert digest(tmp_path, "scenario.toml") == MEASURED[name]
+
+
+def test_packets_that_are_known_and_packets_that_are_parsed_make_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A world gives its hosts what was built, if the link did not change it: here, the second time, never."""
+    scenario = load_scenario("sack-modern")
+    record_virtual(scenario, tmp_path / "known")
+    monkeypatch.setattr(world, "_MOST_UNDER_WAY", 0)
+    record_virtual(scenario, tmp_path / "parsed")
+    assert digest(tmp_path / "known") == digest(tmp_path / "parsed")

@@ -1,0 +1,84 @@
+"""WTCP in virtual time: carried in UDP over every kind of link, beside TCP, determined by the seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import multitracer as mt
+from multitracer.lab.scenario.transports import WTCP_PACKET_BYTES
+from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.run import VirtualRun
+from tests.lab.rig.virtual import link
+from tests.lab.simulator.test_flows import traffic
+from tests.lab.simulator.test_record import contents, truth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from multitracer.lab.tcp import Packet
+
+KINDS = ("gsm", "cdpd", "bluetooth")
+BESIDE_TCP = 'limit_s = 300\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "cdpd"\n' + "".join((
+    traffic(bytes=20_000, transport="wtcp"),
+    traffic(bytes=20_000, transport="vegas", direction="down", start_s=5),
+))  # fmt: skip
+
+
+class _Lengths(Observer):
+    """Lengths of the packets that leave hosts."""
+
+    def __init__(self) -> None:
+        self.bytes: list[int] = []
+
+    def packet(self, host: str, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
+        del host, packet, now_ns
+        if outgoing:
+            self.bytes.append(len(data))
+
+
+@pytest.mark.parametrize("direction", ["up", "down"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_link_carries_it_both_ways(kind: str, direction: str) -> None:
+    text = f'limit_s = 600\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "{kind}"\n'
+    lengths = _Lengths()
+    run = VirtualRun(
+        link(text + traffic(bytes=30_000, transport="wtcp", direction=direction)), observers=[lengths]
+    )
+    summary = run.run()
+    (flow,) = summary.flows
+    assert (flow.transport, flow.delivered_bytes) == ("wtcp", 30_000)
+    assert max(lengths.bytes) == WTCP_PACKET_BYTES
+    assert flow.delivered_packets >= 30_000 / WTCP_PACKET_BYTES
+    assert run.world.now_ns < 600e9, "both ends come to their end"
+    assert summary.goodput_bytes_per_s == pytest.approx((flow.rate_bps or 0) / 8, rel=0.01)
+    assert summary.tcp_retransmissions == 0
+
+
+def test_a_run_beside_tcp_is_determined_by_its_seed(tmp_path: Path) -> None:
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        record_virtual(link(BESIDE_TCP), tmp_path / name, seed=seed)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    assert contents(tmp_path / "a")["mobile/tcp-0.pcap"] != contents(tmp_path / "c")["mobile/tcp-0.pcap"]
+
+
+def test_its_session_opens_and_its_packets_have_fates(tmp_path: Path) -> None:
+    summary = record_virtual(link(BESIDE_TCP), tmp_path / "run")
+    assert [flow.delivered_bytes for flow in summary.flows] == [20_000, 20_000]
+    session = mt.open(tmp_path / "run")
+    assert len(session.connections) > 0
+    datagrams = [row for row in truth(tmp_path / "run", "segments.csv") if row["seq"] == ""]
+    arrived = [row for row in datagrams if row["fate"] == "delivered"]
+    assert len(arrived) > 0.8 * len(datagrams)
+    assert all(int(row["arrived_ns"]) > int(row["left_ns"]) for row in arrived)
+    data = [row for row in arrived if row["host"] == "mobile" and int(row["payload_bytes"]) > 100]
+    assert len(data) >= summary.flows[0].delivered_packets
+
+
+def test_a_traffic_that_the_user_gives_up_ends(tmp_path: Path) -> None:
+    run = VirtualRun(link("limit_s = 600\n" + traffic(bytes=100_000, transport="wtcp", aborts_after_s=20)))
+    (flow,) = run.run().flows
+    assert 0 < flow.delivered_bytes < 100_000
+    assert run.world.now_ns < 60e9
