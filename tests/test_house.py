@@ -37,7 +37,7 @@ def test_every_arrow_leads_down(imports: dict[str, set[str]]) -> None:
 
 def test_no_module_imports_itself_by_way_of_others(modules: dict[str, set[str]]) -> None:
     """Neither behind `TYPE_CHECKING` nor inside functions."""
-    assert len(modules) > 1000
+    assert len(modules) > 100
     TopologicalSorter(modules).prepare()  # raises the circle
 
 
