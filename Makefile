@@ -1,5 +1,5 @@
 # make demo   on a fresh machine: installs into .venv and writes a report on a bundled session.
-# make help   lists the rest. Python >= 3.11 and a network are all that must be there.
+# make help   lists the rest; docs/papers has a Makefile of its own. Python >= 3.11 and a network are all that must be there.
 
 VENV ?= .venv
 # One more than the cores of a small machine: tests that record or watch wait for half of their time
@@ -25,7 +25,7 @@ CHECKS := --manifest-path native/checks/Cargo.toml
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native wheel sanitize pictures utilization experiments studies wtcp ray replay cross-layer statistics clean debian
+.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native wheel sanitize pictures statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -82,34 +82,6 @@ wheel: $(VENV)/.maturin/.made  ## build the native kernel for any Linux (zig, fr
 
 pictures: debian $(VENV)/.developer  ## draw the pictures of README and docs again
 	$(IN_VENV) docs.programs.pictures
-	$(IN_VENV) docs.programs.paper_figures
-
-utilization: debian $(VENV)/.developer  ## make figure 6 of the paper: the runs that docs/figure6.csv lacks, picture, tables
-	$(IN_VENV) docs.programs.figure6 run $(dir $(wildcard sample_traces/*/scenario.toml))
-	$(IN_VENV) docs.programs.figure6 draw
-
-experiments: debian $(VENV)/.developer  ## make the experiments of paper 000 that docs/experiments lacks, in virtual time (ten minutes); pictures, tables
-	$(IN_VENV) docs.programs.experiments run
-	$(IN_VENV) docs.programs.experiments draw
-
-studies: debian $(VENV)/.developer  ## make the studies of paper 004 that docs/studies lacks, in virtual time (some minutes); pictures, tables
-	$(IN_VENV) docs.programs.studies run
-	$(IN_VENV) docs.programs.studies draw
-
-wtcp: $(VENV)/.developer  ## make the figures of paper 001: runs of WTCP, NewReno and Vegas in virtual time (some minutes)
-	$(IN_VENV) docs.programs.wtcp
-	$(IN_VENV) docs.programs.wtcp_pictures
-
-replay: debian $(VENV)/.developer  ## make docs/replay.md: eight transports over two recordings, and the kernel beside virtual time (root, ten minutes)
-	$(IN_VENV) docs.programs.replay
-
-ray: $(VENV)/.developer  ## make Table I of paper 002 and its remedies: TCP over a ray-traced radio in virtual time (some minutes)
-	$(IN_VENV) docs.programs.ray
-
-cross-layer: debian $(VENV)/.developer  ## make the sweeps of paper 003 that docs/cross_layer lacks, over cdma2000 in virtual time (some minutes); pictures, tables
-	$(IN_VENV) docs.programs.cross_layer run
-	$(IN_VENV) docs.programs.cross_layer nmi
-	$(IN_VENV) docs.programs.cross_layer draw
 
 statistics: $(VENV)/.developer  ## judge how surely correlate and compare find what is there, and what is not (an hour)
 	$(IN_VENV) tests.statistics

@@ -26,6 +26,12 @@ def test_help_lists_what_can_be_made() -> None:
         assert f"make {target} " in shown
 
 
+def test_papers_have_targets_of_their_own() -> None:
+    shown = _make("--no-print-directory", "-C", "docs/papers").stdout
+    for target in ("figures", "experiments", "studies", "wtcp", "ray", "replay", "cross-layer"):
+        assert f"make -C docs/papers {target} " in shown
+
+
 @pytest.mark.skipif(not INSTALLED_BY_MAKE, reason="this environment was not made by make")
 def test_demo_ends_with_the_path_of_a_report(tmp_path: Path) -> None:
     report = tmp_path / "report.html"

@@ -138,8 +138,8 @@ PALM = replace(
     max_retransmissions=100,
 )
 """PalmOS 3.5 as far as RFC 1122 goes: none of its numbers is in paper 000. `max_rto_ns` is the free parameter
-of docs/experiments_sweep.md. The least RTO is a "fraction of a second", the tick a hundredth of one; with 100
-retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s, too: the application gives up first."""
+of docs/papers/experiments_sweep.md. The least RTO is a "fraction of a second", the tick a hundredth of one;
+with 100 retransmissions R2 is 100 s (section 4.2.3.5) at an RTO of 1 s: the application gives up first."""
 
 LINUX22 = replace(
     _RFC1122,

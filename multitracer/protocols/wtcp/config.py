@@ -1,6 +1,6 @@
 """The parameters of WTCP: what paper 001 gives, and what it leaves open with our default and its reason.
 
-`docs/wtcp.md` has a table of what each number does to the goodput when it is halved and doubled.
+`docs/papers/wtcp.md` has a table of what each number does to the goodput when it is halved and doubled.
 """
 
 from __future__ import annotations

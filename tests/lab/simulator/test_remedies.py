@@ -1,4 +1,4 @@
-"""What each remedy of `make ray` does to a run: after one fade, and on a link without any."""
+"""What each remedy of `make -C docs/papers ray` does to a run: after one fade, and on a link without any."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from docs.programs import ray, ray_page
+from docs.papers.programs import ray, ray_page
 from multitracer.lab.channel.ray.channel import Channel
 from multitracer.lab.channel.switched.config import SwitchedConfig
 from multitracer.lab.channel.switched.trace import PowerTrace

@@ -1,0 +1,222 @@
+"""The sweeps of paper 003 as plans: what each varies, over which values, under which arms.
+
+An arm is one curve of a figure; at a value it gives a scenario. All come from
+data/cross_layer/download.toml.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
+from multitracer.lab.channel.cdma2000.config import Cdma2000Config
+from multitracer.lab.channel.cdma2000.rates import FASTEST, FUNDAMENTAL
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.lab.scenario import load_scenario
+from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from multitracer.lab.scenario.model import Scenario
+
+    At = Callable[[float, int], Scenario]
+    """From a value and a seed."""
+    Control = Callable[[Scenario, float, float], Scenario]
+    """From a scenario and the mean rates down and up, in bit/s."""
+
+FOLDER: Path = Path(__file__).parents[1] / "data" / "cross_layer"
+BASE: Path = FOLDER / "download.toml"
+WINDOWS_KB = (8, 16, 24, 32, 40, 64, 96, 128)
+"""Of figure 5, whose axis goes from 8 to 128 KB; 24 to 40 lie around the paper's buffer of 25 to 35 KB."""
+CONNECTIONS = (1, 2, 3, 4)
+"""Of figure 6."""
+SPEEDS_MPH = (0, 15, 30, 45, 60, 75)
+"""45, 60 and 75 are those of figure 7."""
+ECIO_DB = (-9, -8, -7, -6, -5, -4, -3, -2)
+"""The axis of figure 7."""
+TOGETHER_S = 200.0
+"""How long downloads at the same time last (ours): nobody ends before the others, so that rates compare."""
+ENDLESS_BYTES = 100_000_000
+"""More than the link carries in that time."""
+KB, M_PER_S_OF_MPH = 1024, 0.44704
+"""Bytes; an international mile of 1,609.344 m in an hour."""
+OFTEN_S, SELDOM_S, PAUSE_S = 2.5, 6.0, 3.0
+"""Mean times between two pauses of the fast rate, and how long one is (ours; the page has what was tried)."""
+FRAME_MS = 20
+"""Of the traffic channels (C.S0002)."""
+_PAUSES_MS = 600_000
+"""Of a rate with pauses before it repeats (ours): longer than a download."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One sweep of the paper."""
+
+    name: str
+    axis: str
+    """What is varied, with its unit: the title of the horizontal axis."""
+    values: tuple[float, ...]
+    arms: dict[str, At]
+    """Name of a curve -> the scenario at a value."""
+    seeds: int
+    controls: dict[str, tuple[str, Control]] = field(default_factory=dict)
+    """Name of a further curve -> the arm that it controls, and the scenario at the mean rates of that run."""
+
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """All names of curves, the controls last."""
+        return (*self.arms, *self.controls)
+
+
+@cache
+def base() -> Scenario:
+    """Return the download that all sweeps begin from."""
+    return load_scenario(str(BASE))
+
+
+def with_tcp(scenario: Scenario, **changes: Any) -> Scenario:
+    """Return the scenario with other fields of the TCP of both hosts."""
+    ends = {name: replace(getattr(scenario, name), **changes) for name in ("mobile", "fixed")}
+    return replace(scenario, **ends)
+
+
+def with_link(scenario: Scenario, **changes: Any) -> Scenario:
+    """Return the scenario with other fields of its link."""
+    return replace(scenario, link=replace(_link(scenario), **changes))
+
+
+def _link(scenario: Scenario) -> Cdma2000Config:
+    assert isinstance(scenario.link, Cdma2000Config)
+    return scenario.link
+
+
+def with_radio(scenario: Scenario, **changes: Any) -> Scenario:
+    """Return the scenario with other fields of its radio."""
+    return with_link(scenario, radio=replace(_link(scenario).radio, **changes))
+
+
+# --- the controls, and links without a scheduler ---
+
+
+def at_mean_rate(
+    scenario: Scenario, down_bps: float, up_bps: float, *, rate: Literal["mean", "mean-rlp"] = "mean"
+) -> Scenario:
+    """Return the scenario without the scheduler, at steady rates: the paper's control, or that with RLP."""
+    rates = {"mean_bits_per_s": round(down_bps), "mean_up_bits_per_s": round(up_bps)}
+    return with_link(scenario, rate=rate, **rates)
+
+
+def over_trace(scenario: Scenario, stamps_ms: Iterable[int]) -> Scenario:
+    """Return the scenario over delivery opportunities to the mobile, with the link's buffer and delays."""
+    link = _link(base())
+    queue = QueueConfig(limit_packets=link.buffer_bytes, limit_bytes=link.buffer_bytes)
+    delay_ns = link.wired.backhaul_ns + link.wired.fixed_ns
+    down = TracedConfig(trace=CapacityTrace(stamps_ms))
+    return replace(scenario, link=CapacityConfig(queue=queue, delay_ns=delay_ns, down=down))
+
+
+def paused(every_s: float, seed: int) -> list[int]:
+    """Return the opportunities, in ms, of a fast rate that falls to the fundamental channel's for each pause.
+
+    Parameters
+    ----------
+    every_s : float
+        Mean time between two pauses; each is half to one and a half of it.
+    seed : int
+    """
+    luck = Random(f"{seed} pauses")  # noqa: S311  a run is to be repeated
+    stamps: list[int] = []
+    now_ms, credit = 0, 0
+    while now_ms < _PAUSES_MS:
+        for rate, lasts_s in ((FASTEST, every_s * luck.uniform(0.5, 1.5)), (FUNDAMENTAL, PAUSE_S)):
+            until_ms = now_ms + FRAME_MS * max(1, round(lasts_s * 1000 / FRAME_MS))
+            for frame_ms in range(now_ms, until_ms, FRAME_MS):
+                credit += rate.octets
+                stamps += [frame_ms + FRAME_MS] * (credit // OPPORTUNITY_BYTES)
+                credit %= OPPORTUNITY_BYTES
+            now_ms = until_ms
+    return stamps
+
+
+# --- the sweeps ---
+
+
+def windowed(window_kb: float, _seed: int = 0, *, timestamps: bool = False) -> Scenario:
+    """Return the download with another receive window."""
+    return with_tcp(base(), receive_buffer_bytes=round(window_kb * KB), timestamps=timestamps)
+
+
+def _optional(window_kb: float, _seed: int, *, sack: bool, timestamps: bool, linux: bool) -> Scenario:
+    scenario = with_tcp(windowed(window_kb, timestamps=timestamps), sack=sack)
+    return scenario.as_linux() if linux else scenario
+
+
+def _in_bursts(window_kb: float, _seed: int, *, frames: int) -> Scenario:
+    scenario = windowed(window_kb)
+    return with_link(scenario, forward=replace(_link(scenario).forward, burst_frames=frames))
+
+
+def _together(connections: float, _seed: int) -> Scenario:
+    scenario = with_link(base(), mobiles=round(connections))
+    (download,) = scenario.traffic
+    *mobiles, _ = scenario.hosts
+    traffic = tuple(replace(download, host=host, bytes=ENDLESS_BYTES) for host in mobiles)
+    return replace(scenario, traffic=traffic, limit_s=TOGETHER_S)
+
+
+def _driven(speed_mph: float, _seed: int) -> Scenario:
+    return with_radio(base(), speed_m_per_s=speed_mph * M_PER_S_OF_MPH)
+
+
+def _placed(ecio_db: float, _seed: int) -> Scenario:
+    return with_radio(base(), ecio_db=ecio_db)
+
+
+def _pausing(
+    window_kb: float, seed: int, *, every_s: float, timestamps: bool = False, linux: bool = False
+) -> Scenario:
+    scenario = over_trace(windowed(window_kb, timestamps=timestamps), paused(every_s, seed))
+    return scenario.as_linux() if linux else scenario
+
+
+SACK, TIMESTAMPS = "SACK", "SACK and timestamps"
+MEAN, MEAN_RLP = "mean rate", "mean rate with RLP"
+OPTIONS: dict[str, At] = {
+    f"{stack}: {' and '.join(words) or 'neither'}": partial(
+        _optional, sack="SACK" in words, timestamps="timestamps" in words, linux=stack == "Linux"
+    )
+    for stack in ("RFC", "Linux")
+    for words in ((), ("SACK",), ("timestamps",), ("SACK", "timestamps"))
+}
+PAUSED: dict[str, At] = {
+    f"{stack}{words}, a pause every {every_s:g} s": partial(
+        _pausing, every_s=every_s, timestamps=words == TIMESTAMPS, linux=bool(stack)
+    )
+    for every_s in (OFTEN_S, SELDOM_S)
+    for stack in ("", "Linux: ")
+    for words in (SACK, TIMESTAMPS)
+}
+_at_mean_rate_with_rlp = partial(at_mean_rate, rate="mean-rlp")
+_SWEEPS = (
+    Sweep(
+        "window", "receive window, KB", WINDOWS_KB,
+        {SACK: windowed, TIMESTAMPS: partial(windowed, timestamps=True)}, 6,
+        {MEAN: (SACK, at_mean_rate), MEAN_RLP: (SACK, _at_mean_rate_with_rlp)},
+    ),
+    Sweep(
+        "bursts", "receive window, KB", (8, 16, 32, 64, 128),
+        {f"bursts of {each} frames": partial(_in_bursts, frames=each) for each in (16, 32, 128, 256)}, 2,
+    ),
+    Sweep("options", "receive window, KB", (64,), OPTIONS, 6),
+    Sweep("pauses", "receive window, KB", (8, 12, 16, 32, 64), PAUSED, 5),
+    Sweep("load", "connections", CONNECTIONS, {SACK: _together}, 12),
+    Sweep("speed", "speed, mph", SPEEDS_MPH, {SACK: _driven}, 6),
+    Sweep("ecio", "mean Ec/Io, dB", ECIO_DB, {SACK: _placed}, 6),
+)  # fmt: skip
+"""Seeds are ours: more where ranges over the seeds overlap what the page says of medians."""
+SWEEPS = {sweep.name: sweep for sweep in _SWEEPS}

@@ -1,0 +1,299 @@
+"""Table I of paper 002 from runs of our own, and what its remedies gain: `make -C docs/papers ray`.
+
+`python -m docs.papers.programs.ray [SEEDS]` runs the scenarios ray-1 to ray-5, as stated and calibrated, over
+six transports with three first thresholds; scenarios with chance in them with so many seeds (20). It writes
+into data/ray: channel.csv (fades of each seed), runs.csv (each run), table.csv (medians), remedies.csv, and
+series.csv (each 100 ms of Tahoe's runs with seed 1). `python -m docs.papers.programs.ray table` writes the
+tables of ray.md from these.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from dataclasses import replace
+from functools import cache
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from docs.papers.programs.ray_page import CHANNEL, FOLDER, REMEDIES, RUNS, SERIES, TABLE, write_page
+from multitracer import __version__
+from multitracer.lab.channel.ray.channel import channel_of
+from multitracer.lab.channel.ray.fades import switches
+from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.scenario import load_scenario
+from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.simulator.run import VirtualRun
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.simulator.host import Socket
+    from multitracer.lab.tcp import Packet
+
+Row = dict[str, Any]
+SCENARIOS = (1, 2, 3, 4, 5)
+RANDOM = (3, 4)
+"""Scenarios with chance in them: cars, and a drawn speed."""
+TRANSPORTS = ("tahoe", "reno", "newreno", "sack", "vegas", "cubic")
+THRESHOLDS = (8, 16, 32)
+"""First slow-start thresholds, in segments (paper 002, Table I)."""
+SEEDS = 20
+"""Of each transport in the random scenarios: not measured, some minutes of computing."""
+_WINDOW_NS = 100 * NS_PER_MS
+"""Of the moving average of the throughput (paper 002, section II)."""
+
+
+def _at_threshold(dbm: float) -> Callable[[SwitchedConfig], SwitchedConfig]:
+    return lambda link: replace(link, threshold_dbm=dbm)
+
+
+def _fewer_cars(link: SwitchedConfig) -> SwitchedConfig:
+    return replace(link, road=replace(link.road, y_m=10.5, most_gap_m=200.0))
+
+
+def _higher_antennas(link: SwitchedConfig) -> SwitchedConfig:
+    mobile, fixed = replace(link.mobile, height_m=2.0), replace(link.fixed, height_m=2.0)
+    return replace(link, threshold_dbm=-70.0, mobile=mobile, fixed=fixed)
+
+
+CALIBRATED: dict[int, Callable[[SwitchedConfig], SwitchedConfig]] = {
+    1: _higher_antennas,
+    2: _at_threshold(-68.0),
+    3: _fewer_cars,
+    4: _at_threshold(-69.0),
+    5: _at_threshold(-44.5),
+}
+"""What brings a scenario's fades nearest to the paper's; ray.md says what else was tried."""
+
+REMEDY: dict[str, Row] = {
+    "control": {},
+    "cap": {"max_rto_ns": 400 * NS_PER_MS},
+    "half": {"timeout_window": "half"},
+    "short": {"mtu_bytes": 576},
+    "copies": {"copies": 2},
+    "cap and half": {"max_rto_ns": 400 * NS_PER_MS, "timeout_window": "half"},
+}
+"""Fields of the profile that paper 002's discussion proposes to change; the numbers are ours."""
+STARTS_S = (0.0, 0.4, 0.8, 1.2, 1.6)
+"""When the five runs of a remedy begin, so that fades meet them at other times: not measured."""
+
+
+class Variant(NamedTuple):
+    """A scenario, as stated or calibrated."""
+
+    number: int
+    name: str
+
+    @property
+    def link(self) -> SwitchedConfig:
+        """Return its link."""
+        link = load_scenario(f"ray-{self.number}").link
+        assert isinstance(link, SwitchedConfig)
+        return CALIBRATED[self.number](link) if self.name == "calibrated" else link
+
+    def scenario(self, transport: str, **changes: object) -> Scenario:
+        """Return it over a transport, with changes to the TCP of both hosts."""
+        scenario = load_scenario(f"ray-{self.number}").with_transport(transport)
+        tcp = replace(scenario.fixed, **changes)  # type: ignore[arg-type]
+        return replace(scenario, link=self.link, mobile=tcp, fixed=tcp)
+
+    def seeds(self, count: int) -> range:
+        """Return the seeds that matter."""
+        return range(1, 1 + (count if self.number in RANDOM else 1))
+
+
+VARIANTS = tuple(Variant(number, name) for number in SCENARIOS for name in ("stated", "calibrated"))
+CLEAN = Variant(3, "stated")
+"""A link without a fade: what a remedy costs."""
+
+
+def fades(variant: Variant, seed: int) -> Row:
+    """Return the line of channel.csv."""
+    link = variant.link
+    down = channel_of(link.ray, seed=seed).fades(link.threshold_dbm)
+    return {
+        "scenario": variant.number,
+        "variant": variant.name,
+        "seed": seed,
+        "down_percent": round(100 * down.down_share, 2),
+        "fades": down.number,
+        "fade_s": None if down.mean_s is None else round(down.mean_s, 4),
+    }
+
+
+@cache
+def _result(scenario: Scenario, ups: bytes, seed: int) -> tuple[float, int]:
+    """Return bytes delivered and timeouts; `ups` is when the link is up, which is all that chance changes."""
+    del ups
+    summary = VirtualRun(scenario, seed=seed).run()
+    return summary.flows[0].delivered_bytes if summary.flows else 0, summary.tcp_timeouts
+
+
+def _run(variant: Variant, scenario: Scenario, seed: int) -> tuple[float, int]:
+    link = variant.link
+    began, steps = switches(channel_of(link.ray, seed=seed).power_dbm, link.threshold_dbm)
+    return _result(scenario, bytes([began]) + steps.tobytes(), 0 if not len(steps) else seed)
+
+
+def transport_rows(variant: Variant, count: int) -> Iterator[Row]:
+    """Yield the line of each run of a variant."""
+    for seed in variant.seeds(count):
+        for transport in TRANSPORTS:
+            for segments in THRESHOLDS:
+                scenario = variant.scenario(transport, initial_ssthresh_segments=segments)
+                delivered, timeouts = _run(variant, scenario, seed)
+                yield {
+                    "scenario": variant.number,
+                    "variant": variant.name,
+                    "transport": transport,
+                    "ssthresh": segments,
+                    "seed": seed,
+                    "kbytes_per_s": round(_whole(delivered, scenario), 1),
+                    "timeouts": timeouts,
+                    "version": __version__,
+                }
+
+
+def _whole(delivered: float, scenario: Scenario) -> float:
+    """Return kB/s of whole IP packets, as the paper counts."""
+    mtu_bytes = scenario.fixed.mtu_bytes
+    return delivered * mtu_bytes / (mtu_bytes - 40) / scenario.limit_s / 1000
+
+
+def medians(rows: list[Row], channel: list[Row]) -> Iterator[Row]:
+    """Yield the lines of table.csv."""
+    for variant in VARIANTS:
+        here = {"scenario": variant.number, "variant": variant.name}
+        of_channel = [row for row in channel if here.items() <= row.items()]
+        facts = {
+            key: median(row[key] or 0 for row in of_channel) for key in ("down_percent", "fades", "fade_s")
+        }
+        for transport in TRANSPORTS:
+            runs = [row for row in rows if (here | {"transport": transport}).items() <= row.items()]
+            line = here | {"transport": transport, "seeds": len({row["seed"] for row in runs})} | facts
+            for segments in THRESHOLDS:
+                rates = [row["kbytes_per_s"] for row in runs if row["ssthresh"] == segments]
+                line[f"r_{segments}"] = median(rates)
+                line[f"r_{segments}_least"], line[f"r_{segments}_most"] = min(rates), max(rates)
+            yield line
+
+
+def remedy_rows(variant: Variant) -> Iterator[Row]:
+    """Yield, for each remedy, the median of five runs beside the control's."""
+    control: list[float] = []
+    for name, changes in REMEDY.items():
+        rates = [_remedied(variant, run, start_s, changes) for run, start_s in enumerate(STARTS_S, 1)]
+        control = control or rates
+        yield {
+            "scenario": variant.number,
+            "variant": variant.name,
+            "remedy": name,
+            "kbytes_per_s": round(median(rates), 1),
+            "least": round(min(rates), 1),
+            "most": round(max(rates), 1),
+            "runs_better": sum(ours > theirs for ours, theirs in zip(rates, control, strict=True)),
+            "gain_percent": round(100 * (median(rates) / median(control) - 1), 1),
+        }
+
+
+def _remedied(variant: Variant, run: int, start_s: float, changes: Row) -> float:
+    """Return kB/s of payload; the random scenarios have another seed in each run."""
+    scenario = variant.scenario("tahoe", **changes)
+    (traffic,) = scenario.traffic
+    scenario = replace(scenario, traffic=(replace(traffic, start_s=start_s),))
+    delivered, _ = _run(variant, scenario, run if variant.number in RANDOM else 1)
+    return delivered / (scenario.limit_s - start_s) / 1000
+
+
+class Traced(Observer):
+    """Collects what the five panels of a run show.
+
+    Parameters
+    ----------
+    sender : str
+        The host whose data are looked at.
+    """
+
+    def __init__(self, sender: HostName) -> None:
+        self._sender = sender
+        self._first = -1
+        self.sent: list[tuple[int, int]] = []
+        """When a packet with data left, and the place of its last byte."""
+        self.arrived: list[tuple[int, int]] = []
+        """When one arrived, and its IP bytes."""
+        self.windows: list[tuple[int, int]] = []
+
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
+        """Note a packet with data."""
+        if packet is None or not packet.segment.payload or outgoing != (host == self._sender):
+            return
+        if outgoing:
+            self._first = packet.segment.seq if self._first < 0 else self._first
+            place = (packet.segment.seq - self._first) % (1 << 32) + len(packet.segment.payload)
+            self.sent.append((now_ns, place))
+        else:
+            self.arrived.append((now_ns, len(data)))
+
+    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+        """Note the congestion window."""
+        if host == self._sender:
+            sender = socket.connection.sender
+            self.windows.append((now_ns, sender.congestion.cwnd_bytes // sender.mss_bytes))
+
+
+def series_rows(variant: Variant) -> Iterator[Row]:
+    """Yield what the panels of Tahoe's run with seed 1 show, each 100 ms."""
+    scenario = variant.scenario("tahoe")
+    traced = Traced(scenario.sender)
+    VirtualRun(scenario, seed=1, observers=[traced]).run()
+    channel = channel_of(variant.link.ray, seed=1)
+    for end_ns in range(_WINDOW_NS, int(scenario.limit_s * NS_PER_S) + 1, _WINDOW_NS):
+        window = range(end_ns - _WINDOW_NS, end_ns)
+        steps = slice(window.start // channel.step_ns, window.stop // channel.step_ns)
+        sent = [place for time_ns, place in traced.sent if time_ns in window]
+        octets = sum(octets for time_ns, octets in traced.arrived if time_ns in window)
+        until = [segments for time_ns, segments in traced.windows if time_ns < end_ns]
+        yield {
+            "scenario": variant.number,
+            "variant": variant.name,
+            "time_s": end_ns / NS_PER_S,
+            "power_dbm_least": round(float(channel.power_dbm[steps].min()), 2),
+            "power_dbm_most": round(float(channel.power_dbm[steps].max()), 2),
+            "cwnd_segments": until[-1] if until else None,
+            "kbytes_per_s": round(octets * NS_PER_S / _WINDOW_NS / 1000, 1),
+            "sequence_bytes": max(sent, default=None),
+            "packets_sent": len(sent),
+        }
+
+
+def _write(name: str, rows: Iterable[Row]) -> list[Row]:
+    FOLDER.mkdir(exist_ok=True)
+    kept = list(rows)
+    with (FOLDER / name).open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(kept[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(kept)
+    return kept
+
+
+def main() -> None:
+    """Run everything; write the files and the page."""
+    if sys.argv[1:] != ["table"]:
+        count = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
+        channel = _write(CHANNEL, (fades(v, seed) for v in VARIANTS for seed in v.seeds(count)))
+        _write(SERIES, (row for variant in VARIANTS for row in series_rows(variant)))
+        faded = (*(variant for variant in VARIANTS if variant.name == "calibrated"), CLEAN)
+        _write(REMEDIES, (row for variant in faded for row in remedy_rows(variant)))
+        runs = _write(RUNS, (row for variant in VARIANTS for row in transport_rows(variant, count)))
+        _write(TABLE, medians(runs, channel))
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""The tables of ray.md, from the files that `make -C docs/papers ray` wrote."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+FOLDER: Path = Path(__file__).parents[1] / "data" / "ray"
+PAGE: Path = FOLDER.parents[1] / "ray.md"
+CHANNEL, RUNS, TABLE, REMEDIES, SERIES = "channel.csv", "runs.csv", "table.csv", "remedies.csv", "series.csv"
+PAPER = {
+    "1": (21, 3, 1.4, 192, 190, 184),
+    "2": (27, 50, 0.1, 152, 131, 125),
+    "3": (5, 6, 0.2, 228, 228, 231),
+    "4": (45, 4, 2.2, 116, 183, 107),
+    "5": (46, 54, 0.2, 30, 30, 30),
+}
+"""Table I of paper 002: T_d in %, N_f, T_f in s, and R in kB/s at first thresholds of 8, 16 and 32."""
+CALIBRATION = {
+    "1": "antennas at 2 m, threshold -70 dBm",
+    "2": "threshold -68 dBm",
+    "3": "lane at 10.5 m, gaps up to 200 m",
+    "4": "threshold -69 dBm",
+    "5": "threshold -44.5 dBm",
+}
+TRANSPORTS = {
+    "tahoe": "Tahoe",
+    "reno": "Reno",
+    "newreno": "NewReno",
+    "sack": "SACK",
+    "vegas": "Vegas",
+    "cubic": "CUBIC",
+}
+
+Line = dict[str, str]
+
+
+def lines_of(name: str) -> list[Line]:
+    """Return the lines of one of the files."""
+    with (FOLDER / name).open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def _table(header: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _of(lines: list[Line], **facts: str) -> Line:
+    (line,) = (line for line in lines if facts.items() <= line.items())
+    return line
+
+
+def _fades(line: Line) -> str:
+    share, number, mean = (float(line[key]) for key in ("down_percent", "fades", "fade_s"))
+    return f"{share:.1f} %, {number:g}, " + (f"{mean:.2f} s" if number else "-")
+
+
+def fades() -> str:
+    """Return the table of T_d, N_f and T_f."""
+    lines = lines_of(TABLE)
+
+    def rows() -> Iterator[Sequence[str]]:
+        for scenario, (share, number, mean, *_) in PAPER.items():
+            ours = [
+                _fades(_of(lines, scenario=scenario, variant=variant, transport="tahoe"))
+                for variant in ("stated", "calibrated")
+            ]
+            yield scenario, f"{share} %, {number}, {mean} s", *ours, CALIBRATION[scenario]
+
+    return _table(("scenario", "paper 002", "as stated", "calibrated", "by"), rows())
+
+
+def _rates(line: Line) -> str:
+    return " · ".join(f"{float(line[f'r_{segments}']):.0f}" for segments in (8, 16, 32))
+
+
+def rates() -> str:
+    """Return the table of R with Tahoe."""
+    lines = lines_of(TABLE)
+
+    def rows() -> Iterator[Sequence[str]]:
+        for scenario, numbers in PAPER.items():
+            stated, calibrated = (
+                _of(lines, scenario=scenario, variant=variant, transport="tahoe")
+                for variant in ("stated", "calibrated")
+            )
+            least, most = calibrated["r_16_least"], calibrated["r_16_most"]
+            spread = "" if least == most else f" ({float(least):.0f} to {float(most):.0f} at 16)"
+            yield (
+                scenario,
+                " · ".join(map(str, numbers[3:])),
+                _rates(stated),
+                _rates(calibrated) + spread,
+                f"{250 * (1 - numbers[0] / 100):.0f}",
+            )
+
+    return _table(("scenario", "paper 002", "as stated", "calibrated", "250 (1 - T_d) of the paper"), rows())
+
+
+def transports() -> str:
+    """Return the table of R with six transports, calibrated: all with the same seeds."""
+    runs = [line for line in lines_of(RUNS) if line["variant"] == "calibrated"]
+
+    def cell(name: str, scenario: str) -> str:
+        here = [line for line in runs if (line["transport"], line["scenario"]) == (name, scenario)]
+        rates = (
+            median(float(line["kbytes_per_s"]) for line in here if line["ssthresh"] == segments)
+            for segments in ("8", "16", "32")
+        )
+        return " · ".join(f"{rate:.0f}" for rate in rates)
+
+    header = ("transport", *(f"scenario {s}" for s in PAPER))
+    return _table(header, ([title, *(cell(name, s) for s in PAPER)] for name, title in TRANSPORTS.items()))
+
+
+def remedies() -> str:
+    """Return the table of what remedies gain."""
+    lines = lines_of(REMEDIES)
+    columns = [*((s, "calibrated") for s in PAPER), ("3", "stated")]
+    names = list(dict.fromkeys(line["remedy"] for line in lines))
+
+    def cell(name: str, scenario: str, variant: str) -> str:
+        line = _of(lines, remedy=name, scenario=scenario, variant=variant)
+        rate = f"{float(line['kbytes_per_s']):.0f}"
+        if name == "control":
+            return rate
+        return f"{rate} ({float(line['gain_percent']):+.0f} %, {line['runs_better']}/5)"
+
+    header = ("remedy", *(f"scenario {s}" for s in PAPER), "clean link")
+    return _table(header, ([name, *(cell(name, *column) for column in columns)] for name in names))
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "fades": fades,
+    "rates": rates,
+    "transports": transports,
+    "remedies": remedies,
+}
+"""Each stands in the page between `<!-- NAME -->` and `<!-- end of NAME -->`."""
+
+
+def written(name: str) -> str:
+    """Return a table as the page has it."""
+    return PAGE.read_text("utf-8").partition(f"<!-- {name} -->\n")[2].partition(f"<!-- end of {name} -->")[0]
+
+
+def write_page() -> None:
+    """Write the tables."""
+    for name, make in TABLES.items():
+        text = PAGE.read_text("utf-8")
+        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        before, _, rest = text.partition(begin)
+        PAGE.write_text(f"{before}{begin}{make()}{end}{rest.partition(end)[2]}", "utf-8")

@@ -1,0 +1,139 @@
+"""studies.md: its numbers are those of the kept runs, which anybody makes again, and its shapes hold."""
+
+from __future__ import annotations
+
+from functools import cache
+from statistics import median
+
+import pytest
+
+from docs.papers.programs.studies import COLUMNS, kept, made
+from docs.papers.programs.studies_arms import N2, SEEDS, STUDIES
+from docs.papers.programs.studies_figures import figures
+from docs.papers.programs.studies_page import IMAGES, PAGE, part, parts, runs_of
+
+TEXT = PAGE.read_text("utf-8")
+_LARGEST_PICTURE = 150_000
+
+
+@pytest.mark.parametrize("name", list(parts()))
+def test_each_generated_part_is_what_the_runs_say(name: str) -> None:
+    assert part(TEXT, name) == parts()[name](), "run: python -m docs.papers.programs.studies tables"
+
+
+@pytest.mark.parametrize("study", list(STUDIES))
+def test_each_arm_has_every_seed_once(study: str) -> None:
+    for arm, runs in runs_of(study).items():
+        assert [int(run["seed"]) for run in runs] == list(range(1, SEEDS + 1)), arm
+    assert tuple(kept(study)[0]) == COLUMNS
+
+
+def test_the_pictures_are_on_the_page() -> None:
+    for name in figures(runs_of):
+        picture = IMAGES / f"{name}.png"
+        assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        assert picture.stat().st_size < _LARGEST_PICTURE
+        assert f"images/{picture.name}" in TEXT
+
+
+@pytest.mark.parametrize(
+    ("study", "arm", "seed"),
+    [
+        ("persistence", "VJ, N2 3", 4),
+        ("frames", "good, 14.4, 1152", 1),
+        ("timing", "BSD, 16 KB, one a window", 2),
+        ("buffers", "4 packets", 3),
+        ("aborted", "64 KB, 50 packets", 5),
+        ("umts", "UMTS, recorded", 7),
+    ],
+)
+def test_a_run_of_now_is_the_kept_one(study: str, arm: str, seed: int) -> None:
+    (line,) = (run for run in kept(study) if run["arm"] == arm and int(run["seed"]) == seed)
+    now = made(study, arm, seed)
+    assert {name: "" if value is None else str(value) for name, value in now.items()} == line
+
+
+# --- the shapes, from the kept runs ---
+
+
+@cache
+def middle(study: str, arm: str, column: str) -> float:
+    """Return the median over the seeds."""
+    return median(float(run[column]) for run in runs_of(study)[arm] if run[column] != "")
+
+
+def total(study: str, arm: str, column: str) -> float:
+    """Return the sum over the seeds."""
+    return sum(float(run[column]) for run in runs_of(study)[arm])
+
+
+@pytest.mark.parametrize("words", ["VJ", "plain"])
+def test_more_persistence_means_fewer_resets_and_more_goodput(words: str) -> None:
+    """Section 5.3: N2 = 6 is too low; a higher one costs nothing."""
+    arms = [f"{words}, N2 {n2}" for n2 in N2]
+    resets = [total("persistence", arm, "link_resets") for arm in arms]
+    assert resets == sorted(set(resets), reverse=True)
+    assert resets[-1] == 0
+    goodput = {arm: middle("persistence", arm, "goodput_bytes_per_s") for arm in arms}
+    assert 1.25 < goodput[arms[-1]] / goodput[arms[0]] < 2.5
+    assert goodput[arms[-1]] > goodput[f"{words}, N2 6"]
+    holes = [middle("persistence", arm, "hole_s") for arm in arms]
+    assert holes[-1] < holes[0] / 3
+
+
+def test_persistence_brings_no_competing_recovery_and_spares_the_decompressor() -> None:
+    spurious = {n2: total("persistence", f"VJ, N2 {n2}", "spurious_timeouts") for n2 in N2}
+    timeouts = {n2: total("persistence", f"VJ, N2 {n2}", "timeouts") for n2 in N2}
+    assert spurious[20] <= SEEDS  # one a run at most, in the mean
+    assert timeouts[20] < timeouts[6] < timeouts[1]
+    assert total("persistence", "VJ, N2 6", "checksum_errors") > 0
+    assert total("persistence", "VJ, N2 20", "checksum_errors") == 0
+    assert all(total("persistence", f"plain, N2 {n2}", "checksum_errors") == 0 for n2 in N2)
+
+
+@pytest.mark.parametrize(
+    ("arm", "least", "most"),
+    [
+        ("good, 9.6, 576", 1.05, 1.2),
+        ("good, 14.4, 240", 1.1, 1.25),
+        ("good, 14.4, 576", 1.25, 1.45),
+        ("good, 3/4, 576", 1.4, 1.65),
+        ("good, none, 240", 0.02, 0.3),
+        ("poor, 9.6, 576", 1.0, 1.25),
+        ("poor, 9.6, 1152", 0.7, 1.0),
+        ("poor, 14.4, 1152", 0.3, 0.6),
+        ("poor, 3/4, 240", 0.0, 0.1),
+    ],
+)
+def test_what_codes_and_frames_bring_against_the_control(arm: str, least: float, most: float) -> None:
+    """Section 6: weaker codes and larger frames pay where the channel is over-protected, and only there."""
+    control = middle("frames", f"{arm.partition(',')[0]}, 9.6, 240", "goodput_bytes_per_s")
+    assert least < middle("frames", arm, "goodput_bytes_per_s") / control < most
+
+
+def test_the_queues_order_delay_and_what_others_wait() -> None:
+    """Section 5.2: a buffer by the rate, or a managed one, shortens every wait; it takes both ends."""
+    delay = {arm: middle("buffers", arm, "delay_median_s") for arm in STUDIES["buffers"]()}
+    request = {arm: middle("buffers", arm, "second_s") for arm in delay}
+    assert delay["4 packets"] < delay["CoDel, ECN"] < delay["50 packets"] / 3
+    assert request["4 packets"] < request["CoDel, ECN"] < request["50 packets"] / 2
+    for end in ("the mobile", "the fixed end"):
+        assert request["CoDel, ECN"] < request[f"CoDel, ECN at {end} alone"] < request["50 packets"]
+
+
+def test_stale_data_cost_what_the_queue_held() -> None:
+    wait = {arm: middle("aborted", arm, "second_s") for arm in STUDIES["aborted"]()}
+    assert wait["64 KB, 50 packets"] > 2 * wait["alone"] > wait["8 KB, 50 packets"] > 1.3 * wait["alone"]
+    for window in ("8 KB", "64 KB"):
+        for queue in ("4 packets", "CoDel, ECN"):
+            assert wait[f"{window}, {queue}"] < 1.25 * wait["alone"]
+    stale = {arm: middle("aborted", arm, "stale_bytes") for arm in wait}
+    assert stale["64 KB, 50 packets"] > 2 * stale["8 KB, 50 packets"] > 4 * stale["8 KB, CoDel, ECN"]
+
+
+def test_the_recorded_radio_costs_the_future_link_next_to_nothing() -> None:
+    goodput = {arm: middle("umts", arm, "goodput_bytes_per_s") for arm in STUDIES["umts"]()}
+    for link in ("GSM", "UMTS"):
+        assert 0.97 < goodput[f"{link}, recorded"] / goodput[f"{link}, no errors"] <= 1
+    assert 6.5 < goodput["UMTS, recorded"] / goodput["GSM, recorded"] < 8
+    assert all(total("umts", arm, "timeouts") == 0 for arm in goodput)
