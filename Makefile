@@ -39,7 +39,7 @@ demo: $(VENV)/.user  ## write a report on the typical session; the last line is 
 test: debian $(VENV)/.developer  ## install what the tests need, and run them all
 	@.ci/pytest $(VENV)/bin/python $(JOBS) $(PYTEST_ARGS)
 
-lint: $(VENV)/.developer  ## style, types, and which room may import which
+lint: $(VENV)/.developer  ## style, types, and which package may import which
 	$(IN_VENV) ruff check
 	$(IN_VENV) ruff format --check
 	$(IN_VENV) mypy

@@ -1,4 +1,4 @@
-"""Rules of the house that no single room can keep alone."""
+"""Rules that no single package can keep alone."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_analysis_needs_no_data_frames(sample_session: Path) -> None:
     assert not _loaded(statement) & (HEAVY - {"numpy", "rich"})
 
 
-def test_a_capture_loads_no_other_format_and_no_room_that_makes_traffic(sample_sender: Path) -> None:
+def test_a_capture_loads_no_other_format_and_no_package_that_makes_traffic(sample_sender: Path) -> None:
     modules = _modules(f"from multitracer.cli._program import run; run(['analyze', {str(sample_sender)!r}])")
     assert ("parsers.pcap" in modules) == (kernel() is None)  # the kernel needs not even that one
     others = ("lab", "protocols.wtcp", "protocols.modem")
-    unused = {f"multitracer.{room}" for room in others} | {"parsers.tcp_info", "importlib.metadata"}
+    unused = {f"multitracer.{package}" for package in others} | {"parsers.tcp_info", "importlib.metadata"}
     unused |= {"parsers.pcapng", "parsers.erf", "parsers._signalling", "multitracer.manifest"}
     unused |= {"parsers._text.lines", "parsers._unread_formats"}
     assert not modules & (unused | {"numpy.ma", "hashlib", "socket", "json", "concurrent.futures"})
@@ -75,7 +75,7 @@ def _modules(statement: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_rooms_import_only_downwards() -> None:
+def test_packages_import_only_downwards() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

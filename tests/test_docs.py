@@ -105,13 +105,15 @@ def test_every_page_is_found_from_the_index() -> None:
     assert {page.resolve() for page in PAGES if page != index} - linked - {ROOT / "README.md"} == set()
 
 
-def test_every_room_is_on_the_map() -> None:
-    rooms = {path.stem for path in (ROOT / "multitracer").iterdir() if path.suffix == ".py" or _is_room(path)}
+def test_every_package_is_on_the_map() -> None:
+    packages = {
+        path.stem for path in (ROOT / "multitracer").iterdir() if path.suffix == ".py" or _is_package(path)
+    }
     named = set(re.findall(r"(\w+)(?:/|\.py)", (ROOT / "CONTRIBUTING.md").read_text()))
-    assert rooms - named - {"__init__", "__main__"} == set()
+    assert packages - named - {"__init__", "__main__"} == set()
 
 
-def _is_room(path: Path) -> bool:
+def _is_package(path: Path) -> bool:
     return (path / "__init__.py").exists()
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("multitracer", "parsers", "collectors")
+PACKAGES = ("multitracer", "parsers", "collectors")
 NO_NOUNS = ("told", "met", "heard", "leaves", "foreign", "books", "asked", "beside", "said", "found")
 """Words that had up to six meanings as names; each meaning has a word of the field."""
 ONE_CLASS = ("Clock", "Endpoint", "Finding", "Recording", "Session")
@@ -15,7 +15,7 @@ ONE_CLASS = ("Clock", "Endpoint", "Finding", "Recording", "Session")
 
 
 def _trees() -> dict[Path, ast.Module]:
-    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    paths = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     return {path: ast.parse(path.read_text("utf-8")) for path in paths}
 
 

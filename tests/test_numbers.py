@@ -1,4 +1,4 @@
-"""Each number of four rooms has a reason beside it: a standard, a sweep, or "not measured"."""
+"""Each number of four packages has a reason beside it: a standard, a sweep, or "not measured"."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1] / "multitracer"
-ROOMS = ("analysis", "clock", "diagnosis", "protocols")
-MODULES = [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+PACKAGES = ("analysis", "clock", "diagnosis", "protocols")
+MODULES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -7,14 +7,14 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("multitracer", "parsers", "collectors")
+PACKAGES = ("multitracer", "parsers", "collectors")
 ARRAYS = re.compile(r"^\s*(Array|Times|Numbers|Mask)( *:[^=]+)? *= *(NDArray|np\.)", re.MULTILINE)
 MOST_LINES_WITH_ANY = 52
 """What pyarrow, click, pandas and JSON from outside leave; a change may lower it, and may not raise it."""
 
 
 def test_the_names_of_arrays_are_defined_once() -> None:
-    folders = (*ROOMS, "tests", "docs", "sample_traces/recording")
+    folders = (*PACKAGES, "tests", "docs", "sample_traces/recording")
     found = [
         (path.relative_to(ROOT).as_posix(), match[1])
         for folder in folders
@@ -27,8 +27,8 @@ def test_the_names_of_arrays_are_defined_once() -> None:
 def test_any_does_not_spread() -> None:
     lines = [
         f"{path.relative_to(ROOT)}:{line}"
-        for room in ROOMS
-        for path in sorted((ROOT / room).rglob("*.py"))
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
         for line in _lines_with_any(path)
     ]
     assert len(lines) <= MOST_LINES_WITH_ANY, "say `object`, Row, Document, Json or what it is: see the last"

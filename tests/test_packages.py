@@ -1,4 +1,4 @@
-"""Each room says what it is for: its docstring is a theory of operation, not a title."""
+"""Each package says what it is for: its docstring is a theory of operation, not a title."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = sorted(
+PACKAGES = sorted(
     path.parent.relative_to(ROOT).as_posix()
     for path in (
         *(ROOT / "multitracer").glob("*/__init__.py"),
@@ -18,9 +18,9 @@ ROOMS = sorted(
 LEAST_LINES = 6
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_docstring_of_a_room_is_its_theory_of_operation(room: str) -> None:
-    said = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text("utf-8")))
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstring_of_a_package_is_its_theory_of_operation(package: str) -> None:
+    said = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text("utf-8")))
     assert said is not None, "say what comes in, what goes out, and what must hold"
     lines = [line for line in said.splitlines() if line.strip()]
     assert len(lines) >= LEAST_LINES, "say what comes in, what goes out, and what must hold"
