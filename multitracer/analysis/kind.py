@@ -6,7 +6,7 @@ from enum import IntFlag
 
 
 class Kind(IntFlag):
-    """Bits of the column `kind` in tcp_segments; definitions in docs/definitions.md."""
+    """Bits of the column `kind` in tcp_segments; definitions in docs/analysis.md."""
 
     DATA = 0x0001
     RETRANSMISSION = 0x0002

@@ -1,6 +1,6 @@
 """Connections as plain Python records: what `analyze` writes as JSON and CSV.
 
-The keys are a contract (docs/analyze.schema.json); definitions are in docs/definitions.md. Records are made
+The keys are a contract (docs/analyze.schema.json); docs/analysis.md defines them. Records are made
 some thousand at a time, so that a million connections do not have to lie in memory as Python objects.
 """
 

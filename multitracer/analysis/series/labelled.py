@@ -1,6 +1,6 @@
 """The labelled series of a multi-layer trace (paper 004, section 4.5), each a table of its own.
 
-The labels are those of docs/definitions.md: `TcpSnd_*` is what the TCP sender's host saw or knew, `TcpRcv_*`
+The labels are those of docs/figures.md: `TcpSnd_*` is what the TCP sender's host saw or knew, `TcpRcv_*`
 what the receiver's saw. Sequence numbers are bytes of the sender's direction, unwrapped; its first unit (the
 SYN) is 0 in both groups. A series that a recording has no source for is absent, not empty.
 """

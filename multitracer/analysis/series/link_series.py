@@ -1,4 +1,4 @@
-"""The labelled series of the data link: what a log of rlpdump shows of one direction (docs/definitions.md).
+"""The labelled series of the data link: what a log of rlpdump shows of one direction (docs/figures.md).
 
 `RlpSnd_*` comes from the log of the side that sends the data, `RlpRcv_*` from that of the other side. Values
 are positions in the stream of user bytes that the link carries: PPP frames, with everything above them. An

@@ -59,7 +59,7 @@ class Summary:
     longest_receiver_hole_s: float | None
     """Longest time between two arrivals of new, intact data at the receiver."""
     max_rtt_s: float | None
-    """Largest RTT sample (docs/definitions.md) at the data sender."""
+    """Largest RTT sample (docs/analysis.md) at the data sender."""
     ledger: Balance | None
     """Characters of both directions of the link; None where it is no data call."""
     flows: tuple[Flow, ...] = ()
