@@ -59,6 +59,11 @@ class Partition:
     initiator_by: Array
     """uint8, shape (n_connections,): what tells who that is (Initiator)."""
 
+    @classmethod
+    def empty(cls) -> Partition:
+        """Return that of no segments: they were counted, and not kept."""
+        return cls(*(np.empty(0, dtype=np.int64) for _ in range(6)))
+
     @property
     def connections(self) -> int:
         """How many connections there are."""

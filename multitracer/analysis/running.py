@@ -23,7 +23,7 @@ from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import pauses_of, steps_by
 from multitracer.analysis.trust.stamp_rate import SMALLEST_STEP_NS
-from multitracer.analysis.trust.trust import SegmentFacts, giants, trust_by
+from multitracer.analysis.trust.trust import SegmentFacts, giants
 from multitracer.capture import Capture, Mark, joined, of_kernel
 from multitracer.native import LIMITS
 from multitracer.tables import NA
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, DecodedPart, Table, Times
 
     Columns = dict[str, Array]
-
-_NO_PARTITION = Partition(*(np.empty(0, dtype=np.int64) for _ in range(6)))
-"""Of the segments, which are gone."""
 
 
 class RunningAnalysis:
@@ -115,9 +112,7 @@ class RunningAnalysis:
         marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in Mark}
         giants = self._pass.giants + late.giants(directions)
         facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, rare.pauses))
-        analysis = Analysis(capture, _NO_PARTITION, connections, directions)
-        analysis.__dict__["trust"] = trust_by(analysis, facts)  # as cached_property keeps it
-        return analysis
+        return Analysis(capture, Partition.empty(), connections, directions, facts)
 
     def _late(
         self, capture: Capture, number: Array, forward: Array, initiator_by: Array, is_kept: Array

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.connections import Partition, bounds_of, opens, partition
-from multitracer.analysis.counted import Counted
 from multitracer.analysis.group import Group, groups, has
 from multitracer.analysis.segments import compiled
 from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, own, summarise
@@ -18,7 +17,7 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.in_pieces import Walked, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
-from multitracer.analysis.trust.trust import trust
+from multitracer.analysis.trust.trust import facts_of, trust_of
 from multitracer.capture import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
@@ -29,21 +28,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.trust.rules import Trust
+    from multitracer.analysis.trust.trust import SegmentFacts
     from multitracer.capture import Capture
     from multitracer.tables import Array
 
 
 @dataclass
-class Analysis(Counted):
-    """The connections of a capture, and what is known of each of their segments; see `Counted`."""
+class Analysis:
+    """The connections of a capture, and what is known of each of their segments.
 
+    Attributes
+    ----------
+    capture : Capture
+    partition : Partition
+        Of its segments; empty where these were counted and not kept.
+    connections : Table
+        CONNECTIONS; row n - 1 is connection n.
+    directions : Table
+        DIRECTIONS; rows 2 (n - 1) and 2 (n - 1) + 1 are those of connection n.
+    facts : SegmentFacts, optional
+        What the segments say, where that was counted with them; by default they are asked.
+    """
+
+    capture: Capture
+    partition: Partition
+    connections: Table
+    directions: Table
+    facts: SegmentFacts | None = None
     _last: tuple[int, Connections] | None = field(default=None, init=False, repr=False)
     _last_walked: tuple[int, Walked | None] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def trust(self) -> Trust:
         """How far the capture can be trusted."""
-        return trust(self)
+        facts = self.facts
+        if facts is None:
+            facts = facts_of(self.capture, self.partition, self.directions)
+        return trust_of(self.capture.files, facts, self.connections, self.directions)
 
     def endpoints(self, begin: int = 0, end: int | None = None) -> list[Endpoints]:
         """Return the endpoints of connections begin to end (rows from 0), by default of all."""

@@ -13,9 +13,8 @@ from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import Piece, explained, framed
 from multitracer.api.tables import SessionTables, of_part
-from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import cut_recording, read_recording
-from multitracer.recording.window import Window, moment_of, within_both
+from multitracer.recording.read import Need, read
+from multitracer.recording.window import Window, cut_recording, moment_of, within_both
 from multitracer.report.drive.base_map import base_map_of
 from multitracer.report.write import Request, write_report
 from multitracer.tables import Column
@@ -76,7 +75,8 @@ def open(  # noqa: A001  # as in gzip.open
     6
     """
     is_whole = begin is None and end is None
-    session = Session(read_recording(find_inputs(*paths), max_packets=max_packets, analyse=is_whole))
+    need = Need.SEGMENTS if is_whole else Need.PACKETS
+    session = Session(read(*paths, need=need, max_packets=max_packets))
     return session if is_whole else session.between(begin, end)
 
 

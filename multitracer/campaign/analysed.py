@@ -16,7 +16,7 @@ from multitracer.campaign.session_tables import session_tables
 from multitracer.campaign.spool import packed, unpacked
 from multitracer.campaign.store import ATTEMPTS, SPOOLS, Store
 from multitracer.errors import InputError, MultiTracerError
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import read
 from multitracer.words import printable
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _rows(task: Task) -> Tables:
         content = content_of(inputs)
         session = content[:DIGITS]
         if session != task.session:
-            tables = session_tables(read_recording(inputs), session, candidate.path, content)
+            tables = session_tables(read(inputs), session, candidate.path, content)
         else:
             tables = {}
     if here.paths != candidate.paths:

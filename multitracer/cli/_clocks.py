@@ -14,7 +14,7 @@ from multitracer.clock.model.edges import edges_table, mapping_table
 from multitracer.errors import ClockError
 from multitracer.manifest import inside
 from multitracer.recording.inputs import find_inputs, loose_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import Need, read
 from multitracer.words import clock_offset, no_formula, portable, time_error
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def aligned(inputs: Sequence[str], *, reference: str | None, evidence: bool) -> 
         If there are several clocks, and the data cannot say how any two of them relate.
     """
     is_folder = len(inputs) == 1 and os.path.isdir(inputs[0])  # noqa: PTH112  # a name may hold NUL
-    recording = read_recording(find_inputs(inputs[0]) if is_folder else loose_inputs(inputs), analyse=False)
+    recording = read(find_inputs(inputs[0]) if is_folder else loose_inputs(inputs), need=Need.PACKETS)
     clocks = recording.align(reference=reference, evidence=evidence)
     if not clocks.graph.relations and clocks.graph.refused:
         ill = "".join(f"; {each.code} in {portable(each.source)}" for each in clocks.complaints)

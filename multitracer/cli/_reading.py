@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
+import signal
 import sys
-from contextlib import nullcontext, suppress
+import threading
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -18,18 +20,17 @@ from multitracer.errors import InputError
 from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from multitracer.cli._progress import Progress
     from multitracer.recording.inputs import Inputs
-    from multitracer.recording.overview import Overview
     from multitracer.recording.part import Part
+    from multitracer.recording.read import Choose, Need
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
     Chosen = list[tuple[Part, list[int] | None]]
-    Told = TypeVar("Told", bound=Recording | Overview)
 
 _HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
@@ -143,9 +144,10 @@ def load(  # noqa: PLR0913  # each is what one command knows
     files: str | None = None,
     cut: bool = True,
     stream: bool | None = False,
-    read: Callable[..., Told] | None = None,
+    need: Need | None = None,
+    only: Choose | None = None,
     needs: Callable[[Inputs], Sequence[str]] | None = None,
-) -> Told | Recording:
+) -> Recording:
     """Read and analyse the inputs; write to standard error what could not be used, at once or in the end.
 
     Parameters
@@ -163,13 +165,14 @@ def load(  # noqa: PLR0913  # each is what one command knows
         can show a part of it with what came before known.
     stream : bool, optional
         Keep in memory only what is open; None: if the captures are larger than a share of the memory.
-    read : callable, optional
-        What reads them for a command that does not need all segments; by default `read_recording`.
+    need : Need, optional
+    only : callable, optional
+        As for `read`: for a command that does not need all segments.
     needs : callable, optional
-        Returns the modules that the command needs afterwards: they are loaded beside, by `read_recording`.
+        Returns the modules that the command needs afterwards: they are loaded beside large captures.
     """
     from multitracer.recording.inputs import find_inputs
-    from multitracer.recording.open import read_recording
+    from multitracer.recording.read import Need, read
 
     inputs = inputs or find_inputs(*reading.inputs)
     if not inputs.points and not inputs.listed:
@@ -186,23 +189,49 @@ def load(  # noqa: PLR0913  # each is what one command knows
             "differs); --no-stream analyses them as a whole"
         )
         stream = True
-    reads: Callable[..., Told | Recording] = read or read_recording
+    limits = None
+    interrupted: AbstractContextManager[Callable[[], bool] | None] = nullcontext()
     if stream:
-        from multitracer.cli._stream import read_stream
+        from multitracer.analysis.streaming.limits import Limits
 
-        reads = read_stream
-    further = {} if needs is None or stream else {"meanwhile": partial(_load, needs(inputs))}
+        limits, interrupted = Limits(), _first_interrupt()
     shown: AbstractContextManager[Progress | None] = nullcontext()
     if sys.stderr is not None and sys.stderr.isatty():
         from multitracer.cli._progress import progress
 
         shown = progress(path for point in inputs.points for path in point.paths)
-    with shown as line:
-        window = reading.window if cut else EVERYTHING
-        answer = reads(inputs, window=window, max_packets=reading.max_packets, progress=line, **further)
-    tell_warnings(answer)
-    click.get_current_context().call_on_close(partial(tell_warnings, answer))
-    return answer
+    with shown as line, interrupted as stop:
+        recording = read(
+            inputs,
+            need=need or Need.SEGMENTS,
+            only=only,
+            window=reading.window if cut else EVERYTHING,
+            max_packets=reading.max_packets,
+            progress=line,
+            limits=limits,
+            stop=stop,
+            meanwhile=None if needs is None else partial(_load, needs(inputs)),
+        )
+    tell_warnings(recording)
+    click.get_current_context().call_on_close(partial(tell_warnings, recording))
+    return recording
+
+
+@contextmanager
+def _first_interrupt() -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C only be noted, for whom it is asked; the second one interrupts."""
+    stopped = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def note(*_: object) -> None:
+        stopped.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield stopped.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _load(modules: Sequence[str]) -> None:
@@ -211,12 +240,12 @@ def _load(modules: Sequence[str]) -> None:
             import_module(module)
 
 
-def tell_warnings(answer: Recording | Overview) -> None:
+def tell_warnings(recording: Recording) -> None:
     """Write those warnings of what was read to standard error that were not written before."""
     from multitracer.cli._output import warn
 
     printed: set[str] = click.get_current_context().meta.setdefault(_TOLD, set())
-    for sentence in answer.warnings:
+    for sentence in recording.warnings:
         if sentence not in printed:
             printed.add(sentence)
             warn(sentence)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING
 
 from multitracer.captured import GSMTAP, WTCP_SYN
-from multitracer.recording.overview import Overview, overview_of
 from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import BITS_PER_BYTE, NOT_A_TIME, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from multitracer.captured import Interface, SourceFile
     from multitracer.cli._page import Page
-    from multitracer.recording.overview import Line
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
@@ -54,23 +53,21 @@ _VANTAGES = {
 }
 
 
-def show_summary(sheet: Page, answer: Recording | Overview, only: Sequence[tuple[Part, int]] = ()) -> None:
+def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Part, int]] = ()) -> None:
     """Write the files, how far they can be trusted, and these connections, else a line for each.
 
     Without a capture: the logs.
     """
-    overview = answer if isinstance(answer, Overview) else overview_of(answer, LISTED)
-    for file in overview.files:
+    for file in (file for part in recording.parts for file in part.capture.files):
         took = ""
         if file.first_ns is not None and file.last_ns is not None:
             took = f" in {duration(file.last_ns - file.first_ns)} from {moment(file.first_ns)}"
         left_out = sum(file.not_decoded.values())
         rest = f", {left_out:,} not decoded ({_counts(file.not_decoded)})" if left_out else ""
         sheet.line(f"{portable(file.path)}: {file.format}, {count(file.packets, 'packet')}{took}{rest}")
-    if overview.files:
-        show_overview(sheet, overview, only)
-    if not isinstance(answer, Overview):
-        _show_more(sheet, answer, one=not only)
+    if recording.parts:
+        show_connections(sheet, recording, only)
+    _show_more(sheet, recording, one=not only)
 
 
 def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
@@ -91,43 +88,51 @@ def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
     show_streams(sheet, recording)
 
 
-def show_overview(sheet: Page, answer: Overview, only: Sequence[tuple[Part, int]] = ()) -> None:
+def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Part, int]] = ()) -> None:
     """Write how far the captures can be trusted and why, then these connections.
 
     Without any: a line for each of the connections with the most unique bytes.
     """
-    rest = "" if answer.notes else ". Nothing speaks against these numbers."
-    sheet.line(f"Trust: {answer.trust}{rest}", verdict=answer.trust)
-    for point, note in answer.notes:
-        sheet.line(f"  - {f'{portable(point)}: ' if answer.several else ''}{note.sentence}")
+    several = len(recording.parts) > 1
+    notes = [(part.point.name, note) for part in recording.parts for note in part.analysis.trust.notes]
+    rest = "" if notes else ". Nothing speaks against these numbers."
+    sheet.line(f"Trust: {recording.trust}{rest}", verdict=recording.trust)
+    for point, note in notes:
+        sheet.line(f"  - {f'{portable(point)}: ' if several else ''}{note.sentence}")
     sheet.line()
     if only:
         for part, n in only:
             show_connection(sheet, part, n)
         return
-    sheet.line(count(answer.connections, "TCP connection"), bold=True)
-    if answer.listed:
-        rows = [_cells(line, several=answer.several) for line in answer.listed]
-        header = (*_HEADER, "captured at") if answer.several else _HEADER
+    connections = len(recording)
+    sheet.line(count(connections, "TCP connection"), bold=True)
+    rows = [_cells(part, n, several=several) for part, n in recording.largest(LISTED)]
+    if rows:
+        header = (*_HEADER, "captured at") if several else _HEADER
         sheet.table(header, rows, right=(0, 1, 4, 5, 6, 7, 8), dispensable=(8, 1, 5, 7))
-    if answer.connections > len(answer.listed):
-        more = answer.connections - len(answer.listed)
-        sheet.line(f"and {more:,} with fewer bytes; --json and --csv list all")
+    if connections > len(rows):
+        sheet.line(f"and {connections - len(rows):,} with fewer bytes; --json and --csv list all")
 
 
-def _cells(line: Line, *, several: bool) -> tuple[str, ...]:
-    sent, timed = line.retransmitted_segments, line.start_ns != NOT_A_TIME
+def _cells(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
+    """Return a connection as a list of them shows it; its RTT is the larger median of the two directions."""
+    table, both = part.analysis.connections, part.analysis.directions
+    ends, first_ns, ways = part.analysis.ends(n), part.capture.first_ns, slice(2 * (n - 1), 2 * n)
+    start_ns, end_ns = (int(table[name][n - 1]) for name in ("start_ns", "end_ns"))
+    sent, data = (int(both[name][ways].sum()) for name in ("retransmitted_segments", "data_segments"))
+    rtts = zip(both["rtt_p50_ns"][ways].tolist(), both["rtt_absent"][ways].tolist(), strict=True)
+    medians = [rtt for rtt, absent in rtts if not absent and not isnan(rtt)]
+    timed = start_ns != NOT_A_TIME
     return (
-        str(line.number),
-        f"{(line.start_ns - line.first_ns) / NS_PER_S:.3f} s" if line.first_ns is not None and timed else "-",
-        line.initiator,
-        line.responder,
-        size(line.forward_bytes),
-        size(line.reverse_bytes),
-        f"{sent:,} ({share(sent, line.data_segments)})" if sent else "0",
-        "-" if line.rtt_p50_ns is None else duration(line.rtt_p50_ns),
-        duration(line.end_ns - line.start_ns) if timed else "-",
-        *([portable(line.point)] if several else []),
+        str(part.offset + n),
+        f"{(start_ns - first_ns) / NS_PER_S:.3f} s" if first_ns is not None and timed else "-",
+        ends.source,
+        ends.destination,
+        *map(size, both["unique_bytes"][ways].tolist()),
+        f"{sent:,} ({share(sent, data)})" if sent else "0",
+        duration(max(medians)) if medians else "-",
+        duration(end_ns - start_ns) if timed else "-",
+        *([portable(part.point.name)] if several else []),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -65,9 +64,7 @@ def command(  # noqa: PLR0913  # each is an option
     """
     from multitracer.cli._page import page, text_output
     from multitracer.cli._reading import load, named_connections
-    from multitracer.cli._summary import LISTED, show_summary
-    from multitracer.recording.overview import read_overview
-    from multitracer.recording.streaming.running import read_numbers
+    from multitracer.recording.read import Need
 
     if as_json + as_csv + as_parquet > 1:
         raise click.UsageError("--json, --csv and --parquet: choose one of them")
@@ -83,17 +80,14 @@ def command(  # noqa: PLR0913  # each is an option
     if as_parquet:
         _write_parquet(output or "", reading)
         return
-    if form == "summary" and not fairness and reading.connection is None:
-        overview = load(reading, output=output, stream=stream, read=partial(read_overview, most=LISTED))
-        with text_output(output) as out:
-            show_summary(page(out), overview)
-        return
-    numbers = None if fairness else read_numbers
-    recording = load(reading, output=output, stream=False if fairness else stream, read=numbers)
+    need = Need.SEGMENTS if fairness else Need.NUMBERS
+    recording = load(reading, output=output, stream=False if fairness else stream, need=need)
     with text_output(output) as out:
         if form != "summary":
             _write(out, recording, reading, form, fairness=fairness)
             return
+        from multitracer.cli._summary import show_summary
+
         choice = reading.connection
         show_summary(page(out), recording, named_connections(recording, choice) if choice else [])
         if fairness:

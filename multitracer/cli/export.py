@@ -62,8 +62,7 @@ def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> No
     from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load, tell_warnings
-    from multitracer.recording.open import cut_recording
-    from multitracer.recording.window import EVERYTHING
+    from multitracer.recording.window import EVERYTHING, cut_recording
 
     recording = load(reading, output=output, files=f"*.{form}", cut=False)
     session = Session(recording)
@@ -240,7 +239,7 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
     from multitracer.recording.layers import Layers
-    from multitracer.recording.open import warn_of_empty
+    from multitracer.recording.window import warn_of_empty
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)
@@ -293,10 +292,10 @@ def route(session: tuple[str, ...], output: str, colour: str | None) -> None:
     from multitracer.cli._reading import tell_warnings
     from multitracer.geo.recorded import recorded_track, writer_of
     from multitracer.recording.inputs import find_inputs
-    from multitracer.recording.open import read_recording
+    from multitracer.recording.read import read
 
     write = writer_of(output)
-    recording = read_recording(find_inputs(*session))
+    recording = read(find_inputs(*session))
     check_output(output, recording.inputs.paths)
     track = recorded_track(recording, colour)
     tell_warnings(recording)

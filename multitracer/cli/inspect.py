@@ -60,14 +60,13 @@ def command(reading: Reading) -> None:
 
 def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
     from multitracer.cli._reading import named_connections
-    from multitracer.cli._summary import LISTED, show_file, show_overview
-    from multitracer.recording.overview import overview_of
+    from multitracer.cli._summary import show_connections, show_file
 
     only = named_connections(recording, reading.connection) if reading.connection else []
     for part in recording.parts:
         for file in part.capture.files:
             show_file(sheet, file)
-    show_overview(sheet, overview_of(recording, LISTED), only)
+    show_connections(sheet, recording, only)
 
 
 def _show_session(sheet: Page, session: Inputs) -> None:

@@ -220,11 +220,10 @@ def _plot_connection(
     from multitracer.cli._output import replacing
     from multitracer.cli._plotting import Plot, write
     from multitracer.cli._reading import load, one
-    from multitracer.recording.streaming.one_connection import read_one
 
     stack = True if wish != Wish() else stack
-    read = None if stack else partial(read_one, choose=partial(one, choice=reading.connection))
-    recording = load(reading, output=target, cut=False, read=read)
+    only = None if stack else partial(one, choice=reading.connection)
+    recording = load(reading, output=target, cut=False, only=only)
     notes: list[str] = []
     if not recording.parts:
         from multitracer.cli._stacked import plot_drive

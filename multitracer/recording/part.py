@@ -22,16 +22,21 @@ class Part:
     capture : Capture
     before : Part, optional
         The part whose connections are numbered before these.
+    known : Analysis, optional
+        What is known of the connections already; by default they are analysed when they are asked for.
     """
 
     point: Point
     capture: Capture
     before: Part | None = None
+    known: Analysis | None = None
 
     @cached_property
     def analysis(self) -> Analysis:
         """The connections of the capture."""
-        from multitracer.analysis import analyse  # noqa: PLC0415  # a summary by the kernel needs none of it
+        if self.known is not None:
+            return self.known
+        from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
 
         return analyse(self.capture)
 
@@ -42,9 +47,7 @@ class Part:
 
     def behind(self, before: Part | None) -> Part:
         """Return the same capture, its connections numbered after those of another part."""
-        part = Part(self.point, self.capture, before)
-        part.__dict__["analysis"] = self.analysis  # as cached_property keeps it
-        return part
+        return Part(self.point, self.capture, before, self.analysis)
 
     def __len__(self) -> int:
         return len(self.analysis.connections)

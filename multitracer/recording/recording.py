@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from multitracer.analysis import Analysis
     from multitracer.analysis.two_points.counterpart import Counterparts
     from multitracer.capture import Capture
-    from multitracer.captured import SourceFile
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Log, Point
@@ -59,8 +59,6 @@ class Recording:
         The capture point that the user says is at the sender of most data, the others being at the receiver.
     notes : list of str
         What was skipped or is unknown, a sentence each; it grows while logs are parsed.
-    counted : list of SourceFile
-        Capture files of which nothing but their overview is known, and that are in no part.
     bounds_ns : (int or None, int or None)
         To which the captures were cut; None leaves a side open.
     """
@@ -69,7 +67,6 @@ class Recording:
     parts: list[Part] = field(default_factory=list)
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
-    counted: list[SourceFile] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
     _logs: dict[str, list[ParsedLog]] = field(default_factory=dict, repr=False)
     _losses: dict[str, list[str]] = field(default_factory=dict, repr=False)
@@ -80,9 +77,9 @@ class Recording:
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
 
-    def add(self, point: Point, capture: Capture) -> Part:
-        """Add a capture point, whose connections are numbered after the existing ones."""
-        self.parts.append(Part(point, capture, self.parts[-1] if self.parts else None))
+    def add(self, point: Point, capture: Capture, known: Analysis | None = None) -> Part:
+        """Add a capture point, whose connections are numbered after the existing ones; see `Part`."""
+        self.parts.append(Part(point, capture, self.parts[-1] if self.parts else None, known))
         return self.parts[-1]
 
     def without_captures(self) -> Recording:
@@ -122,7 +119,7 @@ class Recording:
     def warnings(self) -> list[str]:
         """The notes, and what is wrong with files that were read."""
         sentences = list(self.notes)
-        for file in (*self.counted, *(file for part in self.parts for file in part.capture.files)):
+        for file in (file for part in self.parts for file in part.capture.files):
             if file.damaged:
                 packets = count(file.packets, "whole packet")
                 read = f", {packets} read" if file.lost_ranges else f" after {packets}"

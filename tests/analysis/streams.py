@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import analyse
-from multitracer.analysis.counted import Counted
 from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.streaming.open_connections import OpenConnections
-from multitracer.analysis.trust.trust import trust_by
+from multitracer.analysis.tcp import Analysis
 from multitracer.tables import Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
 
@@ -41,8 +40,8 @@ def streamed(capture: Capture, rows: int, limits: Limits) -> tuple[Table, Table,
     order = np.argsort(connections["connection"], kind="stable")
     connections = connections.take(order)
     directions = directions.take(np.stack([2 * order, 2 * order + 1], axis=1).ravel())
-    facts = Counted(capture, analyse(capture).partition, connections, directions)
-    return connections, directions, trust_by(facts, stream.facts)
+    analysis = Analysis(capture, analyse(capture).partition, connections, directions, stream.facts)
+    return connections, directions, analysis.trust
 
 
 def differences(capture: Capture, rows: int, limits: Limits) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.capture import Flag
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tcp import Initiator
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, SYN, Segment, capture, handshake
@@ -110,7 +110,7 @@ def _without_beginning(whole: Capture) -> Capture:
 
 
 def test_real_session_that_is_captured_late_keeps_its_direction(sample_session: Path) -> None:
-    for part in open_recording(sample_session).parts:
+    for part in read(sample_session).parts:
         begun = part.analysis.connections
         cut = analyse(_without_beginning(part.capture))
         assert len(cut.connections)

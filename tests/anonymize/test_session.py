@@ -23,7 +23,7 @@ from multitracer.anonymize.session import anonymize
 from multitracer.lab.tcp.packet import parse_packet
 from multitracer.manifest import changed_files, read_manifest, write_manifest
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import analyze, run
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def test_drive_is_shared_without_who_drove_where(tmp_path: Path, sample_session:
         told = (gzip.decompress(data) if path.suffix == ".gz" else data) + str(path).encode()
         for secret in (IMSI, IMEI, "Alice", "4807.03", str(0x1A2D003), "1A2D003"):
             assert secret.encode() not in told, (secret, path)
-    session = open_recording(shared)
+    session = read(shared)
     (radio,) = [tables["radio"] for _, tables in session.logs("radio")]
     (position,) = [tables["position"] for _, tables in session.logs("position")]
     assert -83.0 in radio["rssi_dbm"]
@@ -191,7 +191,7 @@ def test_every_log_of_a_folder_has_its_copy(tmp_path: Path, sample_sender: Path)
     for path in into.iterdir():
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         assert not any(secret in content for secret in (b"123456789", b"48.1234", b"11.5123"))
-    copied = open_recording(into).surroundings()
+    copied = read(into).surroundings()
     assert len(copied.radio) == 2
     assert sorted(placed.table["lat_deg"][0] for placed in copied.position) == [48.12] * 3
 

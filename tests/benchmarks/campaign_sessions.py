@@ -86,13 +86,13 @@ def plain(folders: list[str]) -> int:
     """Analyse sessions into all tables in this process, with no spool and no part; return how many."""
     from multitracer.campaign.discovery import DIGITS, candidates, content_of
     from multitracer.campaign.session_tables import session_tables
-    from multitracer.recording.open import read_recording
+    from multitracer.recording.read import read
 
     done = 0
     for candidate in candidates(folders, known=set(), passed_over=[]):
         inputs = candidate.inputs()
         content = content_of(inputs)
-        session_tables(read_recording(inputs), content[:DIGITS], candidate.path, content)
+        session_tables(read(inputs), content[:DIGITS], candidate.path, content)
         done += 1
     return done
 

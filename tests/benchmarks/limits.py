@@ -90,7 +90,7 @@ from pathlib import Path
 from multitracer.diagnosis import case, diagnose
 from multitracer.diagnosis.limits import group
 from multitracer.diagnosis.limits.names import Limit, View
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 
 limits = import_module("multitracer.diagnosis.limits.limited")
 
@@ -102,7 +102,7 @@ if sys.argv[2] == "without":
     case.limited = diagnose.limited = group.limited = unknown
 for _ in range(2):  # the first one imports
     begin_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
-    recording = open_recording(Path(sys.argv[1]))
+    recording = read(Path(sys.argv[1]))
     diagnose.explain(recording).document()
 packets = sum(len(part.capture.segments) for part in recording.parts)
 print(packets, resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin_s)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multitracer.api import files
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from tests.cli.program import analyze, call
 from tests.recording.captures import START_NS, Conversation, write_conversations, write_pcap
@@ -80,7 +80,7 @@ def test_a_connection_longer_than_a_row_group_is_written_whole(
     folder: Path, sample_session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_ROW_GROUP", 100)
-    recording = open_recording(sample_session)
+    recording = read(sample_session)
     files.write_tables(tmp_path, [(part, None) for part in recording.parts])
     for name in (f"{schema.name}.parquet" for schema in SCHEMAS):
         assert pq.read_table(tmp_path / name).equals(pq.read_table(folder / name), check_metadata=True)

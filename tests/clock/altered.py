@@ -9,7 +9,7 @@ import numpy as np
 import parsers
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def both_ends(folder: Path | str) -> tuple[Capture, Capture]:
     """Return what was captured at the mobile and at the fixed host of a session folder."""
-    captures = {point.name: capture for point, capture in open_recording(str(folder)).captures}
+    captures = {point.name: capture for point, capture in read(str(folder)).captures}
     return captures["mobile"], captures["fixed"]
 
 

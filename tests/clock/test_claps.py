@@ -16,7 +16,7 @@ from multitracer.clock.sources.claps import CLAPS, relate_claps, relations_of_cl
 from multitracer.errors import ClockError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recorder.clapperboard import MAGIC, Clapperboard
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import Table
 from parsers import claps
 
@@ -110,7 +110,7 @@ def test_a_tag_in_the_log_of_a_hosts_clocks_counts_for_that_host(tmp_path: Path)
             for i in range(1, 9)
         ]  # fmt: skip
         (tmp_path / host / "clocks.jsonl").write_text("".join(lines))
-    found = clocks_of(open_recording(tmp_path), [])
+    found = clocks_of(read(tmp_path), [])
     placed = found.place(np.array([NOW + 65 * S]), Clock("fixed"), Clock("mobile"))
     assert int(placed.time_ns[0]) == pytest.approx(NOW + 60 * S, abs=US)
 
@@ -146,7 +146,7 @@ def test_probes_in_captures_relate_two_recordings(tmp_path: Path) -> None:
         (tmp_path / host / "claps.jsonl").write_text("".join(lines[host]))
         body = b"".join(pcap_record(data, time_ns=at) for at, data in seen)
         (tmp_path / host / "tcp-0.pcap").write_bytes(pcap_header() + body)
-    session = open_recording(tmp_path)
+    session = read(tmp_path)
     found = clocks_of(session, session.captures)
     placed = found.place(np.array([NOW + 100 * S - 7 * S]), Clock("fixed"), Clock("mobile"))
     assert abs(int(placed.time_ns[0]) - (NOW + 100 * S)) < 2 * MS

@@ -18,7 +18,7 @@ from multitracer.errors import ClockError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.radio import POSITION, RADIO
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NA, NOT_A_TIME, Table
 from tests.clock.altered import both_ends
 
@@ -34,7 +34,7 @@ SHIFT_NS = 2_400_000_000
 
 @cache
 def state_logs() -> dict[str, Table]:
-    session = open_recording(UPLOAD)
+    session = read(UPLOAD)
     return {log.format: tables["tcp_state"] for log, tables in session.logs("tcp")}
 
 
@@ -64,7 +64,7 @@ def test_readings_of_another_host_are_refused() -> None:
 def gsm_session(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     folder = tmp_path_factory.mktemp("gsm") / "session"
     record_virtual(load_scenario("fig4-slow-start"), folder, seed=1)
-    return open_recording(str(folder))
+    return read(str(folder))
 
 
 def test_packets_that_a_link_log_names_tell_its_clock(gsm_session: Recording) -> None:
@@ -172,7 +172,7 @@ def test_timestamps_tell_the_rate_of_the_sender_s_clock(skew_ppm: float) -> None
 def test_fixes_tell_the_host_s_clock_up_to_the_receiver_s_delay() -> None:
     luck = np.random.default_rng(4)
     fix = 10**18 + np.arange(600, dtype=np.int64) * 10**9
-    read = fix + 5_000_000_000 + (200e6 + luck.exponential(30e6, 600)).astype(np.int64)
-    (e,) = relate_gps(table(POSITION, 600, time_ns=read, fix_time_ns=fix))
+    read_ns = fix + 5_000_000_000 + (200e6 + luck.exponential(30e6, 600)).astype(np.int64)
+    (e,) = relate_gps(table(POSITION, 600, time_ns=read_ns, fix_time_ns=fix))
     assert abs(e.offset_ns + 5_000_000_000) <= e.uncertainty_ns < 400_000_000
     assert abs(e.skew_ppm) <= max(1.0, e.skew_uncertainty_ppm)

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _estimate(folder: Path, clock: Clock) -> Estimate:
-    session = open_recording(folder)
+    session = read(folder)
     graph = clocks_of(session, session.captures).graph
     (relation,) = [each for each in graph.relations if clock in (each.source, each.target)]
     return relation.estimates[0]
@@ -34,7 +34,7 @@ def test_timestamps_tell_that_a_receiver_drifts() -> None:
 
 
 def test_a_stamp_goes_to_the_timestamps_clock_and_back() -> None:
-    session = open_recording(SAMPLES / "cellular_upload")
+    session = read(SAMPLES / "cellular_upload")
     captures = session.captures
     graph = clocks_of(session, captures).graph
     stamps = captures[0][1].segments["time_ns"][100:200]

@@ -15,7 +15,7 @@ from multitracer.clock.session_clock import clocks_of
 from multitracer.clock.sources.gps_time import relate_gps
 from multitracer.errors import ClockError
 from multitracer.radio import POSITION
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME, Table
 from tests.conftest import SAMPLES
 
@@ -68,7 +68,7 @@ def test_a_receiver_that_forgets_leap_seconds_is_named(tmp_path: Path) -> None:
     (folder / "gps.jsonl").write_text("".join(gpsd_line(i) for i in range(90)))
     reading = {"host": "mobile", "monotonic_before_ns": 1, "realtime_ns": NOW, "monotonic_after_ns": 9}
     (folder / "clocks.jsonl").write_text(json.dumps(reading) + "\n")
-    found = clocks_of(open_recording(tmp_path), [])
+    found = clocks_of(read(tmp_path), [])
     assert found.reference == Clock("mobile")
     assert [complaint.code for complaint in found.complaints] == ["gps"]
     assert found.complaints[0].shift_ns == -18 * S

@@ -12,7 +12,7 @@ import pytest
 import parsers
 from multitracer.clock.doctor.no_service import no_service
 from multitracer.radio import RADIO
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME
 from tests.cli.program import call
 from tests.clock.restamp import S
@@ -56,7 +56,7 @@ def test_a_radio_log_that_is_off_is_named_with_where_it_fits(tmp_path: Path, off
 
 
 def test_a_segment_without_a_time_counts_for_nothing(tmp_path: Path) -> None:
-    recording = open_recording(session(tmp_path / "drive", off_s=20))
+    recording = read(session(tmp_path / "drive", off_s=20))
     ((_, radio),) = recording.tables("radio", RADIO.name)
     capture = next(part.capture for part in recording.parts if part.point.name == "mobile")
     whole = no_service("radio.csv", "mobile", radio, capture)

@@ -11,7 +11,7 @@ import pytest
 from multitracer.clock.model.edges import put_together
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.session_clock import clocks_of
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ SESSIONS = sorted(path.parent for path in SAMPLES.glob("*/manifest.json"))
 
 @pytest.fixture(scope="module")
 def shifted() -> ClockGraph:
-    session = open_recording(SHIFTED)
+    session = read(SHIFTED)
     return clocks_of(session, session.captures).graph
 
 
@@ -67,7 +67,7 @@ def test_both_ways_together_lead_from_host_to_host(shifted: ClockGraph) -> None:
 
 @pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)
 def test_the_clocks_of_the_recorded_sessions_are_sound(folder: Path) -> None:
-    session = open_recording(folder)
+    session = read(folder)
     found = clocks_of(session, session.captures)
     assert found.complaints == ()
     assert found.warnings == ()

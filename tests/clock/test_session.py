@@ -20,7 +20,7 @@ from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import HostClock as WrongClock
 from multitracer.lab.simulator.clock import EPOCH_NS
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME
 from tests.conftest import SAMPLES
 
@@ -47,7 +47,7 @@ def found(shifted: Path) -> Clocks:
 
 
 def clocks(folder: Path, **options: Any) -> Clocks:
-    session = open_recording(folder)
+    session = read(folder)
     return clocks_of(session, session.captures, **options)
 
 
@@ -71,7 +71,7 @@ def test_an_injected_offset_and_drift_are_recovered_with_no_hint(found: Clocks) 
 
 
 def test_segments_without_a_time_tell_nothing_of_clocks(shifted: Path) -> None:
-    session = open_recording(shifted)
+    session = read(shifted)
     for _, capture in session.captures:
         time_ns = capture.segments["time_ns"].copy()
         time_ns[-5:] = NOT_A_TIME
@@ -138,7 +138,7 @@ def test_a_wrong_claim_of_one_kernel_is_disproved_by_packets(shifted: Path, tmp_
 
 
 def test_the_order_of_the_captures_does_not_matter(shifted: Path, found: Clocks) -> None:
-    session = open_recording(shifted)
+    session = read(shifted)
     one, other = found, clocks_of(session, session.captures[::-1])
     assert one.reference == other.reference
     stamps = fixed_ns(EPOCH_NS + np.arange(10, 250, 10) * S)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.clock.session_clock import clocks_of
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import call
 from tests.measure.test_measure_command import serving
 
@@ -48,7 +48,7 @@ def changed(source: Path, target: Path, offset_s: float) -> Path:
 
 
 def relation(folder: Path) -> tuple[str, str, Estimate]:
-    (found,) = clocks_of(open_recording(folder), []).graph.relations
+    (found,) = clocks_of(read(folder), []).graph.relations
     assert found.method == "centauruscomm"
     return str(found.source), str(found.target), found.estimates[0]
 

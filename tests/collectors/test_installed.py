@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.recorder.capturing import command, end, manifest, until
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_collector_of_the_page_is_installed_recorded_with_and_read(tmp_path: Pat
     assert status == 0, said
     (run,) = (run for run in manifest(folder)["collectors"] if run["name"] == "wifi")
     assert (run["outcome"], run["command"][1:4]) == ("ended", ["-m", "wifi_collector", "-o"])
-    (radio,) = (tables["radio"] for _, tables in open_recording(folder).logs("radio"))
+    (radio,) = (tables["radio"] for _, tables in read(folder).logs("radio"))
     assert set(radio["rssi_dbm"].tolist()) == {-52.0}
     doctor = subprocess.run(
         [sys.executable, "-m", "multitracer", "doctor"], env=environment, capture_output=True, text=True,

@@ -12,7 +12,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.collectors.running import PATIENCE_S, command, end, records, until
 from tests.netns import Namespaces, namespaces
 from tests.recorder.capturing import command as capture
@@ -89,7 +89,7 @@ def counted(folder: Path, name: str) -> int:
     return int(records(folder / f"{name}.jsonl", "clock")[-1]["captured"])
 
 
-def read(paths: list[Path]) -> Capture:
+def segments_of(paths: list[Path]) -> Capture:
     return parsers.read_capture(sorted(paths, reverse=True))  # the order is the reader's to find
 
 
@@ -106,13 +106,13 @@ def test_rotation_by_size_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
     assert len(files) >= 5, "4 MB of data, and headers"
     assert {path.name for path in files} == {f"tcpdump-0.pcap{n or ''}" for n in range(len(files))}
     assert max(path.stat().st_size for path in files) < 1_100_000
-    whole = read(files)
+    whole = segments_of(files)
     assert len(whole.segments) == counts["captured"]
     assert (counts["dropped_kernel"], carried(whole)) == (0, 4_000_000)
     assert [Path(file.path).name for file in whole.files] == [
         f"tcpdump-0.pcap{n or ''}" for n in range(len(files))
     ]
-    session = open_recording(tmp_path)
+    session = read(tmp_path)
     assert [len(part.point.paths) for part in session.parts] == [len(files)]
 
 
@@ -125,7 +125,7 @@ def test_rotation_by_time_loses_nothing_and_reads_as_one_trace(hosts: Namespaces
         sent += 20_000
     counts = ended(child, tmp_path / "tcpdump.jsonl")
     files = list(tmp_path.glob("*.pcap"))
-    whole = read(files)
+    whole = segments_of(files)
     assert len(whole.segments) == counts["captured"]
     assert (counts["dropped_kernel"], carried(whole)) == (0, sent)
     assert len({file.first_ns for file in whole.files}) == len(files)
@@ -150,7 +150,7 @@ def test_sniffer_sees_what_tcpdump_sees(interface: str, hosts: Namespaces, tmp_p
     ]
     assert counts[0]["captured"] == counts[1]["captured"] > 800 / 65
     assert [count["dropped_kernel"] for count in counts] == [0, 0]
-    theirs, ours = (read([tmp_path / f"{name}-0.pcap"]) for name in ("tcpdump", "sniffer"))
+    theirs, ours = (segments_of([tmp_path / f"{name}-0.pcap"]) for name in ("tcpdump", "sniffer"))
     assert carried(theirs) == carried(ours) == (800_000 if interface == "any" else 400_000)
     for column in ("flow", "seq", "ack", "payload_bytes", "flags"):
         assert (theirs.segments[column] == ours.segments[column]).all()
@@ -178,6 +178,6 @@ def test_where_tcpdump_is_missing_capture_says_that_the_sniffer_is_slower(
     assert "Warning: sniffer records instead of tcpdump, and is slower" in said
     assert "sniffer: slower than tcpdump" in (folder / "mobile" / "sniffer.err").read_text()
     assert "tcpdump" not in {run["name"] for run in manifest(folder)["collectors"]}
-    assert carried(read([folder / "mobile" / "tcp-0.pcap"])) == 100_000
+    assert carried(segments_of([folder / "mobile" / "tcp-0.pcap"])) == 100_000
     (tag, *_) = (record["tag"] for record in records(notes, "clap"))
     assert tag.encode() in (folder / "mobile" / "tcp-0.pcap").read_bytes()

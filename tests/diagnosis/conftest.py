@@ -9,7 +9,7 @@ import pytest
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +41,9 @@ def transfer_of(session_of: Callable[..., Path]) -> Callable[..., Transfer]:
     """`transfer_of(name)` or `transfer_of(name, toml_text)`: the largest transfer of the scenario."""
     done: dict[str, Transfer] = {}
 
-    def read(name: str, text: str | None = None) -> Transfer:
+    def transfer_of(name: str, text: str | None = None) -> Transfer:
         if name not in done:
-            done[name] = Transfer.of(open_recording(session_of(name, text)))
+            done[name] = Transfer.of(read(session_of(name, text)))
         return done[name]
 
-    return read
+    return transfer_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer as Recorded
 from multitracer.lab.tcp.profile import MODERN
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.corpus.link import Road, Transfer, capture_file
 
@@ -138,4 +138,4 @@ def diagnosed(
     for name in ("mobile", "fixed"):
         (folder / name).mkdir()
         capture_file(folder / name / "tcp-0.pcap", [run.captures[name]])
-    return diagnose(Recorded.of(open_recording(folder if both else folder / host / "tcp-0.pcap")))
+    return diagnose(Recorded.of(read(folder if both else folder / host / "tcp-0.pcap")))

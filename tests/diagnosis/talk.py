@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, RST, START_NS, SYN, Segment
 
@@ -79,7 +79,7 @@ class Talk:
         """Return the diagnosis of the client's data, or the server's."""
         ordered = sorted(self.segments, key=lambda segment: segment.time_ns or 0)
         file = write_pcap(folder / "talk.pcap", ordered)
-        return diagnose(Transfer.of(open_recording(file), reverse=reverse))
+        return diagnose(Transfer.of(read(file), reverse=reverse))
 
 
 def kinds(found: Diagnosis) -> set[str]:

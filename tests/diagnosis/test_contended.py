@@ -12,7 +12,7 @@ from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Cause, Use
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NA
 from tests.lab.rig.virtual import link
 from tests.narrowed import known
@@ -157,7 +157,7 @@ DOWN = '[[traffic]]\nbytes = 20_000\ntransport = "newreno"\ndirection = "down"\n
 def findings_of(folder: Path, text: str) -> dict[str, Finding]:
     """Run a scenario; return the findings of its first connection at the data's sender by kind."""
     record_virtual(link(text), folder)
-    recording = open_recording(folder)
+    recording = read(folder)
     (fixed,) = (part for part in recording.parts if part.point.name == "fixed")
     found = diagnose(Transfer.of(recording, fixed.offset + 1)).findings
     return {finding.kind: finding for finding in found}

@@ -16,7 +16,7 @@ from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.road import Road
 from multitracer.errors import InputError
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.recording.surroundings import Surroundings
 from multitracer.units import NS_PER_S
 from tests.conftest import SAMPLES
@@ -51,7 +51,7 @@ def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0
     (folder / "radio.csv").write_text("\n".join(radio) + "\n")
     (folder / "position.csv").write_text("\n".join(places) + "\n")
     (folder / "manifest.json").write_text(json.dumps(LISTED))
-    recording = open_recording(str(folder))
+    recording = read(str(folder))
     diagnosis = explain(recording)
     point = diagnosis.transfer.layers.view.sender.host
     return Road(Surroundings(recording, point), diagnosis)

@@ -11,7 +11,7 @@ from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose, hea
 from multitracer.diagnosis.limits.names import Confidence, Limit, View
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ CALL = SAMPLES / "fig8-resets-vj"
 def one_way(path: Path, *, reverse: bool) -> Path:
     """Write the packets of one direction of the sender's capture."""
     data = gzip.decompress((CALL / "mobile" / "tcp-0.pcap.gz").read_bytes())
-    wanted = (Transfer.of(open_recording(CALL)).sender["reverse"] == reverse).tolist()
+    wanted = (Transfer.of(read(CALL)).sender["reverse"] == reverse).tolist()
     kept, at = [data[:_FILE_HEADER]], _FILE_HEADER
     for keep in wanted:
         end = at + _RECORD.size + _RECORD.unpack_from(data, at)[2]
@@ -36,7 +36,7 @@ def one_way(path: Path, *, reverse: bool) -> Path:
 
 
 def explained(path: Path, *, reverse: bool | None = None) -> Diagnosis:
-    return diagnose(Transfer.of(open_recording(path), reverse=reverse))
+    return diagnose(Transfer.of(read(path), reverse=reverse))
 
 
 def test_data_without_their_acks_tell_no_utilization(tmp_path: Path) -> None:

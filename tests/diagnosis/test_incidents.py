@@ -11,7 +11,7 @@ from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.incidents import incidents
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
 from tests.conftest import SAMPLES
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def found() -> Callable[[str], Diagnosis]:
     """`found(name)`: the diagnosis of a bundled recording."""
-    return cache(lambda name: diagnose(Transfer.of(open_recording(SAMPLES / name))))
+    return cache(lambda name: diagnose(Transfer.of(read(SAMPLES / name))))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, Segment
 from tests.diagnosis.path import diagnosed
@@ -106,7 +106,7 @@ def test_a_client_that_thinks_is_told_if_no_request_of_it_was_lost(
         moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (2 * each.side - 1)) for each in mine]
         write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
     (tmp_path / "talk.pcap").unlink()
-    found = diagnose(Transfer.of(open_recording(tmp_path), reverse=True))
+    found = diagnose(Transfer.of(read(tmp_path), reverse=True))
     assert of(found, "client-think-time").numbers["median_s"] == pytest.approx(1.0, abs=0.02)
 
 
@@ -131,7 +131,7 @@ def test_an_answer_that_a_slow_link_delivers_late_is_no_pause_of_the_client(
         ]
         mine = talk.segments if host == "fixed" else seen
         write_pcap(tmp_path / host / "tcp-0.pcap", sorted(mine, key=lambda each: each.time_ns or 0))
-    found = diagnose(Transfer.of(open_recording(tmp_path), reverse=True))
+    found = diagnose(Transfer.of(read(tmp_path), reverse=True))
     assert share(found, Limit.APPLICATION) > 0.5
     assert ("client-think-time" in kinds(found)) == bool(pause_ms)
 

@@ -12,7 +12,7 @@ from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.shares import by_limit
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.conftest import SAMPLES
 from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, pcap_file, tcp
 
@@ -24,7 +24,7 @@ CALLS = ("fig8-resets-vj", "fig10-backoff", "sack-modern", "download", "overbuff
 
 
 def found_in(*path: Path) -> Limited:
-    return diagnose(Transfer.of(open_recording(*path))).limited
+    return diagnose(Transfer.of(read(*path))).limited
 
 
 def test_an_outage_of_a_fast_link_is_one_and_the_rest_is_the_links() -> None:
@@ -60,7 +60,7 @@ def test_intervals_partition_the_time_from_the_first_syn_to_the_last_acknowledge
 @pytest.mark.parametrize("name", CALLS)
 def test_a_link_log_keeps_its_account(name: str) -> None:
     """The account's link time, by class, is what the limits say, but for the FIN behind the payload."""
-    transfer = Transfer.of(open_recording(SAMPLES / name))
+    transfer = Transfer.of(read(SAMPLES / name))
     found = diagnose(transfer)
     sums = by_limit(found.limited.shares)
     seconds = {use.label: value for use, value in found.account.seconds.items()}
@@ -101,12 +101,12 @@ def _asked(sport: int, begin_ms: float, step_ms: float) -> list[Packet]:
 def test_connections_that_took_no_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
     packets = [*_asked(1000, 0, 10), *_asked(1001, 100, 0), *_asked(1002, 100, 0), *_asked(1003, 200, 50)]
     (tmp_path / "a.pcap").write_bytes(pcap_file(packets))
-    chain = explain(open_recording(tmp_path / "a.pcap")).document()["group"]["chain"]
+    chain = explain(read(tmp_path / "a.pcap")).document()["group"]["chain"]
     assert [stage["connection"] for stage in chain if stage["stage"] == "transfer"] == [1, 3, 2, 4]
 
 
 def test_the_document_has_what_its_readers_rely_on() -> None:
-    document = explain(open_recording(UPLOAD)).document(intervals=True)
+    document = explain(read(UPLOAD)).document(intervals=True)
     assert document["schema"] == "multitracer.diagnose/1"
     assert sum(row["seconds"] for row in document["limits"]) == pytest.approx(document["limits_total_s"])
     assert [row["share"] for row in document["limits"]] == sorted(
@@ -116,17 +116,17 @@ def test_the_document_has_what_its_readers_rely_on() -> None:
     assert document["group"]["connections"] == [1, 2, 3]
     assert document["intervals"][0]["begin_s"] == 0
     assert {stage["stage"] for stage in document["group"]["chain"]} >= {"handshake", "transfer"}
-    assert "intervals" not in explain(open_recording(UPLOAD)).document()
+    assert "intervals" not in explain(read(UPLOAD)).document()
 
 
 def test_a_connection_that_is_asked_for_is_alone() -> None:
-    found = explain(open_recording(UPLOAD), 2)
+    found = explain(read(UPLOAD), 2)
     assert found.group.longest is found.limited
     assert len(found.group.numbers) == 1
-    assert found.headline.sentence == diagnose(Transfer.of(open_recording(UPLOAD), 2)).headline.sentence
+    assert found.headline.sentence == diagnose(Transfer.of(read(UPLOAD), 2)).headline.sentence
 
 
 def test_the_way_without_data_is_unknown_with_its_reason() -> None:
-    found = limited(Transfer.of(open_recording(SAMPLES / "fig8-resets-vj"), reverse=True))
+    found = limited(Transfer.of(read(SAMPLES / "fig8-resets-vj"), reverse=True))
     assert list(by_limit(found.shares)) == [Limit.UNKNOWN]
     assert found.reason == "no data were sent in this direction"

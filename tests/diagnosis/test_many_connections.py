@@ -11,7 +11,7 @@ import pytest
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment
 
@@ -44,7 +44,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_verdicts_on_thousands_of_connections_take_less_than_a_second(path: Path) -> None:
-    recording = read_recording(find_inputs(str(path)))
+    recording = read(find_inputs(str(path)))
     part = recording.parts[0]
     assert len(part) == CONNECTIONS
     begin = time.process_time()

@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment
 from tests.diagnosis.talk import FULL, kinds
@@ -59,7 +59,7 @@ def _joined_in_pairs(folder: Path, pair_ms: Array, service_ms: Array, *, are_one
     for end, noted in ends.items():
         (folder / end).mkdir()
         write_pcap(folder / end / "tcp-0.pcap", sorted(noted, key=lambda segment: segment.time_ns or 0))
-    return diagnose(Transfer.of(open_recording(folder)))
+    return diagnose(Transfer.of(read(folder)))
 
 
 def test_what_a_sender_spaced_out_did_not_wait_for_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, START_NS
 from tests.conftest import SAMPLES
@@ -38,7 +38,7 @@ def _silence(*retries_ms: float, answered: float | None, covers: int = 5) -> Tal
 
 def test_an_outage_of_both_ways_is_one_incident_however_often_the_timer_went_off() -> None:
     """Its own link log lists 74 lost data packets and 3 lost ACKs."""
-    found = diagnose(Transfer.of(open_recording(UPLOAD)))
+    found = diagnose(Transfer.of(read(UPLOAD)))
     (dead,) = [each for each in found.incidents if each.cost_s > 1]
     assert dead.kind == "outage"
     assert "exponential-back-off" in {found.findings[part].kind for part in dead.parts}
@@ -51,7 +51,7 @@ def test_an_outage_of_both_ways_is_one_incident_however_often_the_timer_went_off
 
 
 def test_the_sender_alone_knows_the_outage_but_not_which_way_was_dead() -> None:
-    found = diagnose(Transfer.of(open_recording(UPLOAD / "mobile" / "tcp-0.pcap.gz")))
+    found = diagnose(Transfer.of(read(UPLOAD / "mobile" / "tcp-0.pcap.gz")))
     assert kinds(found) >= {"outage", "exponential-back-off"}
     assert "ack-loss" not in kinds(found)
     assert of(found, "outage").sentence.startswith("Nothing came back for 0.9 to 2.2 s")
@@ -99,7 +99,7 @@ def test_a_peer_whose_timer_goes_off_too_does_not_answer_a_try(tmp_path: Path) -
     talk.note(315, 0, seq=1_001, ack=6_001, payload=300)
     talk.note(362, 0, seq=1_301, ack=6_401, payload=300)
     file = write_pcap(tmp_path / "talk.pcap", talk.segments)
-    (dead,) = dead_times(Transfer.of(open_recording(file), reverse=True))
+    (dead,) = dead_times(Transfer.of(read(file), reverse=True))
     assert dead.failed == 0
 
 
@@ -217,6 +217,6 @@ def test_two_larger_ones_lost_later_tell_a_hole_from_an_outage_after_one_failed_
         mine = [each for each in talk.segments if not way_ns or each not in lost]
         moved = [replace(each, time_ns=(each.time_ns or 0) + way_ns * (1 - 2 * each.side)) for each in mine]
         write_pcap(tmp_path / host / "tcp-0.pcap", sorted(moved, key=lambda each: each.time_ns or 0))
-    found = kinds(diagnose(Transfer.of(open_recording(tmp_path))))
+    found = kinds(diagnose(Transfer.of(read(tmp_path))))
     assert ("path-mtu-black-hole" in found) == is_hole
     assert ("outage" in found) != is_hole

@@ -15,7 +15,7 @@ from multitracer.diagnosis.packets.packets_ahead import may_be_full, packets_ahe
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def test_a_full_queue_of_a_radio_is_never_taken_for_chance(tmp_path: Path, seed:
     record_virtual(load_scenario(str(scenario)), tmp_path / "run")
     for log in (tmp_path / "run").glob("*/rlp*"):
         log.unlink()  # the link tells its drops; here the packets alone must
-    found = diagnose(Transfer.of(open_recording(tmp_path / "run"))).findings
+    found = diagnose(Transfer.of(read(tmp_path / "run"))).findings
     kinds = {each.kind for each in found}
     assert "random-loss" not in kinds
     assert "congestion-loss" in kinds
@@ -77,7 +77,7 @@ def test_data_that_a_stalled_radio_delays_are_no_lost_acks(tmp_path: Path, seed:
     scenario.write_text(SCENARIO.format(queue=40).replace("15_000_000", "8_000_000"))
     record_virtual(load_scenario(str(scenario)), tmp_path / "run")
     phone = tmp_path / "run" / "mobile" / "tcp-0.pcap"
-    kinds = {each.kind for each in diagnose(Transfer.of(open_recording(phone))).findings}
+    kinds = {each.kind for each in diagnose(Transfer.of(read(phone))).findings}
     assert "ack-loss" not in kinds
 
 

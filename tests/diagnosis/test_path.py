@@ -18,7 +18,7 @@ from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
 from multitracer.diagnosis.rules.link.rate_change import _has_company
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of
@@ -335,6 +335,6 @@ def test_one_piece_of_gaps_of_two_rates_is_a_step_at_the_end() -> None:
 def test_a_receiver_that_gets_more_at_once_tells_no_rate_of_the_link(name: str, shared: bool) -> None:
     """A connection that begins or ends beside ours changes the gaps between our packets for good, too."""
     session = Path(__file__).parents[1] / "causes" / "recordings" / name / "session"
-    found = diagnose(Transfer.of(open_recording(session / "fixed" / "tcp-0.pcap.gz")))
+    found = diagnose(Transfer.of(read(session / "fixed" / "tcp-0.pcap.gz")))
     assert _has_company(found._case) == shared
     assert ("rate-change" in kinds(found)) == (not shared)

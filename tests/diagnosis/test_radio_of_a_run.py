@@ -15,7 +15,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.collectors.rehearsal import modem
 from tests.collectors.running import end, running
 from tests.lab.testbed.running import started
@@ -91,7 +91,7 @@ def _with_modem(session: Path, name: str, place: Path) -> Diagnosis:
     folder = place / name
     shutil.copytree(session / "run", folder)
     shutil.copy(session / f"{name}.jsonl", folder / "mobile" / "radio.jsonl")
-    return diagnose(Transfer.of(open_recording(folder)))
+    return diagnose(Transfer.of(read(folder)))
 
 
 def _of(found: Diagnosis, kind: str) -> list[Finding]:

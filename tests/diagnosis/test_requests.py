@@ -10,7 +10,7 @@ import pytest
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, SYN, Segment
 from tests.diagnosis.talk import FULL, Talk, kinds
@@ -109,7 +109,7 @@ def test_both_ends_show_that_a_request_was_lost(tmp_path: Path) -> None:
         talk = turns(at_client=at_client, repaired_ms=400)
         ordered = sorted(talk.segments, key=lambda each: each.time_ns or 0)
         write_pcap(tmp_path / host / "tcp-0.pcap", [replace(each, ip_id=0) for each in ordered])
-    found = diagnose(Transfer.of(open_recording(tmp_path), reverse=True))
+    found = diagnose(Transfer.of(read(tmp_path), reverse=True))
     assert seconds(found, Part.REPAIR) == pytest.approx(0.8, abs=0.01)
     assert seconds(found, Part.PEER) < 0.02
 
@@ -159,7 +159,7 @@ def lan(*, pause_ms: float) -> list[Segment]:
 
 def test_a_tick_longer_than_the_round_trip_turns_nothing_round(tmp_path: Path) -> None:
     file = write_pcap(tmp_path / "lan.pcap", lan(pause_ms=400))
-    found = diagnose(Transfer.of(open_recording(file), reverse=True))
+    found = diagnose(Transfer.of(read(file), reverse=True))
     assert found.headline.part is Part.PEER
     assert seconds(found, Part.PEER) == pytest.approx(4.0, abs=0.05)
     assert not {"server-think-time", "application-limited"} & kinds(found)

@@ -14,7 +14,7 @@ from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.join.segments_and_frames import Fate
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import Use
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NA
 from tests.conftest import SAMPLES
 from tests.diagnosis.rate import OFTEN_DEAD, by_rate
@@ -50,7 +50,7 @@ RUNS = sorted(folder for folder in SAMPLES.iterdir() if (folder / "scenario.toml
 @pytest.fixture(scope="module", params=RUNS, ids=lambda folder: folder.name)
 def transfer(request: pytest.FixtureRequest) -> Transfer:
     folder: Path = request.param
-    return Transfer.of(open_recording(folder))
+    return Transfer.of(read(folder))
 
 
 def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
@@ -108,14 +108,14 @@ def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: T
 
 def test_the_first_sentence_names_what_lowered_the_utilization() -> None:
     """Being stopped by the far end cost more time, but that is no loss."""
-    found = diagnose(Transfer.of(open_recording(SAMPLES / "sack-modern")))
+    found = diagnose(Transfer.of(read(SAMPLES / "sack-modern")))
     assert found.findings[0].kind == "link-flow-control"
     assert "the header decompressor was out of step" in channel_use(found)
 
 
 def test_a_set_up_slower_than_the_first_timer_is_one_finding() -> None:
     # it opens behind the queue of another
-    transfer = Transfer.of(open_recording(SAMPLES / "second-connection"), 2)
+    transfer = Transfer.of(read(SAMPLES / "second-connection"), 2)
     (only,) = [each for each in diagnose(transfer).findings if each.kind == "spurious-timeout"]
     assert "its first segment was sent" in only.sentence
     assert "nothing was lost" in only.sentence

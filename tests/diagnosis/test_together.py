@@ -14,7 +14,7 @@ from multitracer.diagnosis.limits.together import _stretches
 from multitracer.diagnosis.sentence import headline_of_group
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_the_work_of_two_at_a_short_queue_is_limited_by_the_link(tmp_path: Path,
     record_virtual(load_scenario(str(tmp_path / "two.toml")), tmp_path / "run")
     for log in (tmp_path / "run").glob("*/rlp*"):
         log.unlink()  # the link tells when it was busy; here the packets alone must
-    group = group_of(open_recording(tmp_path / "run" / view))
+    group = group_of(read(tmp_path / "run" / view))
     assert group is not None
     assert not any(row.limit is Limit.LINK for row in group.longest.shares), "its own packets left gaps"
     sentence = headline_of_group(group).sentence
@@ -84,6 +84,6 @@ def test_the_work_of_two_at_a_short_queue_is_limited_by_the_link(tmp_path: Path,
 
 
 def test_two_that_pause_in_turn_fill_no_link() -> None:
-    group = group_of(open_recording(_RECORDINGS / "20036-two-at-once" / "session"))
+    group = group_of(read(_RECORDINGS / "20036-two-at-once" / "session"))
     assert group is not None
     assert group.together.total_ns == 0

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.clock.model.relation import Clock
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NA
 from tests.narrowed import known
 
@@ -71,7 +71,7 @@ def test_without_a_link_log_the_clock_comes_from_the_captures(
     shutil.copytree(session_of("down", DOWN), folder)
     for log in folder.glob("*/rlp.pcapng"):
         log.unlink()
-    transfer = Transfer.of(open_recording(folder))
+    transfer = Transfer.of(read(folder))
     assert transfer.near is None
     assert transfer.far is None
     stamps = known(transfer.receiver)["time_ns"]

@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NA
 from tests.causes.path import DELIVERED
 from tests.causes.seen import Recording
@@ -31,7 +31,7 @@ def test_segments_are_those_that_the_path_carried_and_lost(name: str) -> None:
         for each in Recording(folder).transfers()
         if each.port == truth["client_port"] and each.way == ["up", "down"].index(truth["way"])
     )
-    recording = open_recording(folder / "session")
+    recording = read(folder / "session")
     found = diagnose(Transfer.of(recording, 1, reverse=path.way == 1))
     segments = found._case.segments
     assert found._case.transfer.sender["payload_bytes"].max() == 2896

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import multitracer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.recording.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def judge(folder: Path) -> Drive:
 
 def _placed(folder: Path, handovers: pd.DataFrame) -> pd.DataFrame:
     """Return handovers with their places on the route, as map and exports show them."""
-    drive = Surroundings(open_recording(folder)).drive
+    drive = Surroundings(read(folder)).drive
     assert drive is not None, "a drive has positions"
     places = drive[1].at(np.array(handovers["time_ns"].map(_ns), dtype=np.int64))
     return handovers.assign(lat_deg=places.lat_deg, lon_deg=places.lon_deg)

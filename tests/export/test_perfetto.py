@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from multitracer.export.explained import explained
 from multitracer.export.perfetto import packets
 from multitracer.export.perfetto.protobuf import double, integer, text
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, Segment, handshake
 from tests.cli.program import call, run
@@ -96,7 +96,7 @@ def _unknown(message: Any) -> list[Any]:
 
 
 def test_limits_are_those_of_the_diagnosis(trace: Read) -> None:
-    diagnosis = explained(open_recording(SESSION))
+    diagnosis = explained(read(SESSION))
     assert diagnosis is not None
     table = diagnosis.limited.table
     names = [
@@ -112,7 +112,7 @@ def test_limits_are_those_of_the_diagnosis(trace: Read) -> None:
 
 
 def test_a_segment_lasts_until_its_ack(trace: Read) -> None:
-    recording = open_recording(SESSION)
+    recording = read(SESSION)
     diagnosis = explained(recording)
     assert diagnosis is not None
     sender, data = diagnosis.transfer.sender, diagnosis.transfer.data
@@ -150,7 +150,7 @@ def test_arrows_lead_from_the_loss_to_its_repair_and_to_the_ack(tmp_path: Path) 
 
 
 def test_counters_have_the_values_of_the_series(trace: Read) -> None:
-    diagnosis = explained(open_recording(SESSION))
+    diagnosis = explained(read(SESSION))
     assert diagnosis is not None
     series = diagnosis.transfer.layers.series
     for label in ("TcpSnd_cwnd", "TcpSnd_rtt", "TcpSnd_flight", "TcpSnd_rto"):
@@ -170,9 +170,9 @@ def test_the_radio_of_a_drive_is_a_counter(tmp_path: Path) -> None:
 
 def test_link_time_is_that_of_the_link(tmp_path: Path) -> None:
     session = SAMPLES / "typical-1450k"
-    speed = open_recording(session).speed
+    speed = read(session).speed
     begin, end, _ = exported(tmp_path / "out", session).slices("answer")[0]
-    diagnosis = explained(open_recording(session))
+    diagnosis = explained(read(session))
     assert diagnosis is not None
     assert (end - begin) / 1e9 == pytest.approx(diagnosis.limited.total_s, rel=1e-6)
     assert speed > 0

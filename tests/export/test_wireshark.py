@@ -97,9 +97,9 @@ def test_as_many_comments_as_the_analysis_counts(tmp_path: Path) -> None:
 def retransmissions(session: Path) -> list[int]:
     """Return how many retransmissions each capture of a session shows, in the order of its points."""
     from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
-    from multitracer.recording.open import open_recording
+    from multitracer.recording.read import read
 
-    recording = open_recording(session)
+    recording = read(session)
     judged = [segment_verdicts(recording, part) for part in recording.parts]
     return [int(np.count_nonzero(each.cause != NO_VERDICT)) for each in judged]
 

@@ -14,7 +14,7 @@ from multitracer.errors import InputError
 from multitracer.figures.series import BREAK, Series
 from multitracer.figures.stack import DBM, PLAIN, Panel
 from multitracer.figures.surroundings.distance import OverDistance, over_distance
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
 from tests.cli.test_without_capture import CSV
@@ -112,7 +112,7 @@ def test_plot_draws_radio_over_distance(tmp_path: Path) -> None:
 @pytest.fixture
 def drive_with_packets(tmp_path: Path, sample_sender: Path) -> Path:
     """A session of one host that captured a connection and logged its places, 20 m in each second."""
-    first_ns = open_recording(sample_sender).parts[0].capture.first_ns
+    first_ns = read(sample_sender).parts[0].capture.first_ns
     assert first_ns is not None
     seconds = range(first_ns // NS_PER_S - 2, first_ns // NS_PER_S + 300)
     head, row, *_ = CSV.splitlines()

@@ -22,7 +22,7 @@ from multitracer.logs import Log, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording.hosts import HostLogs
 from multitracer.recording.layers import Layers
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.write import write_report
 from multitracer.sender import TCP_STATE
 from multitracer.tables import Table
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def layers_of(folder: Path, *, vantage: int | None = None) -> Layers:
-    recording = open_recording(folder)
+    recording = read(folder)
     for part in recording.parts:
         if vantage is not None:
             part.analysis.directions["vantage"][:] = vantage
@@ -247,7 +247,7 @@ def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: 
 def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
     typical: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = open_recording(typical)
+    session = read(typical)
     assert session.manifest is not None
     session.manifest.hosts["mobile"].addresses.clear()
     (own,) = (tables for log, tables in session.logs("tcp") if log.host == "mobile")
@@ -284,7 +284,7 @@ def test_a_faster_link_is_shown_in_its_own_time(typical: Path, layers: Layers, t
 def test_a_report_tells_of_a_faster_link(typical: Path, tmp_path: Path) -> None:
     fast = edited(typical, tmp_path / "fast", speed=20)
     for folder, is_fast in ((fast, True), (typical, False)):
-        write_report(open_recording(folder), tmp_path / "r.html")
+        write_report(read(folder), tmp_path / "r.html")
         text = (tmp_path / "r.html").read_text("utf-8")
         assert ("The link ran 20 times as fast as a real one." in text) == is_fast
         assert ("link seconds from the start of the capture (20 to a recorded one)" in text) == is_fast
@@ -293,7 +293,7 @@ def test_a_report_tells_of_a_faster_link(typical: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("speed", ["20", True, -1, 0, 10**9, None, float("inf")])
 def test_a_speed_that_makes_no_sense_is_not_believed(typical: Path, tmp_path: Path, speed: Any) -> None:
     edited(typical, tmp_path / "odd", speed=speed if speed != float("inf") else 1e308)
-    assert open_recording(tmp_path / "odd").speed == 1
+    assert read(tmp_path / "odd").speed == 1
 
 
 def test_a_log_without_slots_or_offsets_gives_no_series(layers: Layers) -> None:

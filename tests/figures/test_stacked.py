@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.figures.stacked import View, stacked, stacked_panels, stacked_places
 from multitracer.recording.layers import Layers
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Sample:
     """The bundled session, whole or some of its captures with or without its logs."""
 
     def __init__(self, folder: Path) -> None:
-        self.recording = open_recording(folder)
+        self.recording = read(folder)
         self.parts = self.recording.parts
 
     def layers(self, *, parts: int = 2, state: bool = True, at: int = 0) -> Layers:

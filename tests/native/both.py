@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +20,7 @@ from multitracer.errors import MultiTracerError
 from multitracer.logs import Point
 from multitracer.native import VARIABLE, kernel
 from multitracer.recording.inputs import Inputs
-from multitracer.recording.overview import overview_by_kernel, overview_of
-from multitracer.recording.recording import Recording
-from multitracer.recording.streaming.one_connection import with_segments
-from multitracer.recording.streaming.running import counted_by_kernel
+from multitracer.recording.read import Need, read, with_segments
 from multitracer.tables import Table
 from multitracer.tcp import TCP_SEGMENTS
 from parsers._whole_capture import whole_capture
@@ -33,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.analysis import Analysis
+    from multitracer.recording.recording import Recording
 
 Read = "Callable[[], Capture]"
 _FEW = 4
@@ -53,7 +50,7 @@ def python_only() -> Iterator[None]:
             os.environ[VARIABLE] = before
 
 
-def read_by_both(read: Callable[[], Capture]) -> Capture | str:
+def read_by_both(reading: Callable[[], Capture]) -> Capture | str:
     """Return what the native path reads, or the sentence of its refusal, after comparing it with Python's.
 
     Raises
@@ -61,16 +58,16 @@ def read_by_both(read: Callable[[], Capture]) -> Capture | str:
     AssertionError
         If the two differ, in values, types, order of counts, or words.
     """
-    native = _outcome(read)
+    native = _outcome(reading)
     with python_only():
-        python = _outcome(read)
+        python = _outcome(reading)
     assert_equal(native, python)
     return native
 
 
-def _outcome(read: Callable[[], Capture]) -> Capture | str:
+def _outcome(reading: Callable[[], Capture]) -> Capture | str:
     try:
-        return read()
+        return reading()
     except MultiTracerError as error:
         return f"{type(error).__name__}: {error}"
 
@@ -171,22 +168,19 @@ def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
     Returns
     -------
     bool
-        Whether the kernel could; of what is no plain pcap file it cannot.
+        Whether the kernel could.
     """
-    native, point = kernel(), Point(path, (path,))
-    assert native is not None
-    inputs, most = Inputs(Path(path).name, [point]), 1 + len(capture.segments) % 4
-    whole = Recording(inputs)
-    whole.add(point, capture).__dict__["analysis"] = analysis
-    tell = partial(overview_by_kernel, name=path, most=most)
-    overview, recording = counted_by_kernel(native, inputs, None, tell)
-    if overview is not None and recording is not None:
-        overview = overview._replace(warnings=recording.warnings)
-        assert repr(overview) == repr(overview_of(whole, most))
-    elif recording is not None:
-        assert_same(recording.parts[0].analysis, analysis)
-        assert repr(recording.captures[0][1].files) == repr(capture.files)
-    return recording is not None
+    recording = read(Inputs(Path(path).name, [Point(path, (path,))]), need=Need.NUMBERS)
+    (part,) = recording.parts
+    if is_counted(recording):
+        assert_same(part.analysis, analysis)
+        assert repr(part.capture.files) == repr(capture.files)
+    return is_counted(recording)
+
+
+def is_counted(recording: Recording) -> bool:
+    """Return whether the kernel counted a recording of one capture while it was read."""
+    return recording.parts[0].known is not None
 
 
 def kept_alike(path: str, capture: Capture) -> bool:
@@ -217,18 +211,18 @@ def read_alone(counted: Analysis, whole: Analysis) -> int:
     """
     native, numbers = kernel(), range(1, len(whole.connections) + 1)
     assert native is not None
-    read = 0
+    compared = 0
     for number in numbers if len(numbers) <= _FEW else (numbers[0], numbers[-1]):
         alone = with_segments(native, counted, number)
         if alone is None:
             continue
-        read += 1
+        compared += 1
         for table in ("tcp_segments", "sack_blocks", "rtt_samples"):
             one, other = (getattr(analysis, table)(number).columns for analysis in (alone, whole))
             for name, values in one.items():
                 assert values.dtype == other[name].dtype, f"{table}.{name}"
                 assert values.tobytes() == other[name].tobytes(), f"connection {number}, {table}.{name}"
-    return read
+    return compared
 
 
 def counted(whole: Capture, rows: int) -> Analysis | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multitracer.native import kernel, state
-from multitracer.recording.streaming.running import analysis_of
+from multitracer.recording.read import analysis_of
 from parsers._read import read_capture
 from tests.conftest import FIXTURES, SAMPLES
 from tests.native.both import (

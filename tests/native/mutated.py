@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NoReturn
 from multitracer.capture import Capture
 from multitracer.native import kernel, state
 from multitracer.recording.inputs import UNREADABLE
-from multitracer.recording.streaming.running import analysis_of
+from multitracer.recording.read import analysis_of
 from parsers._capture.window import WINDOW_BYTES, Window
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, overwritten, parser_of
 from tests.fuzz.run import samples

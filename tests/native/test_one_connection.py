@@ -10,9 +10,7 @@ import pytest
 from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.cli._reading import ConnectionChoice, one
-from multitracer.recording.inputs import find_inputs
-from multitracer.recording.streaming.one_connection import read_one, with_segments
-from multitracer.recording.streaming.running import analysis_of
+from multitracer.recording.read import analysis_of, read, with_segments
 from parsers._read import read_capture
 from tests.cli.program import call
 from tests.native.both import python_only, read_alone
@@ -68,9 +66,9 @@ def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def read(path: Path, number: int | None = None) -> Recording:
+def with_one(path: Path, number: int | None = None) -> Recording:
     choice = None if number is None else ConnectionChoice(number)
-    return read_one(find_inputs(path), choose=partial(one, choice=choice))
+    return read(path, only=partial(one, choice=choice))
 
 
 def test_each_connection_alone_is_what_it_is_among_the_others(large: Path) -> None:
@@ -85,7 +83,7 @@ def test_each_connection_alone_is_what_it_is_among_the_others(large: Path) -> No
 def test_only_the_segments_of_the_chosen_connection_are_kept(
     large: Path, number: int | None, segments: int
 ) -> None:
-    recording = read(large, number)
+    recording = with_one(large, number)
     assert len(recording.parts[0].capture.segments) == segments
     assert len(recording) == 4
 
@@ -133,9 +131,9 @@ def test_a_connection_of_which_python_decodes_a_packet_is_read_among_all(large: 
     frames = exchange(1000, [10, 20, 30])
     other = exchange(1001, [1])
     large.write_bytes(pcap_file([*frames[:4], *tunnelled(frames[4:]), *other]))
-    segments, whole = read(large).parts[0].capture.segments, read_capture([large]).segments
+    segments, whole = with_one(large).parts[0].capture.segments, read_capture([large]).segments
     assert len(segments) == len(whole) == len(frames) + len(other)
-    assert len(read(large, 2).parts[0].capture.segments) == len(other)
+    assert len(with_one(large, 2).parts[0].capture.segments) == len(other)
 
 
 def test_a_file_that_lost_packets_since_is_noticed(large: Path) -> None:

@@ -15,9 +15,7 @@ from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.capture import Mark
 from multitracer.native import LIMITS
-from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
-from multitracer.recording.streaming import running
+from multitracer.recording.read import Need, analysis_of, read
 from parsers._capture.window import Window
 from parsers._read import read_capture
 from tests.analysis.test_engine_equals_oracle import exchanges
@@ -38,7 +36,7 @@ SESSION = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"
 CAPTURES = sorted(path for path in SAMPLES.rglob("tcp-0.pcap*") if "damaged" not in path.parts)[:12]
 
 
-def is_counted(segments: list[Segment], rows: int = 1000) -> bool:
+def is_alike(segments: list[Segment], rows: int = 1000) -> bool:
     """Compare with the whole if the pieces were enough; return whether they were."""
     whole = capture(segments)
     analysis = counted(whole, rows)
@@ -52,19 +50,19 @@ def test_any_connections_in_any_pieces(data: st.DataObject, seed: int) -> None:
     parts = [data.draw(exchanges(pair=pair, longest=12)) for pair in range(data.draw(st.integers(1, 4)))]
     order = data.draw(st.permutations([p for p, part in enumerate(parts) for _ in part]))
     remaining = [iter(part) for part in parts]
-    is_counted(timed([next(remaining[p]) for p in order], seed), data.draw(st.sampled_from((1, 3, 1000))))
+    is_alike(timed([next(remaining[p]) for p in order], seed), data.draw(st.sampled_from((1, 3, 1000))))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_long_transfers(seed: int) -> None:
     segments = long_transfer(seed, 3_000)
-    assert is_counted(timed(segments, seed) if seed > 3 else segments)
+    assert is_alike(timed(segments, seed) if seed > 3 else segments)
 
 
 def test_a_port_that_is_used_again_begins_a_connection() -> None:
     again = [replace(each, seq=each.seq + 70_000, ack=each.ack + 70_000) for each in handshake()]
     segments = [*handshake(), *again, *handshake(client=5)]
-    assert is_counted(segments, 2)
+    assert is_alike(segments, 2)
     assert len(analyse(capture(segments)).connections) == 3
 
 
@@ -78,7 +76,7 @@ def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) 
         segments.append(Segment(0, 1 + number, 1, ack=1, time_ns=now_ns, stamp=stamp, ip_id=number))
     segments[0] = replace(segments[0], stamp=(0, 0))
     whole = capture(segments)
-    assert is_counted(segments, 7)
+    assert is_alike(segments, 7)
     steps = [note.sentence for note in analyse(whole).trust.notes if note.code == "clock-step"]
     assert "stepped 1 time, by +5.0" in steps[0]
 
@@ -93,29 +91,29 @@ def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) 
 )
 def test_what_needs_all_segments_asks_for_them(odd: list[Segment]) -> None:
     segments = [replace(each, ip_id=7) for each in handshake()] + odd
-    assert not is_counted(segments, 1)
+    assert not is_alike(segments, 1)
 
 
 def test_an_mss_that_comes_after_larger_segments_asks_for_all_segments() -> None:
     syn = Segment(0, 0, flags=SYN, options={"mss": 1460})
     answer = Segment(1, 9, flags=SYN | ACK, ack=1, options={"mss": 500})
     large = Segment(0, 1, 1500, ack=10)
-    assert not is_counted([syn, large, answer], 1)
-    assert is_counted([syn, answer, large], 1)
+    assert not is_alike([syn, large, answer], 1)
+    assert is_alike([syn, answer, large], 1)
 
 
 def test_more_connections_than_are_worth_it_ask_for_all_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = [Segment(0, 5, flags=SYN, pair=pair) for pair in range(40)]
-    assert is_counted(segments)
+    assert is_alike(segments)
     monkeypatch.setattr("multitracer.analysis.running.LIMITS", LIMITS._replace(few_connections=30))
-    assert not is_counted(segments)
+    assert not is_alike(segments)
 
 
 def test_begun_connections_are_kept_unless_they_are_most(monkeypatch: pytest.MonkeyPatch) -> None:
     segments = timed(long_transfer(1, 500), 1)
-    assert is_counted(segments, 100)
+    assert is_alike(segments, 100)
     monkeypatch.setattr("multitracer.analysis.running.LIMITS", LIMITS._replace(few_kept=100))
-    assert not is_counted(segments, 100)
+    assert not is_alike(segments, 100)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -139,10 +137,10 @@ def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
     defaults = Window.__init__.__kwdefaults__
     assert defaults
     monkeypatch.setitem(defaults, "size", 4_000)
-    monkeypatch.setattr(running, "_ROWS", rng.choice((1, 100, 1000)))
+    monkeypatch.setattr("multitracer.recording.read._CHUNK_ROWS", rng.choice((1, 100, 1000)))
     kernel = native.kernel()
     assert kernel is not None
-    analysis, whole = running.analysis_of(kernel, str(path)), read_capture([path])
+    analysis, whole = analysis_of(kernel, str(path)), read_capture([path])
     assert analysis is not None
     assert whole.files[0].protocols == analysis.capture.files[0].protocols
     assert (whole.segments["marks"] & Mark.TUNNELLED.value).any()
@@ -154,9 +152,8 @@ def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
 @pytest.mark.parametrize("path", CAPTURES, ids=lambda path: "-".join(path.parts[-3:-1]))
 def test_recordings_without_their_segments(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multitracer.recording.inputs.LARGE_BYTES", 0)
-    monkeypatch.setattr(running, "_ROWS", 1000)
-    fast, whole = running.read_numbers(find_inputs(path)), read_recording(find_inputs(path))
-    assert fast is not None
+    monkeypatch.setattr("multitracer.recording.read._CHUNK_ROWS", 1000)
+    fast, whole = read(path, need=Need.NUMBERS), read(path)
     assert not len(fast.parts[0].capture.segments)
     assert_same(fast.parts[0].analysis, whole.parts[0].analysis)
     assert repr(fast.parts[0].capture.files) == repr(whole.parts[0].capture.files)

@@ -20,11 +20,8 @@ from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.capture import Capture
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
-from multitracer.recording import overview
-from multitracer.recording.inputs import UNREADABLE, find_inputs
-from multitracer.recording.open import read_recording
-from multitracer.recording.overview import Overview, overview_of, read_overview
-from multitracer.recording.streaming.running import counted_by_kernel
+from multitracer.recording.inputs import UNREADABLE
+from multitracer.recording.read import Need, read
 from parsers import _whole
 from parsers._capture.window import Window
 from parsers._read import read_capture
@@ -34,7 +31,7 @@ from parsers._whole import whole_file
 from parsers._whole_capture import whole_capture
 from tests.analysis.traffic import ACK
 from tests.conftest import SAMPLES
-from tests.native.both import assert_equal, assert_same, python_only, read_by_both
+from tests.native.both import assert_equal, assert_same, is_counted, python_only, read_by_both
 from tests.native.traffic import any_datagram, frame, some_connections
 from tests.parsers.frames import Packet, block, ethernet, ipv4, pcap_file, tcp
 
@@ -46,16 +43,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
 CAPTURES = sorted(path for path in SAMPLES.rglob("tcp-0.pcap*") if "damaged" not in path.parts)
-_BLOCKED = """
-import sys
-class Blocked:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("numpy", "pandas"):
-            raise ImportError(name)
-sys.meta_path.insert(0, Blocked())
-from multitracer.cli import main
-main()
-"""
 
 
 def plain(path: Path, folder: Path) -> Path:
@@ -95,16 +82,15 @@ def as_pcapng(data: bytes, rng: random.Random) -> bytes:
     return b"".join(blocks)
 
 
-def told(path: Path, most: int = 20) -> Overview | Recording:
+def told(path: Path) -> Recording:
     """Return what is told of a file with the kernel, after comparing it with what Python alone tells."""
-    fast = read_overview(find_inputs(path), most=most)
+    fast = read(path, need=Need.NUMBERS)
     with python_only():
-        whole = read_recording(find_inputs(path))
-        expected = overview_of(whole, most)
-    if isinstance(fast, Overview):
-        assert repr(fast) == repr(expected)
-    else:
-        assert repr(overview_of(fast, most)) == repr(expected)
+        whole = read(path)
+        whole.parts[0].analysis.trust  # noqa: B018  # by Python
+    assert_same(fast.parts[0].analysis, whole.parts[0].analysis)
+    assert repr(fast.parts[0].capture.files) == repr(whole.parts[0].capture.files)
+    assert fast.warnings == whole.warnings
     return fast
 
 
@@ -136,9 +122,9 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
     if how:
         data, copy = copy.read_bytes(), tmp_path / "other"
         copy.write_bytes(as_pcapng(data, random.Random(1)) if how == "pcapng" else packed(data, how))
-    _, fast = counted_by_kernel(kernel, find_inputs(copy), None)
+    fast = read(copy, need=Need.NUMBERS)
     whole = read_by_both(lambda: read_capture([copy]))
-    assert fast is not None
+    assert is_counted(fast)
     assert isinstance(whole, Capture)
     assert whole_capture(kernel, str(copy), None) is not None
     assert repr(fast.parts[0].capture.files) == repr(whole.files)
@@ -153,10 +139,8 @@ def test_any_connections(seed: int, tmp_path: Path) -> None:
     data = pcap_file(some_connections(rng, others=rng.choice((0.0, 0.1))))
     data = as_pcapng(data, rng) if rng.random() < 0.5 else data
     path.write_bytes(packed(data, rng.choice(("", "", "gz", "zst"))))
-    whole = read_by_both(lambda: read_capture([path]))
-    assert isinstance(whole, Capture)
-    is_one = len(analyse(whole).connections) == 1
-    assert isinstance(told(path, rng.choice((1, 20))), Overview) != is_one
+    read_by_both(lambda: read_capture([path]))
+    assert is_counted(told(path))
 
 
 @pytest.mark.usefixtures("blocks")
@@ -178,9 +162,9 @@ def test_packets_that_are_no_segments_need_no_second_reading(
 ) -> None:
     path = tmp_path / "some.pcap"
     path.write_bytes(pcap_file(some_connections(random.Random(4), others=0.2)))
-    monkeypatch.setattr(overview, "read_recording", None)
-    fast = read_overview(find_inputs(path), most=20)
-    assert {"udp", "arp"} <= fast.files[0].protocols.keys() if isinstance(fast, Overview) else None
+    monkeypatch.setattr("multitracer.recording.read._kept", None)
+    fast = read(path, need=Need.NUMBERS)
+    assert {"udp", "arp"} <= fast.parts[0].capture.files[0].protocols.keys()
 
 
 @pytest.mark.parametrize("left", [1, 15, 16, 30, 68])
@@ -192,13 +176,13 @@ def test_a_last_record_that_is_cut_off_is_read_once(original: int, left: int, tm
     begin = len(whole) - 16 - len(last)
     path.write_bytes(whole[: begin + left])
     assert kernel is not None
-    read = whole_file(kernel, str(path), limits=None, look=lambda _: None)
+    alone = whole_file(kernel, str(path), limits=None, look=lambda _: None)
     if left < 16 or original == len(last):
-        assert read is not None
+        assert alone is not None
         words = f"the record at byte {begin} is cut off: only {left} byte"
-        assert str(read.source.damaged).startswith(words)
+        assert str(alone.source.damaged).startswith(words)
     else:
-        assert read is None  # its length may be wrong: Python looks at what is before it, too
+        assert alone is None  # its length may be wrong: Python looks at what is before it, too
     read_by_both(lambda: read_capture([path]))
     told(path)
 
@@ -250,7 +234,7 @@ def test_what_a_look_raises_is_raised(
         raise error("it is enough")
 
     with pytest.raises(error, match="it is enough"):
-        counted_by_kernel(kernel, find_inputs(path), look)  # type: ignore[arg-type]
+        read(path, need=Need.NUMBERS, progress=look)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
@@ -266,7 +250,7 @@ def test_what_ends_the_unpacking_ends_the_reading(
     monkeypatch.setattr(_whole.Whole, "_unpacked", fail)
     if error is KeyboardInterrupt:
         with pytest.raises(error, match="it is enough"):
-            read_overview(find_inputs(path), most=20)
+            read(path, need=Need.NUMBERS)
     else:
         assert len(told(path)) > 1  # Python reads it
 
@@ -274,7 +258,7 @@ def test_what_ends_the_unpacking_ends_the_reading(
 def test_a_name_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / os.fsdecode(b"caf\xe9.pcap")
     path.write_bytes(pcap_file(some_connections(random.Random(1))))
-    assert isinstance(told(path), Overview)
+    assert is_counted(told(path))
 
 
 def test_of_a_folder_with_logs_as_much_is_said_as_without_the_kernel() -> None:
@@ -285,16 +269,6 @@ def test_of_a_folder_with_logs_as_much_is_said_as_without_the_kernel() -> None:
         said.append(done.stdout)
     assert "streams of a load program" in said[0]
     assert said[0] == said[1]
-
-
-@pytest.mark.parametrize("how", ["", "gz", "zst", "pcapng"])
-def test_a_summary_loads_no_numpy(how: str, tmp_path: Path) -> None:
-    path, data = tmp_path / "some", pcap_file(some_connections(random.Random(1)))
-    path.write_bytes(as_pcapng(data, random.Random(1)) if how == "pcapng" else packed(data, how))
-    program = [sys.executable, "-c", _BLOCKED, "analyze", str(path)]
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
-    assert "TCP connections" in done.stdout
-    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -314,14 +288,14 @@ def test_what_python_has_to_read_is_read_by_it(seed: int, blocks: int | None, tm
     read_by_both(lambda: read_capture([path]))
     with python_only():
         try:
-            read_recording(find_inputs(path))
+            read(path)
         except UNREADABLE as refusal:
             words = str(refusal)
         else:
             words = ""
     if words:
         with pytest.raises(UNREADABLE, match=re.escape(words)):
-            read_overview(find_inputs(path), most=20)
+            read(path, need=Need.NUMBERS)
     else:
         told(path)
 
@@ -351,12 +325,10 @@ def test_flows_of_both_versions_are_numbered_in_order(tmp_path: Path) -> None:
     for number, version in enumerate((6, 4, 6, 4)):
         segment = tcp(sport=1000 + number, dport=80, seq=5, flags=ACK, payload=b"x")
         frames.append(frame(segment, version, 0, number))
-    path, kernel = tmp_path / "begun.pcap", native.kernel()
+    path = tmp_path / "begun.pcap"
     path.write_bytes(pcap_file(frames))
-    assert kernel is not None
-    _, fast = counted_by_kernel(kernel, find_inputs(path), None)
-    whole = read_capture([path])
-    assert fast is not None
+    fast, whole = read(path, need=Need.NUMBERS), read_capture([path])
+    assert is_counted(fast)
     part = fast.parts[0]
     part.capture.segments, part.capture.sack_blocks = whole.segments, whole.sack_blocks
     part.capture.syn_options = whole.syn_options

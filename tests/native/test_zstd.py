@@ -10,8 +10,8 @@ import pytest
 import zstandard
 
 from multitracer import native
-from multitracer.recording.inputs import UNREADABLE, find_inputs
-from multitracer.recording.overview import read_overview
+from multitracer.recording.inputs import UNREADABLE
+from multitracer.recording.read import Need, read
 from parsers._whole import whole_file
 from tests.native.both import python_only
 from tests.native.test_whole import told
@@ -121,7 +121,7 @@ def test_a_window_is_no_larger_than_python_takes(tmp_path: Path) -> None:
         path.write_bytes(stream.compress(data) + stream.flush())
         assert is_read_by_kernel(path) == (log == 26)
     with pytest.raises(UNREADABLE, match="requires too much memory"), python_only():
-        read_overview(find_inputs(path), most=20)
+        read(path, need=Need.NUMBERS)
 
 
 def test_how_much_it_expands_is_told(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from docs.papers.programs import figure6, figure6_page
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.narrowed import call_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_a_run_comes_to_what_the_table_says(tmp_path: Path) -> None:
     smallest = min(rows, key=lambda row: int(row["bytes"]))
     number = int(smallest["run"].split()[1])
     record_virtual(figure6.scenario(number), tmp_path / "session")
-    transfer = Transfer.of(open_recording(tmp_path / "session"))
+    transfer = Transfer.of(read(tmp_path / "session"))
     made = figure6.row_of(smallest["run"], smallest["radio"], transfer)
     for name in ("bytes", "outcome", "utilization", "throughput_kbps", "resets", "lost_s"):
         assert str(made[name]) == smallest[name], name

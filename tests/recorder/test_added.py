@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import call
 from tests.cli.test_without_capture import CSV
 from tests.conftest import SAMPLES
@@ -58,7 +58,7 @@ def test_the_manifest_lists_the_new_log_with_its_checksum(tmp_path: Path, log: P
 def test_the_new_session_reads_the_log_as_that_of_the_host(tmp_path: Path, log: Path) -> None:
     made = tmp_path / "with-phone"
     call("merge", DRIVE, log, "-o", made, "--host", "phone")
-    assert "phone" in {each.host for each, _ in open_recording(made).logs("radio")}
+    assert "phone" in {each.host for each, _ in read(made).logs("radio")}
 
 
 def test_the_map_of_a_csv_comes_along(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_map_of_a_csv_comes_along(tmp_path: Path) -> None:
     (session / "car").mkdir(parents=True)
     (session / "car" / "drive.csv").write_text(CSV)
     call("merge", session, log, "-o", tmp_path / "made", "--host", "scanner")
-    logs = open_recording(tmp_path / "made").logs("radio")
+    logs = read(tmp_path / "made").logs("radio")
     assert {each.host for each, _ in logs} == {"car", "scanner"}
     manifest = read_manifest(tmp_path / "made")
     assert manifest is not None

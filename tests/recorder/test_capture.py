@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.recorder.capturing import capturing, command, end, manifest, processes_of, until
 
 TWO = ("--with", "tcp_info", "--with", "tcp_probe")
@@ -60,7 +60,7 @@ def test_capture_with_all_that_works_here_makes_a_whole_session(tmp_path: Path) 
     assert {log["path"] for log in document["files"]} >= {
         "mobile/claps.jsonl", "mobile/tcp-0.pcap", "mobile/tcp_state-0.jsonl"
     }  # fmt: skip
-    session = open_recording(folder)
+    session = read(folder)
     assert [part.point.name for part in session.parts] == ["mobile"]
     (_, capture), *_ = session.captures
     assert len(capture.segments) >= 4
@@ -94,7 +94,7 @@ def test_killed_collector_is_started_again_and_the_gap_is_in_the_manifest(tmp_pa
     assert again["outcome"] == "ended"
     assert again["started_ns"] - first["ended_ns"] >= 400_000_000, "it waits before it starts anew"
     assert "on mobile, killed by signal 9 (Killed), at 20" in inspect(folder)
-    names = [Path(log.path).name for log in open_recording(folder).inputs.listed if log.format == "tcp-info"]
+    names = [Path(log.path).name for log in read(folder).inputs.listed if log.format == "tcp-info"]
     assert names == ["tcp_state-0.jsonl", "tcp_state-1.jsonl"]
 
 
@@ -111,7 +111,7 @@ def test_after_kill_9_nothing_is_left_and_the_session_opens(tmp_path: Path, vict
         took_s = time.monotonic() - killed
         child.communicate()
     assert took_s < 20, "2 s on a machine with nothing else to do"
-    session = open_recording(folder)
+    session = read(folder)
     assert session.manifest is not None
     assert [run.outcome for run in session.manifest.collectors] == [None] * len(session.manifest.collectors)
     assert {log.format for log in session.inputs.listed} >= {"tcp-info"}
@@ -172,7 +172,7 @@ def test_ctrl_c_twice_ends_at_once_and_still_in_order(tmp_path: Path) -> None:
         status, _, _ = end(child, signal.SIGINT)
     assert status == 0
     assert manifest(folder)["ended_by"] == "SIGINT"
-    assert open_recording(folder).inputs.listed
+    assert read(folder).inputs.listed
 
 
 def test_closed_terminal_ends_in_order(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_rehearsal_is_a_whole_drive_without_hardware(tmp_path: Path) -> None:
         until(lambda: b"lat_deg" in (folder / "mobile" / "gps-0.jsonl").read_bytes())
         status, _, _ = end(child)
     assert status == 0
-    session = open_recording(folder)
+    session = read(folder)
     radio = next(tables["radio"] for _, tables in session.logs("radio"))
     position = next(tables["position"] for _, tables in session.logs("position"))
     assert radio["rssi_dbm"][0] < -30

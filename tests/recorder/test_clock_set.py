@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.collectors.running import records
 from tests.recorder.capturing import manifest, until
 
@@ -114,7 +114,7 @@ def test_clock_set_by_37_and_minus_2_seconds_is_noticed_recorded_and_survived(tm
     assert [round(float(value)) for value in dict.fromkeys(shown)] == [37, -2]
     folder = out / "drive"
     assert {run["outcome"] for run in manifest(folder)["collectors"]} == {"ended"}
-    session = open_recording(folder)
+    session = read(folder)
     clocks = [t["clock_readings"] for log, t in session.logs("clock") if log.format == "clocks"]
     (rows,) = ([row for row in table.rows() if row["event"] == "step"] for table in clocks)
     assert [row["step_ns"] / S for row in rows] == pytest.approx([37, -2], abs=0.5)

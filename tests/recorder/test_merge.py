@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.manifest import Variables, changed_files, read_manifest, write_manifest
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import run
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], 
     assert manifest.variables.more == {"mobile_place": "here", "fixed_place": "here"}
     assert list(changed_files(merged, manifest)) == []
     assert len(manifest.files) >= 2
-    together, whole = open_recording(merged), open_recording(sample_session)
+    together, whole = read(merged), read(sample_session)
     assert [part.point.name for part in together.parts] == [part.point.name for part in whole.parts]
     assert [log.format for log, _ in together.logs("tcp")] == [log.format for log, _ in whole.logs("tcp")]
 

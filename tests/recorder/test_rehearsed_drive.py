@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.recorder.capturing import PATIENCE_S, capturing, command, manifest, processes_of, until
 
 PRIVILEGED = pytest.mark.root
@@ -26,7 +26,7 @@ def test_rehearsal_carries_tcp_over_a_link_of_its_own(tmp_path: Path) -> None:
     done = _captured(command(folder, "--rehearse", "--seed", 3, "--duration", 6, *WITHOUT))
     assert done.returncode == 0, done.stderr
     assert LOOPBACK not in done.stderr
-    recording = open_recording(folder)
+    recording = read(folder)
     assert [part.point.name for part in recording.parts] == ["mobile", "fixed"]
     for part in recording.parts:
         (row,) = part.analysis.connections.rows()
@@ -45,7 +45,7 @@ def test_rehearsal_carries_tcp_over_a_link_of_its_own(tmp_path: Path) -> None:
 def test_payload_arrives_as_fast_as_the_map_says(tmp_path: Path) -> None:
     folder = tmp_path / "drive"
     assert _captured(command(folder, "--rehearse", "--seed", 0, "--duration", 10, *WITHOUT)).returncode == 0
-    mobile, _ = open_recording(folder).parts
+    mobile, _ = read(folder).parts
     segments = mobile.capture.segments
     took_s = (segments["time_ns"].max() - segments["time_ns"].min()) / 1e9
     rate_bps = segments["payload_bytes"].sum() * 8 / took_s
@@ -62,7 +62,7 @@ def test_killed_rehearsal_leaves_no_process_and_names_its_drive(tmp_path: Path) 
         child.communicate()
     document = manifest(folder)
     assert (document["rehearsed_seed"], list(document["hosts"])) == (4, ["mobile", "fixed"])
-    assert open_recording(folder).inputs.warnings == []
+    assert read(folder).inputs.warnings == []
 
 
 @PRIVILEGED

@@ -23,7 +23,7 @@ from multitracer.recorder.plan import Source
 from multitracer.recorder.screen import sparkline
 from multitracer.recorder.status import Watcher
 from multitracer.recorder.values import values_of
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.collectors.rehearsal import device
 from tests.recorder.capturing import capturing, command, end, manifest, until
 
@@ -82,7 +82,7 @@ def test_busy_port_is_said_so_while_the_rest_records_and_taken_when_free(tmp_pat
             other.close()
             assert any("modem recording" in line for line in child.stderr)
             assert end(child)[0] == 0
-    gaps = [table for _, table in open_recording(folder).tables("radio", "gaps")]
+    gaps = [table for _, table in read(folder).tables("radio", "gaps")]
     assert [gap["reason"].tolist() for gap in gaps] == [["port busy"]]
     outcomes = {run["name"]: run["outcome"] for run in manifest(folder)["collectors"]}
     assert outcomes == {"modem": "ended", "tcp_info": "ended"}, "nothing was started anew"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tcp import Close
 from tests.collectors.test_installed import install
 from tests.netns import namespaces
@@ -91,7 +91,7 @@ def test_command_that_connects_at_once_is_recorded_from_its_syn_to_its_last_fin(
     assert done.returncode == 0, done.stderr
     assert "not ready" not in done.stderr
     assert "not_ready" not in manifest(folder)
-    (part,) = open_recording(folder).parts
+    (part,) = read(folder).parts
     (row,) = part.analysis.connections.rows()
     assert (row["syn_seen"], row["handshake_seen"], row["close"]) == (True, True, Close.FIN_BOTH_WAYS)
     assert part.analysis.directions["unique_bytes"].tolist() == [SENT_BYTES, 0]
@@ -109,7 +109,7 @@ def test_traffic_of_a_rehearsal_is_recorded_from_its_syn_to_its_last_fin(tmp_pat
         capture_output=True, text=True, check=False, timeout=PATIENCE_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    parts = open_recording(tmp_path / "drive").parts
+    parts = read(tmp_path / "drive").parts
     assert [part.point.name for part in parts] == ["mobile", "fixed"]
     for part in parts:
         (row,) = part.analysis.connections.rows()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.recording.application import counted_streams
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import run
 from tests.parsers.test_iperf3 import SAMPLE, free_port
 
@@ -77,7 +77,7 @@ def captured_test(folder: Path, *options: str) -> None:
 @pytest.mark.parametrize("options", [(), ("-R",)])
 def test_sums_of_iperf3_stand_beside_those_of_the_capture(options: tuple[str, ...], tmp_path: Path) -> None:
     captured_test(tmp_path, *options)
-    streams = counted_streams(open_recording(tmp_path))
+    streams = counted_streams(read(tmp_path))
     assert len(streams) == 2
     told = json.loads((tmp_path / "iperf3.json").read_text())["end"]["streams"]
     assert {each.sender_bytes for each in streams} == {each["sender"]["bytes"] for each in told}
@@ -95,7 +95,7 @@ def test_sums_of_iperf3_stand_beside_those_of_the_capture(options: tuple[str, ..
 
 def test_stream_without_a_capture_stands_alone(tmp_path: Path) -> None:
     (tmp_path / "iperf3.json").write_bytes(SAMPLE)
-    first, second = counted_streams(open_recording(tmp_path))
+    first, second = counted_streams(read(tmp_path))
     assert (first.sender, first.receiver) == ("10.0.0.1:58430", "10.0.0.2:5201")
     assert (second.sender_bytes, second.receiver_bytes, second.captured_bytes) == (2097152, 2000000, None)
     lines = run("inspect", str(tmp_path)).stdout.splitlines()
@@ -103,4 +103,4 @@ def test_stream_without_a_capture_stands_alone(tmp_path: Path) -> None:
 
 
 def test_session_without_a_load_program_has_no_streams(sample_session: Path) -> None:
-    assert counted_streams(open_recording(sample_session)) == []
+    assert counted_streams(read(sample_session)) == []

@@ -17,7 +17,7 @@ from multitracer.lab.scenario import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.deliveries import RecordedFlow, _answers, tcp_flows, wtcp_flows
 from multitracer.recording.flow_curves import flow_curves
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.wtcp import WTCP_PACKETS, WtcpCapture
 from parsers._wtcp import read_wtcp
@@ -53,7 +53,7 @@ def contended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict
 @pytest.mark.parametrize("figure", FIGURES)
 def test_wtcp_delivered_what_the_summary_says(tmp_path: Path, figure: str) -> None:
     measured = recorded(tmp_path / "run", figure, "wtcp")
-    recording = open_recording(tmp_path / "run")
+    recording = read(tmp_path / "run")
     flows = wtcp_flows(recording)
     assert numbers(flows) == as_measured(measured)
     for flow, told in zip(flows, measured, strict=True):
@@ -66,7 +66,7 @@ def test_wtcp_delivered_what_the_summary_says(tmp_path: Path, figure: str) -> No
 @pytest.mark.parametrize(("figure", "transport"), [("5", "vegas"), ("6", "newreno")])
 def test_tcp_delivered_what_the_summary_says(tmp_path: Path, figure: str, transport: str) -> None:
     measured = recorded(tmp_path / "run", figure, transport)
-    recording = open_recording(tmp_path / "run")
+    recording = read(tmp_path / "run")
     assert numbers(tcp_flows(recording)) == as_measured(measured)
     assert not wtcp_flows(recording)
 
@@ -75,7 +75,7 @@ def test_curves_end_at_what_was_delivered_and_begin_when_their_flow_did(
     contended: tuple[Path, list[dict[str, Any]]],
 ) -> None:
     folder, measured = contended
-    curves, without = flow_curves(open_recording(folder))
+    curves, without = flow_curves(read(folder))
     assert not without
     assert [int(curve.new_bytes.sum()) for curve in curves] == [f["delivered_bytes"] for f in measured]
     for curve, told in zip(curves, measured, strict=True):
@@ -90,7 +90,7 @@ def test_without_the_receivers_capture_its_acks_say_what_was_delivered(
     folder, measured = contended
     shutil.copytree(folder, tmp_path / "half")
     shutil.rmtree(tmp_path / "half" / "fixed")
-    recording = open_recording(tmp_path / "half")
+    recording = read(tmp_path / "half")
     flows = wtcp_flows(recording)
     for flow, told in zip(flows, measured, strict=True):
         assert (flow.point, flow.delivered_packets, flow.rate_bps) == ("", None, None)
@@ -117,7 +117,7 @@ def test_a_window_keeps_the_packets_in_it(contended: tuple[Path, list[dict[str, 
 def test_a_loose_capture_is_at_the_end_that_answers_at_once(tmp_path: Path) -> None:
     """Frames of the helper are 1 ms apart: both ends answer at once."""
     path = written(tmp_path / "a.pcap", [*CALL, data(2, 0), data(3, 880)])
-    (flow,) = wtcp_flows(open_recording(path))
+    (flow,) = wtcp_flows(read(path))
     assert (flow.name, flow.point) == ("10.0.0.1:1025 > 10.0.0.2:5001", str(path))
     assert (flow.delivered_bytes, flow.delivered_packets, flow.repeated_packets) == (1320, 3, 1)
     assert flow.begin_ns == START_NS
@@ -126,14 +126,14 @@ def test_a_loose_capture_is_at_the_end_that_answers_at_once(tmp_path: Path) -> N
 def test_a_capture_far_from_both_ends_leaves_open_what_was_repeated(tmp_path: Path) -> None:
     idle = [data(9, 0, identity=b"another!")] * 2  # other packets in between: 3 ms pass
     path = written(tmp_path / "a.pcap", [syn(), *idle, syn_ack(), *idle, data(0, 0), data(1, 0), ack(440)])
-    (flow,) = wtcp_flows(open_recording(path))
+    (flow,) = wtcp_flows(read(path))
     assert (flow.point, flow.delivered_packets, flow.repeated_packets) == ("", None, None)
     assert flow.delivered_bytes == 440
 
 
 def test_a_capture_without_flows_says_so(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", [syn(), syn_ack()])
-    curves, without = flow_curves(open_recording(path))
+    curves, without = flow_curves(read(path))
     assert (curves, without) == ([], ["a.pcap: no packet of its captures carries data of TCP or WTCP"])
 
 
@@ -172,7 +172,7 @@ def test_many_connections_and_holes_of_a_hostile_capture_cost_little() -> None:
 
 def test_a_capture_without_times_is_at_no_end(tmp_path: Path) -> None:
     path = written(tmp_path / "a.pcap", CALL)
-    capture = open_recording(path).parts[0].capture
+    capture = read(path).parts[0].capture
     wtcp = read_wtcp(capture.files)
     for packets in wtcp.apart():
         columns = packets.columns | {"time_ns": np.full(len(packets), NOT_A_TIME)}

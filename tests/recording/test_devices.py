@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import multitracer as mt
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.write import write_report
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_two_phones_of_one_folder_are_two(tmp_path: Path, cell: int, rsrp: int) 
     assert names == ["first.csv", "second.csv"]
     assert set(drive.series()["Radio_rsrp"]["value"]) == {-85.0}
     assert "first.csv; the logs hold 1 other radio, too (`export tables`)" in " ".join(drive.warnings)
-    write_report(open_recording(tmp_path), tmp_path / "report.html")
+    write_report(read(tmp_path), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "first.csv; the logs hold 1 other radio, too" in html
 
@@ -83,7 +83,7 @@ def test_two_exports_of_one_phone_are_one(tmp_path: Path) -> None:
     """The same readings in two files, of which one has more columns, are no second phone."""
     write(tmp_path / "a.csv", range(120))
     write(tmp_path / "b.csv", range(120))
-    assert len(open_recording(tmp_path).surroundings().phones) == 1
+    assert len(read(tmp_path).surroundings().phones) == 1
 
 
 def test_a_drive_of_another_day_is_told_apart(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_drive_of_another_day_is_told_apart(tmp_path: Path) -> None:
     assert drive.stretches.empty
     assert drive.series()["Radio_rsrp"]["time_ns"].min().day == 8
     assert len(drive.series()["Gps_position"]) == 240
-    write_report(open_recording(tmp_path), tmp_path / "report.html")
+    write_report(read(tmp_path), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "Nowhere: none of the 240 seconds" in html
     assert "the logs hold 1 other drive (a pause of over six hours" in html
@@ -123,7 +123,7 @@ def test_any_number_of_pauses_is_bounded(tmp_path: Path) -> None:
         for day in range(9_000)
     ]
     (tmp_path / "days.csv").write_text("\n".join([_HEAD, *rows]) + "\n")
-    phones = open_recording(tmp_path / "days.csv").surroundings().phones
+    phones = read(tmp_path / "days.csv").surroundings().phones
     assert len(phones) == 50
     assert sum(len(phone.radio) for phone in phones) == 9_000
 

@@ -16,7 +16,7 @@ import multitracer as mt
 import parsers
 from multitracer.manifest import CollectorRun, LogFile, Manifest, Variables, write_manifest
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
 from tests.cli.program import run
 from tests.recording.captures import Conversation, write_conversations
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 def _warnings_everywhere(folder: Path, tmp_path: Path) -> list[str]:
     """Return the warnings of the session, which every command and the report must have, too."""
-    warnings = open_recording(folder).warnings
+    warnings = read(folder).warnings
     for command in COMMANDS:
         done = run(*command, folder, cwd=tmp_path)
         for sentence in warnings:
@@ -66,7 +66,7 @@ def test_a_log_that_a_collector_wrote_and_nothing_reads_is_named(folder: Path, t
 def test_a_log_that_the_manifest_lists_is_named(folder: Path) -> None:
     (folder / "mobile" / "acme.bin").write_bytes(b"ACME")
     write_manifest(folder, Manifest("drive", files=[LogFile("mobile/acme.bin", "mobile")]))
-    (only,) = open_recording(folder).warnings
+    (only,) = read(folder).warnings
     assert only.startswith(f"{folder}/mobile/acme.bin: no known format")
 
 
@@ -95,7 +95,7 @@ def test_a_folder_in_a_hosts_folder_and_a_dead_link_are_named(folder: Path) -> N
     (folder / "mobile" / "more" / "tcp_state.jsonl").write_text("{}")
     (folder / "fixed").symlink_to(folder / "mobile")
     (folder / "mobile" / "tcp-1.pcap").symlink_to(folder / "absent")
-    assert sorted(open_recording(folder).warnings) == [
+    assert sorted(read(folder).warnings) == [
         f"{folder}/fixed: a link to a folder, or to nothing; skipped",
         f"{folder}/mobile/more: a folder inside a host's folder; its files belong beside it; skipped",
         f"{folder}/mobile/tcp-1.pcap: a link to a folder, or to nothing; skipped",
@@ -132,7 +132,7 @@ def test_what_precedes_the_end_of_a_cut_archive_is_used(folder: Path) -> None:
 def test_files_that_nobody_knows_are_named_up_to_ten(folder: Path) -> None:
     for number in range(100):
         (folder / f"note{number}.txt").write_text("x")
-    (only,) = open_recording(folder).warnings
+    (only,) = read(folder).warnings
     assert only.startswith(f"{folder}: no installed format knows note0.txt, note1.txt, ")
     assert only.endswith("note9.txt and 90 more; not read")
 
@@ -150,22 +150,22 @@ def test_companions_of_a_recording_are_no_logs(folder: Path) -> None:
     (folder / "mobile" / "claps.jsonl").write_text("")  # of a recording that ended before the first
     runs, files = [CollectorRun("tcpdump", "mobile")], [LogFile("mobile/claps.jsonl", "mobile")]
     write_manifest(folder, Manifest("drive", collectors=runs, files=files))
-    assert open_recording(folder).warnings == []
+    assert read(folder).warnings == []
 
 
 def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorder that still runs: here it writes while the reader is at the file."""
     capture = folder / "mobile" / "tcp-0.pcap"
-    whole, read = capture.read_bytes(), parsers.read_capture
+    whole, read_capture = capture.read_bytes(), parsers.read_capture
     capture.write_bytes(whole[:-80])
 
     def read_while_it_grows(*arguments: object, **options: object) -> object:
-        found = read(*arguments, **options)  # type: ignore[arg-type]
+        found = read_capture(*arguments, **options)  # type: ignore[arg-type]
         capture.write_bytes(whole)
         return found
 
     monkeypatch.setattr(parsers, "read_capture", read_while_it_grows)
-    warnings = open_recording(folder).warnings
+    warnings = read(folder).warnings
     assert warnings[0] == f"{capture}: changed while it was read; its records up to that moment are used"
 
 
@@ -190,11 +190,11 @@ def test_a_radio_log_of_another_time_is_not_passed_over_in_silence(folder: Path)
 
 def test_each_log_is_parsed_once(sample_session: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: dict[str, int] = {}
-    read = parsers.read
+    read_log = parsers.read
 
     def count(path: str) -> object:
         counted[path] = counted.get(path, 0) + 1
-        return read(path)
+        return read_log(path)
 
     monkeypatch.setattr(parsers, "read", count)
     session = mt.open(sample_session.parent / "fig10-backoff")
@@ -211,7 +211,7 @@ def test_one_rule_says_how_fast_the_link_ran(sample_session: Path, tmp_path: Pat
         text = lzma.decompress(log.read_bytes())
         assert text.count(b"speed=1") == 1
         log.write_bytes(lzma.compress(text.replace(b"speed=1", b"speed=9")))
-    assert open_recording(call).speed == 1, "the manifest says so"
+    assert read(call).speed == 1, "the manifest says so"
     document = json.loads((call / "manifest.json").read_text())
     del document["variables"]["speed"]
     (call / "manifest.json").write_text(json.dumps(document))
@@ -248,6 +248,6 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize("stated", [0, -3, 5000])
 def test_a_speed_that_no_link_has_is_named(folder: Path, stated: float) -> None:
     write_manifest(folder, Manifest("drive", variables=Variables(speed=stated)))
-    recording = open_recording(folder)
+    recording = read(folder)
     assert recording.speed == 1
     assert recording.warnings == [f"drive: no link has the speed {stated} of manifest.json; 1 is taken"]

@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.errors import InputError
 from multitracer.recording.fair_shares import NO_COMMON_TIME, fair_shares
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ SAMPLES = Path(__file__).parents[2] / "sample_traces"
 
 @pytest.fixture(scope="module")
 def two() -> Recording:
-    return open_recording(SAMPLES / "second-connection")
+    return read(SAMPLES / "second-connection")
 
 
 def test_flow_that_two_hosts_captured_counts_once(two: Recording) -> None:
@@ -61,7 +61,7 @@ def test_alone_a_flow_has_everything_and_no_gap(two: Recording) -> None:
 
 
 def test_flows_one_after_the_other_have_no_fairness() -> None:
-    fair = fair_shares(open_recording(SAMPLES / "cellular_upload"))
+    fair = fair_shares(read(SAMPLES / "cellular_upload"))
     (row,) = fair.fairness.rows()
     assert (row["flows"], row["reason"]) == (3, NO_COMMON_TIME)
     assert (row["gap"], row["jain"], row["begin_ns"]) == (None, None, None)

@@ -11,7 +11,7 @@ import pytest
 from multitracer.errors import PreflightError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.inputs import find_inputs, loose_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import read
 from tests.cli.program import call
 from tests.parsers.frames import frame
 from tests.parsers.signalling_messages import START_NS, packet, version_2
@@ -55,7 +55,7 @@ def test_inspect_says_where_the_signalling_of_a_capture_is_shown(mixed: Path) ->
 
 @needs_tshark
 def test_a_capture_with_gsmtap_keeps_its_packets_and_has_handovers(mixed: Path) -> None:
-    recording = read_recording(find_inputs(str(mixed)))
+    recording = read(find_inputs(str(mixed)))
     (part,) = recording.parts
     assert part.capture.files[0].protocols == {"tcp": 1, "gsmtap": 2}
     assert len(part.capture.segments) == 1
@@ -67,7 +67,7 @@ def test_a_capture_with_gsmtap_keeps_its_packets_and_has_handovers(mixed: Path) 
 
 @pytest.mark.usefixtures("without_programs")
 def test_without_tshark_a_capture_is_read_and_one_sentence_names_the_command(mixed: Path) -> None:
-    recording = read_recording(find_inputs(str(mixed)))
+    recording = read(find_inputs(str(mixed)))
     assert rows(recording, "handovers") == []
     assert len(recording) == 1
     (warning,) = (each for each in recording.warnings if "signalling" in each)
@@ -81,8 +81,8 @@ def test_without_scat_a_log_is_refused_alone_and_skipped_in_a_folder(mixed: Path
     path.parent.mkdir(parents=True)
     path.write_bytes(log())
     with pytest.raises(PreflightError, match="scat is not installed"):
-        read_recording(loose_inputs([str(path)])).logs("radio")
+        read(loose_inputs([str(path)])).logs("radio")
     mixed.rename(path.parent / "tcp.pcap")
-    recording = read_recording(find_inputs(str(path.parent.parent)))
+    recording = read(find_inputs(str(path.parent.parent)))
     recording.logs("radio")
     assert any("scat is not installed" in each and each.endswith("; skipped") for each in recording.warnings)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from multitracer.analysis.streaming.limits import Limits
+from multitracer.recording import index as index_module
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
-from multitracer.recording.streaming import index as index_module
-from multitracer.recording.streaming.read import stream_recording
+from multitracer.recording.read import read
 from multitracer.recording.window import Moment, Window
 from parsers import Block
 from tests.benchmarks.endless import BLOCK_BYTES, write
@@ -71,7 +71,7 @@ def summary(recording: Recording) -> Any:
 def streamed(path: Path, of: Window) -> tuple[Any, int]:
     """Return what a stream says of a window, and how many bytes it read."""
     counter = _Counter()
-    recording = stream_recording(find_inputs(path), window=of, progress=counter)
+    recording = read(find_inputs(path), window=of, progress=counter, limits=Limits())
     return summary(recording), counter.most_bytes
 
 
@@ -83,7 +83,7 @@ def kept(path: Path) -> Path:
 
 @pytest.mark.parametrize("of", [(100, 110), (None, 60), (200, None), (0, 5), (250, 400), (400, 500)])
 def test_a_window_is_read_in_part_and_says_the_same(capture: Path, of: tuple[int | None, int | None]) -> None:
-    whole = summary(read_recording(find_inputs(capture), window=window(*of)))
+    whole = summary(read(find_inputs(capture), window=window(*of)))
     first, read_first = streamed(capture, window(*of))
     again, read_then = streamed(capture, window(*of))
     assert first == again == whole
@@ -99,7 +99,7 @@ def test_the_folder_of_indexes_is_the_users_alone(capture: Path) -> None:
 
 def test_a_disk_without_room_keeps_no_part_of_an_index(capture: Path) -> None:
     streamed(capture, window(0, 5))
-    folder, files = kept(capture).parent, read_recording(find_inputs(capture)).parts[0].capture.files
+    folder, files = kept(capture).parent, read(find_inputs(capture)).parts[0].capture.files
     kept(capture).unlink()
     (first_ns, last_ns), packets = (files[0].first_ns, files[0].last_ns), files[0].packets
     assert first_ns is not None
@@ -275,6 +275,6 @@ def test_only_a_pcapng_of_which_each_part_can_be_read_has_an_index(
     capture: Path, middle: bytes, interface: int, has_index: bool
 ) -> None:
     path = _pcapng(capture.with_suffix(".pcapng"), middle, interface)
-    whole = summary(read_recording(find_inputs(path), window=window(150, 160)))
+    whole = summary(read(find_inputs(path), window=window(150, 160)))
     assert streamed(path, window(150, 160))[0] == streamed(path, window(150, 160))[0] == whole
     assert (index_module.index_of(str(path)) is not None) == has_index

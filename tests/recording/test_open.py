@@ -13,9 +13,9 @@ import pytest
 
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
-from multitracer.recording import open as way_in
+from multitracer.recording import read as way_in
 from multitracer.recording.inputs import find_inputs, separate_inputs
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap
 
@@ -41,7 +41,7 @@ def test_clocks_that_two_threads_ask_for_at_once_are_related_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [write_conversations(tmp_path / name, Conversation()) for name in ("a.pcap", "b.pcap")]
-    recording, both, aligned = open_recording(*paths), threading.Barrier(2), []
+    recording, both, aligned = read(*paths), threading.Barrier(2), []
 
     def align(*_: object, **__: object) -> None:
         aligned.append(threading.get_ident())
@@ -61,14 +61,14 @@ def test_clocks_that_two_threads_ask_for_at_once_are_related_once(
 
 def test_one_capture(tmp_path: Path) -> None:
     path = write_conversations(tmp_path / "a.pcap", Conversation())
-    session = open_recording(path)
+    session = read(path)
     assert session.name == "a.pcap"
     assert packets_by_point(session) == {str(path): 16}
 
 
 @pytest.mark.parametrize("shuffled", [[0, 1, 2], [2, 0, 1]])
 def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffled: list[int]) -> None:
-    session = open_recording(*(ring[i] for i in shuffled))
+    session = read(*(ring[i] for i in shuffled))
     ((_, capture),) = session.captures
     assert [file.path for file in capture.files] == [str(path) for path in ring]
     assert len(capture.segments) == 46
@@ -77,7 +77,7 @@ def test_a_ring_buffer_is_one_capture_in_order_of_time(ring: list[Path], shuffle
 
 def test_a_folder_of_captures_is_one_capture_in_order_of_time(ring: list[Path]) -> None:
     (ring[0].parent / "notes.txt").write_text("not a capture")
-    session = open_recording(ring[0].parent)
+    session = read(ring[0].parent)
     ((point, capture),) = session.captures
     assert point.paths == tuple(map(str, ring))
     assert len(capture.segments) == 46
@@ -87,7 +87,7 @@ def test_a_folder_of_captures_is_one_capture_in_order_of_time(ring: list[Path]) 
 def test_a_pattern_names_a_file_set(ring: list[Path]) -> None:
     assert len(find_inputs(f"{ring[0].parent}/ring.pcap*").points[0].paths) == 3
     with pytest.raises(InputError, match="no file matches"):
-        open_recording(f"{ring[0].parent}/ring.cap*")
+        read(f"{ring[0].parent}/ring.cap*")
 
 
 def test_files_that_overlap_in_time_are_several_points(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_files_that_overlap_in_time_are_several_points(tmp_path: Path) -> None:
     receiver = write_conversations(
         tmp_path / "receiver.pcap", Conversation(segments=9, start_ns=START_NS + 20 * MS)
     )
-    assert packets_by_point(open_recording(sender, receiver)) == {str(sender): 24, str(receiver): 24}
+    assert packets_by_point(read(sender, receiver)) == {str(sender): 24, str(receiver): 24}
 
 
 def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
@@ -104,8 +104,8 @@ def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
         "receiver.pcap": Conversation(client="fd00::1", server="fd00::2"),
     }
     paths = [write_conversations(tmp_path / name, each) for name, each in kinds.items()]
-    for (_, together), path in zip(open_recording(*paths).captures, paths, strict=True):
-        ((_, alone),) = open_recording(path).captures
+    for (_, together), path in zip(read(*paths).captures, paths, strict=True):
+        ((_, alone),) = read(path).captures
         assert together.files == alone.files
         assert len(together.syn_options) == len(alone.syn_options) == 2
         for name in set(alone.segments.schema.names) - {"flow"}:
@@ -117,7 +117,7 @@ def test_a_part_of_a_file_set_reads_as_if_it_were_alone(tmp_path: Path) -> None:
 def test_a_small_overlap_is_still_one_capture(tmp_path: Path) -> None:
     packets = Conversation(segments=200).packets
     paths = [write_pcap(tmp_path / "0.pcap", packets[:202]), write_pcap(tmp_path / "1.pcap", packets[200:])]
-    assert len(packets_by_point(open_recording(*paths))) == 1
+    assert len(packets_by_point(read(*paths))) == 1
 
 
 def test_ring_buffers_are_recognised_by_name_and_others_stand_alone(tmp_path: Path, ring: list[Path]) -> None:
@@ -145,7 +145,7 @@ def test_session_folder(tmp_path: Path) -> None:
         last.unlink()
         assert plain.is_file()
         (tmp_path / host / "tcpdump.err").touch()
-    session = open_recording(tmp_path)
+    session = read(tmp_path)
     assert session.name == "drive"
     assert packets_by_point(session) == {"fixed": 32, "mobile": 32}
     assert session.warnings == []
@@ -159,7 +159,7 @@ def test_session_folder_that_died_at_its_start_opens(tmp_path: Path) -> None:
     (tmp_path / "mobile" / "tcp-1.pcap").write_bytes(whole.read_bytes()[:-7])
     (tmp_path / "mobile" / "tcp-2.pcap").write_bytes(b"")
     (tmp_path / "mobile" / "tcp-3.pcap").write_bytes(whole.read_bytes()[:10])
-    session = open_recording(tmp_path)
+    session = read(tmp_path)
     parts = session.captures
     assert sum(len(capture.segments) for _, capture in parts) == 16 + 15
     passed_over = ("manifest.json", "mobile/tcp-2.pcap", "mobile/tcp-3.pcap")
@@ -177,7 +177,7 @@ def test_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
     (folder / "fixed" / "tcp-1.pcap").symlink_to(secret)
     (folder / "mobile").symlink_to(outside)
     os.mkfifo(folder / "fixed" / "tcp-2.pcap")  # reading it would wait for ever
-    session = open_recording(folder)
+    session = read(folder)
     points = session.inputs.points
     assert [point.name for point in points] == ["fixed"]
     assert points[0].paths == (str(folder / "fixed" / "tcp-0.pcap"),)
@@ -189,15 +189,15 @@ def test_a_folder_leads_nowhere_else(tmp_path: Path) -> None:
 def test_nothing_to_read_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(InputError, match="holds no capture"):
-        open_recording(tmp_path)
+        read(tmp_path)
     with pytest.raises(InputError, match="No such file"):
-        open_recording(tmp_path / "absent.pcap")
+        read(tmp_path / "absent.pcap")
     with pytest.raises(InputError, match="give it alone"):
-        open_recording(tmp_path, tmp_path / "notes.txt")
+        read(tmp_path, tmp_path / "notes.txt")
     with pytest.raises(InputError, match="no input"):
-        open_recording()
+        read()
     with pytest.raises(InputError, match="null"):
-        open_recording("a\0b")
+        read("a\0b")
 
 
 def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
@@ -205,13 +205,13 @@ def test_a_file_that_the_user_named_must_be_readable(tmp_path: Path) -> None:
     (tmp_path / "b.pcap").write_text("no capture")
     (tmp_path / "c.pcap").write_bytes(whole.read_bytes()[:10])
     with pytest.raises(UnknownFormatError, match=r"b\.pcap"):
-        list(open_recording(whole, tmp_path / "b.pcap").captures)
+        list(read(whole, tmp_path / "b.pcap").captures)
     with pytest.raises(FormatError, match=r"c\.pcap"):
-        list(open_recording(whole, tmp_path / "c.pcap").captures)
+        list(read(whole, tmp_path / "c.pcap").captures)
 
 
 def test_max_packets_bounds_each_point(sample_session: Path) -> None:
-    captures = open_recording(sample_session, max_packets=100).captures
+    captures = read(sample_session, max_packets=100).captures
     assert [sum(file.packets for file in capture.files) for _, capture in captures] == [100, 100]
 
 
@@ -227,17 +227,17 @@ def two_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_captures_that_are_read_beside_each_other_come_in_order(two_points: Path) -> None:
-    read: list[int] = []
-    recording = open_recording(two_points, progress=_Noting(read))
+    known: list[int] = []
+    recording = read(two_points, progress=_Noting(known))
     assert packets_by_point(recording) == {"client": 16, "server": 16}
     assert [part.analysis.ends(1).source for part in recording.parts] == ["10.0.0.1:40000", "10.0.0.1:40001"]
-    assert read == sorted(read)
-    assert read[-1] == sum(path.stat().st_size for path in two_points.rglob("*.pcap"))
+    assert known == sorted(known)
+    assert known[-1] == sum(path.stat().st_size for path in two_points.rglob("*.pcap"))
 
 
 def test_a_capture_that_is_none_is_passed_over_beside_one_that_is(two_points: Path) -> None:
     (two_points / "client" / "tcp-0.pcap").write_bytes(b"\xd4\xc3\xb2\xa1")
-    recording = open_recording(two_points)
+    recording = read(two_points)
     assert packets_by_point(recording) == {"server": 16}
     (warning,) = recording.warnings
     assert warning.startswith(str(two_points / "client" / "tcp-0.pcap"))
@@ -248,15 +248,15 @@ class _Noting:
 
     phase = "reading"
 
-    def __init__(self, read: list[int]) -> None:
-        self._read = read
+    def __init__(self, known: list[int]) -> None:
+        self._known = known
 
     def __call__(self, stored_bytes: int) -> None:
-        self._read.append(stored_bytes)
+        self._known.append(stored_bytes)
 
 
 def test_bundled_session(sample_session: Path) -> None:
-    session = open_recording(sample_session)
+    session = read(sample_session)
     assert session.manifest is not None
     assert {part.point.name for part in session.parts} == {"mobile", "fixed"}
     assert all(packets > 6000 for packets in packets_by_point(session).values())

@@ -8,8 +8,8 @@ import numpy as np
 
 from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.radio import RADIO
-from multitracer.recording.open import open_recording
 from multitracer.recording.phones import Phone
+from multitracer.recording.read import read
 from multitracer.report.write import write_report
 from multitracer.signalling import HANDOVERS, Kind
 from multitracer.tables import NA
@@ -55,7 +55,7 @@ def test_a_report_says_that_there_is_another_card(tmp_path: Path) -> None:
     lines = ["time_ns,source,role,rat,rsrp_dbm,cell_id,modem"]
     lines += [f"{START_NS + i * S},scat,serving,LTE,-90,{7 + i % 2},{i % 2}" for i in range(60)]
     (tmp_path / "radio.csv").write_text("\n".join(lines) + "\n")
-    recording = open_recording(tmp_path / "radio.csv")
+    recording = read(tmp_path / "radio.csv")
     phones = recording.surroundings().phones
     assert [len(each.handovers) for each in phones] == [0, 0]
     write_report(recording, tmp_path / "report.html")

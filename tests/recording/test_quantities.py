@@ -10,9 +10,9 @@ import pytest
 
 from multitracer.analysis.common_grid import Kind, Quantity, grid_of, on_grid
 from multitracer.errors import InputError
-from multitracer.recording.open import open_recording
 from multitracer.recording.quantities import CIRCULAR, Missing, Quantities
 from multitracer.recording.quantity_names import THROUGHPUT, kind_of, labels, tables_with
+from multitracer.recording.read import read
 from multitracer.tables import Column
 from multitracer.units import NS_PER_S
 from tests.clock.test_logs_without_capture import capture, radio, stalls
@@ -24,12 +24,12 @@ CALL = ROOT / "sample_traces" / "fig10-backoff"
 
 @pytest.fixture(scope="module")
 def drive() -> Quantities:
-    return Quantities(open_recording(DRIVE))
+    return Quantities(read(DRIVE))
 
 
 @pytest.fixture(scope="module")
 def call() -> Quantities:
-    return Quantities(open_recording(CALL))
+    return Quantities(read(CALL))
 
 
 def held(quantities: Quantities, name: str) -> Quantity:
@@ -131,7 +131,7 @@ def test_clocks_without_a_relation_name_both(tmp_path: Path) -> None:
     copy = tmp_path / "drive"
     shutil.copytree(DRIVE, copy, ignore=shutil.ignore_patterns("truth", "clocks*", "claps*", "tcp-0.pcap.xz"))
     shutil.copy(DRIVE / "fixed" / "tcp-0.pcap.xz", copy / "fixed")
-    quantities = Quantities(open_recording(copy))
+    quantities = Quantities(read(copy))
     missing = quantities.named("rsrp_dbm")
     assert isinstance(missing, Missing)
     assert "cannot be related" in missing.reason
@@ -147,7 +147,7 @@ def test_log_without_packets_has_the_rate_that_its_phone_saw(tmp_path: Path) -> 
         for i in range(90)
     ]
     (tmp_path / "drive.csv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
-    quantities = Quantities(open_recording(tmp_path / "drive.csv"))
+    quantities = Quantities(read(tmp_path / "drive.csv"))
     assert held(quantities, "throughput").name == "downlink_bps"
     assert held(quantities, "speed_mps").host == held(quantities, "rsrp_dbm").host == quantities.home
 
@@ -160,7 +160,7 @@ def test_texts_times_and_names_are_no_quantity() -> None:
 
 
 def test_recording_in_fast_motion_is_in_link_time(call: Quantities) -> None:
-    recording = open_recording(CALL)
+    recording = read(CALL)
     recording.__dict__["speed"] = 4.0  # as a manifest states it
     fast = Quantities(recording)
     for name, factor in (("TcpSnd_rtt", 4.0), ("TcpSnd_flight", 1.0)):
@@ -174,6 +174,6 @@ def test_recording_in_fast_motion_is_in_link_time(call: Quantities) -> None:
 def test_clock_that_was_found_by_what_is_compared_is_not_used(tmp_path: Path) -> None:
     bad = stalls(1)
     logs = capture(tmp_path / "a.pcap", bad), radio(tmp_path / "modem.txt", bad, ahead_s=2.4)
-    missing = Quantities(open_recording(*logs)).named("rssi_dbm")
+    missing = Quantities(read(*logs)).named("rssi_dbm")
     assert isinstance(missing, Missing)
     assert missing.reason == CIRCULAR

@@ -8,8 +8,8 @@ import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
 from multitracer.recording.radios import radios_of
+from multitracer.recording.read import read
 from multitracer.recording.surroundings import Surroundings
 from tests.parsers.signalling_messages import START_NS, packet, serving, version_2
 from tests.parsers.test_diag import needs_programs
@@ -34,7 +34,7 @@ def two_cards(tmp_path: Path) -> Path:
 
 @needs_programs
 def test_two_cards_that_stay_change_nothing(two_cards: Path) -> None:
-    recording = read_recording(find_inputs(str(two_cards)))
+    recording = read(find_inputs(str(two_cards)))
     surroundings = Surroundings(recording)
     first, second = surroundings.phones
     assert len(first.changes) == len(second.changes) == 0

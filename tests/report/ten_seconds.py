@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.write import Request, write_report
 from tests.conftest import SAMPLES
 from tests.report.chromium import Browser
@@ -75,7 +75,7 @@ def main(folder: Path, seed: int) -> None:
         browser.resize(_WIDE_PX, _HIGH_PX)
         for number, (case, session) in enumerate(draw(seed), 1):
             page = Path(temporary) / f"{number:02}.html"
-            write_report(open_recording(session), page, Request(title=f"session {number:02}"))
+            write_report(read(session), page, Request(title=f"session {number:02}"))
             browser.open(page)
             browser.screenshot(folder / f"{number:02}.png")
             answers.append(f"{number:02} {session.relative_to(SAMPLES.parent)}: {case.truth}\n")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.write import write_report
 from tests.report.axe import serious_findings
 from tests.report.test_route_map import mounted, page, pressed
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 def captured(tmp_path_factory: pytest.TempPathFactory, sample_session: Path) -> Path:
     """The report of a session with captures."""
     path = tmp_path_factory.mktemp("captured") / "report.html"
-    write_report(open_recording(sample_session), path)
+    write_report(read(sample_session), path)
     return path
 
 

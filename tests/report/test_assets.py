@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.campaign.run import run
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.assets import Assets
 from multitracer.report.index import Input, write_reports
 from multitracer.report.page import document
@@ -30,7 +30,7 @@ NAMES = ("download", "fig4-slow-start")
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("week") / "out"
-    inputs = [Input(name, open_recording(SAMPLES / name)) for name in NAMES]
+    inputs = [Input(name, read(SAMPLES / name)) for name in NAMES]
     write_reports(inputs, folder, assets=Assets(folder / "assets"))
     return folder
 

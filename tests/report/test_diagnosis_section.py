@@ -12,7 +12,7 @@ from multitracer.diagnosis.diagnose import diagnose, explain, headline
 from multitracer.diagnosis.limits.group import Group, Stage
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.diagnosis_section import happened_section, limits_section
 from multitracer.report.lanes import lanes
 from multitracer.report.limit_words import RECEIVER_ONLY
@@ -38,7 +38,7 @@ DOWNLOAD = SAMPLES / "download"
 
 @pytest.fixture(scope="module")
 def found() -> Diagnosis:
-    return diagnose(Transfer.of(open_recording(SESSION)))
+    return diagnose(Transfer.of(read(SESSION)))
 
 
 @pytest.fixture(scope="module")
@@ -95,22 +95,22 @@ def test_the_largest_limit_alone_has_the_strongest_colour(found: Diagnosis) -> N
 
 
 def test_an_account_that_is_inferred_is_no_bar() -> None:
-    inferred = diagnose(Transfer.of(open_recording(SAMPLES / "cellular_upload")))
+    inferred = diagnose(Transfer.of(read(SAMPLES / "cellular_upload")))
     assert set(_sums(_section(inferred))) == {"limit"}
     assert "channel was used" not in _section(inferred)
 
 
 def test_a_share_that_rests_on_weak_signs_shows_its_range() -> None:
-    section = _section(diagnose(Transfer.of(open_recording(SAMPLES / "cellular_upload"))))
+    section = _section(diagnose(Transfer.of(read(SAMPLES / "cellular_upload"))))
     low, high = map(int, re.search(r"weak: (\d+)% to (\d+)%", section).groups())  # type: ignore[union-attr]
     assert low < high
 
 
 def test_a_view_of_the_receiver_alone_says_what_it_cannot_show() -> None:
-    at_phone = explain(open_recording(DOWNLOAD / "mobile"))
+    at_phone = explain(read(DOWNLOAD / "mobile"))
     assert at_phone.limited.view is View.RECEIVER
     assert RECEIVER_ONLY in _section(at_phone)
-    both = explain(open_recording(DOWNLOAD))
+    both = explain(read(DOWNLOAD))
     assert RECEIVER_ONLY not in _section(both)
 
 
@@ -122,7 +122,7 @@ def test_what_one_cause_brought_about_is_one_entry_that_unfolds(found: Diagnosis
 
 
 def test_connections_that_were_one_piece_of_work_are_lanes() -> None:
-    found = explain(open_recording(SAMPLES / "cellular_upload"))
+    found = explain(read(SAMPLES / "cellular_upload"))
     section = _section(found)
     assert "3 connections as one piece of work: 27.5 s" in section
     lanes = section[section.index('class="lanes"') :]
@@ -131,7 +131,7 @@ def test_connections_that_were_one_piece_of_work_are_lanes() -> None:
 
 
 def test_more_lanes_than_a_page_takes_are_counted() -> None:
-    found = explain(open_recording(SAMPLES / "cellular_upload"))
+    found = explain(read(SAMPLES / "cellular_upload"))
     chain = [Stage(n, "transfer", n * NS_PER_S, (n + 1) * NS_PER_S) for n in range(1, 51)]
     group = Group(found.group.numbers, found.group.members)
     vars(group)["chain"] = chain
@@ -142,7 +142,7 @@ def test_more_lanes_than_a_page_takes_are_counted() -> None:
 
 @pytest.mark.parametrize("session", ["cellular_upload", "download", "fig8-resets-vj"])
 def test_what_is_explained_is_what_the_first_figure_shows(session: str, tmp_path: Path) -> None:
-    recording = open_recording(SAMPLES / session)
+    recording = read(SAMPLES / session)
     write_report(recording, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text("utf-8")
     first = re.search(r'"options":"--connection (\d+)"', text)

@@ -10,7 +10,7 @@ import pytest
 
 import multitracer as mt
 from multitracer.mobility import JUDGED_HANDOVERS
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.drive.cells_section import changes_section
 from multitracer.report.write import write_report
 from tests.cli.program import call
@@ -47,7 +47,7 @@ def test_planted_stretches_come_first_with_their_causes(tmp_path: Path) -> None:
     assert bad["cause"].tolist() == ["coverage", "interference"]
     assert bad["seconds"].tolist() == pytest.approx([len(HOLE), len(DISTURBED)], abs=1)
     assert begin.tolist() == pytest.approx([0, 100], abs=1)
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert html.index("Where was it bad, and why?") < html.index("Where it was") < html.index("serving cell")
     assert "The radio was bad for" in html
@@ -63,7 +63,7 @@ def test_a_download_over_an_older_technology_is_slow_for_that_reason(tmp_path: P
     lines = [f"{line},{'State' if at == 0 else 'D'}" for at, line in enumerate(lines)]
     log = tmp_path / "drive.csv"
     log.write_text("\n".join(lines) + "\n")
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "It was bad for 60 s of 5 min, 100% of that for one cause: an older technology." in html
     assert "3G for 60 of 60 s, at its usual rate in this drive; 3.0 Mbit/s; RSCP -80 dBm" in html
@@ -71,7 +71,7 @@ def test_a_download_over_an_older_technology_is_slow_for_that_reason(tmp_path: P
 
 def test_a_drive_without_packets_says_what_it_does_not_tell_and_has_a_picture(tmp_path: Path) -> None:
     """On paper, and without JavaScript, its figure was a white box."""
-    write_report(open_recording(drive(tmp_path / "drive.csv")), tmp_path / "report.html")
+    write_report(read(drive(tmp_path / "drive.csv")), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "What limited a transfer, and what was lost, they do not tell: capture its packets, too." in html
     assert html.count('<figure class="still">') == 1
@@ -79,7 +79,7 @@ def test_a_drive_without_packets_says_what_it_does_not_tell_and_has_a_picture(tm
 
 
 def test_a_hole_says_when_its_cause_ended_and_when_data_came_again(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
+    write_report(read(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "The cause lasted 8.0 s (begin and end known within 0.5 s); the rate rose again 5.0 s" in html
 
@@ -93,7 +93,7 @@ def test_a_bad_radio_with_a_good_rate_is_not_bad(tmp_path: Path) -> None:
     log.write_text("\n".join(rows) + "\n")
     bad = mt.open(log).stretches
     assert bad["cause"].tolist() == ["coverage"]
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     seconds = f"{len(DISTURBED)} seconds with a bad radio the logger saw 20 Mbit/s or more all the same"
     assert seconds in html
@@ -108,7 +108,7 @@ def test_gaps_of_the_route_and_positions_left_out_are_named(tmp_path: Path) -> N
     rows[200:] = [row.replace("51.8955", "54.5935") for row in rows[200:]]
     rows[20] = rows[20].replace("51.8955", "0.0000").replace("-8.492000", "0.000000")
     log.write_text("\n".join(rows) + "\n")
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "The route has 1 gap, in which nothing is drawn: leap of 300.0 km in 1 s." in html
     assert "Of 300 logged positions were left out: 1 (without coordinates that can be)." in html
@@ -118,7 +118,7 @@ def test_gaps_of_the_route_and_positions_left_out_are_named(tmp_path: Path) -> N
 def test_the_level_of_a_cell_of_the_third_generation_is_named(tmp_path: Path) -> None:
     log = drive(tmp_path / "drive.csv")
     log.write_text(log.read_text().replace(",LTE,", ",HSPA,"))
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     assert "RSCP -85 dBm (-85 to -85)" in (tmp_path / "report.html").read_text()
 
 
@@ -139,7 +139,7 @@ def test_only_an_ordered_change_took_a_known_time() -> None:
 def test_a_good_drive_has_no_bad_stretch(tmp_path: Path) -> None:
     log = drive(tmp_path / "drive.csv", planted=False)
     assert mt.open(log).stretches.empty
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     assert "none of the 300 seconds that can be judged was bad" in (tmp_path / "report.html").read_text()
 
 
@@ -147,7 +147,7 @@ def test_the_change_of_the_cell_is_listed(tmp_path: Path) -> None:
     log = drive(tmp_path / "drive.csv", planted=False)
     (change,) = mt.open(log).handovers.to_dict("records")
     assert (change["source_cell_id"], change["target_cell_id"], change["evidence"]) == (1, 2, "cell id")
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "1 change of the serving cell" in html
     assert 'data-show="0"' in html
@@ -178,7 +178,7 @@ def test_times_of_two_clocks_are_said_and_the_rest_is_shown(tmp_path: Path) -> N
     lines = log.read_text().splitlines()
     lines[20] = lines[20].replace("2026.11.20", "1970.01.02")
     log.write_text("\n".join(lines) + "\n")
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "Nowhere: none of the 300 seconds that can be judged was bad" in html
     assert "The times of a log jump back by up to" in html
@@ -209,7 +209,7 @@ def test_a_report_shows_the_part_between_from_and_to_judged_by_the_whole(tmp_pat
 
 
 def test_a_page_says_by_what_each_second_was_judged(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "rehearsal"), tmp_path / "report.html")
+    write_report(read(SAMPLES / "rehearsal"), tmp_path / "report.html")
     said = (tmp_path / "report.html").read_text()
     assert "57 seconds are judged by the radio alone: nothing shows that data were wanted." in said
     assert "3 seconds cannot be judged." in said
@@ -237,7 +237,7 @@ def test_a_radio_of_another_time_adds_no_stretches_to_those_of_the_packets(tmp_p
     lines = ["time_ns,source,role,rat,cell_id,rsrp_dbm,sinr_db"]
     lines += [f"{begin_ns + n * 10**9},csv,serving,LTE,7,{-118 if n < 30 else -80},15" for n in range(200)]
     (folder / "mobile" / "drive.csv").write_text("\n".join(lines) + "\n")
-    write_report(open_recording(folder), tmp_path / "report.html")
+    write_report(read(folder), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "It was bad for 32.5 s of 3 min 5 s" in html
     assert "No reading of the radio lies in the time of the packets" in html
@@ -257,7 +257,7 @@ def test_a_clock_that_was_set_back_joins_nothing(tmp_path: Path) -> None:
     ]
     assert changes == [[[1, 2]], [[1, 2]]]
     assert back.cells[["cell_id", "handovers_in"]].to_numpy().tolist() == [[1, 0], [2, 1]]
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "a route of 4.1 km" in html
     assert "The route has 1 gap, in which nothing is drawn: its clock was set back." in html
@@ -269,10 +269,10 @@ def test_a_log_with_its_newest_line_first_has_one_clock(tmp_path: Path) -> None:
     head, *rows = log.read_text().splitlines()
     rows = [row for at, row in enumerate(rows) if not (100 <= at < 110 or 145 <= at < 155 or 200 <= at < 215)]
     log.write_text("\n".join([head, *rows]) + "\n")
-    write_report(open_recording(log), tmp_path / "forward.html")
+    write_report(read(log), tmp_path / "forward.html")
     log.write_text("\n".join([head, *reversed(rows)]) + "\n")
     assert len(mt.open(log).handovers) == 1
-    write_report(recording := open_recording(log), tmp_path / "report.html")
+    write_report(recording := read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     for page in ((tmp_path / "forward.html").read_text(), html):
         assert "a route of 4.1 km" in page
@@ -291,7 +291,7 @@ def test_of_a_clock_that_was_set_back_by_seconds_the_later_positions_count(tmp_p
     stamps = [row.partition(",")[0] for row in rows[1:]]
     rows[181:] = [f"{stamps[n + 160]},{row.partition(',')[2]}" for n, row in enumerate(rows[181:])]
     log.write_text("\n".join(rows) + "\n")
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "a route of 3.8 km" in html
     assert "20 (before its clock was set back)" in html
@@ -311,7 +311,7 @@ def test_cells_that_no_log_names_are_not_counted(tmp_path: Path) -> None:
     reading = "[/dev/cdc-wdm0] Successfully got signal info\nLTE:\n\tRSRP: '-95 dBm'\n\tSNR: '8.4 dB'\n"
     log = tmp_path / "qmi.txt"
     log.write_text("".join(f"2026-11-20T10:15:{at:02}Z\n{reading}" for at in range(60)))
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "1 serving cell" not in html
     assert "How many cells served, and when they changed, is not known" in html
@@ -334,7 +334,7 @@ def test_a_download_that_stalls_in_a_good_radio_is_bad_where_the_log_says_that_i
     assert bad["cause"].tolist() == ["unknown", "coverage"]
     assert bad["seconds"].tolist() == [60, 30]
     assert bad["missing"].tolist()[0] == "the limits of the transfer (a capture)"
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     assert "300 kbit/s" in (tmp_path / "report.html").read_text()
 
 
@@ -342,7 +342,7 @@ def test_a_low_rate_in_a_good_radio_is_told_where_nobody_knows_what_was_wanted(t
     rates = [300 if i in range(30, 90) else 40_000 for i in range(SECONDS)]
     with_rates(log := drive(tmp_path / "drive.csv", planted=False), rates)
     assert mt.open(log).stretches.empty
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert (
         "In 60 seconds with a good radio the logger saw less than 8.0 Mbit/s, a fifth of its median" in html

@@ -10,7 +10,7 @@ import pytest
 from multitracer.diagnosis.diagnose import explain
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BIT_RATE, Panel
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.drawn import origin_ns
 from multitracer.report.points.explained_panels import explained_panels
 from multitracer.units import NS_PER_S
@@ -25,7 +25,7 @@ ONE_END = RECORDINGS / "00191-deep-queue" / "session" / "fixed"
 
 def panels(session: Path) -> dict[str, Panel]:
     """Return the panels of a figure that had nothing but a rate, with what its explanation adds."""
-    found = explain(open_recording(session))
+    found = explain(read(session))
     zero = origin_ns(found.transfer.layers.part)
     rates = Series("TcpSnd_goodput", "goodput", np.array([zero, zero + NS_PER_S]), np.array([1_000, 2_000]))
     drawn = [Panel("throughput", "Throughput", BIT_RATE, 1.2, [rates])]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.assets import Assets
 from multitracer.report.figure_section import figure_section
 from multitracer.report.page import document, write
@@ -41,7 +41,7 @@ def firefox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Firefox]:
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_report_draws_its_figure(firefox: Firefox, tmp_path: Path, *, shared: bool) -> None:
     assets = Assets(tmp_path / "assets") if shared else None
-    write_report(open_recording(SAMPLES / "download"), tmp_path / "r.html", Request(assets=assets))
+    write_report(read(SAMPLES / "download"), tmp_path / "r.html", Request(assets=assets))
     firefox.complaints.clear()
     firefox.requests.clear()
     firefox.open(tmp_path / "r.html")

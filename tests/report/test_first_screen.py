@@ -12,7 +12,7 @@ from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.figures.series import Series
 from multitracer.figures.stack import SECONDS, Panel
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.screen.cause import cause, in_order
 from multitracer.report.screen.limit_rows import heights, shares_of
 from multitracer.report.screen.lost_run import lost_run
@@ -36,13 +36,13 @@ RECORDED = SAMPLES.parent / "tests" / "causes" / "recordings"
 
 @pytest.fixture(scope="module")
 def found() -> Diagnosis:
-    return explain(open_recording(SAMPLES / "cellular_upload"))
+    return explain(read(SAMPLES / "cellular_upload"))
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("first") / "r.html"
-    write_report(open_recording(SAMPLES / "cellular_upload"), path)
+    write_report(read(SAMPLES / "cellular_upload"), path)
     return path
 
 
@@ -100,14 +100,14 @@ def test_what_explains_the_headline_goes_before_what_cost_more(found: Diagnosis)
     ],
 )
 def test_the_one_figure_is_that_of_the_culprit(name: str, title: str, tmp_path: Path) -> None:
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     assert screen.count('class="track title"') == 1
     assert title in screen
 
 
 def test_known_numbers_are_never_missing_at_a_receiver(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "download" / "mobile"), tmp_path / "r.html")
+    write_report(read(SAMPLES / "download" / "mobile"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
     assert "not here" not in said
     assert "not known" not in said
@@ -116,7 +116,7 @@ def test_known_numbers_are_never_missing_at_a_receiver(tmp_path: Path) -> None:
 
 def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
     """A path dropped all full segments: what was sent is known, a rate is not."""
-    write_report(open_recording(RECORDED / "00131-mtu-hole" / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / "00131-mtu-hole" / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     assert "<dt>Speed</dt>" not in screen
     assert "<dt>Sent</dt><dd>15.9 kB<small>no speed: no ACK of the data with a time was captured" in screen
@@ -125,7 +125,7 @@ def test_a_size_is_never_called_a_speed(tmp_path: Path) -> None:
 def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
     """A good capture does not make a weak answer sure; its cause may be known better than the share."""
     assert 'trust good"><span>✓ Trust: numbers good, answer measured.</span>' in first_screen(report)
-    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / "00004-policer" / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     assert (
         'caution"><span>! Trust: numbers good, cause inferred, its share of the time weak: at most ' in screen
@@ -134,14 +134,14 @@ def test_trust_is_told_of_the_answer_too(report: Path, tmp_path: Path) -> None:
 
 def test_what_a_link_that_marks_left_idle_could_carry_stands_beside_the_speed(tmp_path: Path) -> None:
     """Two readers could not tell a well used link from one that is marked too early."""
-    write_report(open_recording(RECORDED / "00195-ecn" / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / "00195-ecn" / "session"), tmp_path / "r.html")
     assert "1.6 MB at the link&#x27;s 3.32 Mbit/s take 3.85 s;" in first_screen(tmp_path / "r.html")
-    write_report(open_recording(RECORDED / "00004-policer" / "session"), tmp_path / "p.html")
+    write_report(read(RECORDED / "00004-policer" / "session"), tmp_path / "p.html")
     assert "the link&#x27;s" not in first_screen(tmp_path / "p.html"), "a policer hides it"
 
 
 def test_the_reason_of_a_caution_is_read_without_unfolding(tmp_path: Path) -> None:
-    recording = open_recording(RECORDED / "30081-client-think" / "session")
+    recording = read(RECORDED / "30081-client-think" / "session")
     note = next(part.analysis.trust.notes[0] for part in recording.parts if part.analysis.trust.notes)
     write_report(recording, tmp_path / "r.html")
     summary = first_screen(tmp_path / "r.html").partition("</summary>")[0]
@@ -162,7 +162,7 @@ def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
     tmp_path: Path, recording: str, limit: str, left_out: str
 ) -> None:
     """A limit's row has gaps where an outage held; its incident's bar ran through them, and cost nothing."""
-    write_report(open_recording(RECORDED / recording / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / recording / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     assert limit in screen
     assert f">{left_out}" not in screen
@@ -181,7 +181,7 @@ def test_an_incident_that_repeats_a_limit_or_costs_nothing_has_no_row(
     ],
 )
 def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, tmp_path: Path) -> None:
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     assert screen.count(f'class="{kind}"') == 2, "in the picture and in its legend"
     assert words in parsed(screen).text
@@ -189,7 +189,7 @@ def test_the_culprits_figure_shows_the_cause(name: str, kind: str, words: str, t
 
 def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
     """In an outage of one way ACKs go on: readers took it for a full queue and a timer."""
-    recording = open_recording(RECORDED / "00167-outage-data" / "session")
+    recording = read(RECORDED / "00167-outage-data" / "session")
     write_report(recording, tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     said = parsed(screen).text
@@ -205,7 +205,7 @@ def test_data_that_were_lost_in_a_row_are_shown_as_such(tmp_path: Path) -> None:
     ["20121-competing-tcp", "20036-two-at-once", "00004-policer", "00190-short-queue", "33037-bursty-loss"],
 )
 def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
-    assert lost_run(explain(open_recording(RECORDED / name / "session"))) is None
+    assert lost_run(explain(read(RECORDED / name / "session"))) is None
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_queue_a_policer_and_chance_lose_no_data_for_long(name: str) -> None:
 )
 def test_shares_and_costs_of_one_thing_do_not_contradict(name: str, words: str, tmp_path: Path) -> None:
     """A policer cost 1.4 s beside 5.5 s of the limit that it made; 94 % stood beside 84 % without a word."""
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     assert words in parsed(first_screen(tmp_path / "r.html")).text
 
 
@@ -231,12 +231,12 @@ def test_shares_and_costs_of_one_thing_do_not_contradict(name: str, words: str, 
     ],
 )
 def test_the_row_of_the_application_says_which_end_it_is(name: str, party: str, tmp_path: Path) -> None:
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     assert party in parsed(first_screen(tmp_path / "r.html")).text
 
 
 def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "fig11-fade"), tmp_path / "r.html")
+    write_report(read(SAMPLES / "fig11-fade"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
     for words in ("stopped by its far end (xoff)", "repeating frames (arq)", "radio frames sent again (RLP)"):
         assert words in said
@@ -245,12 +245,12 @@ def test_words_of_the_links_protocol_are_explained_where_they_stand(tmp_path: Pa
 @pytest.mark.parametrize("name", ["00027-small-sndbuf", "00101-pausing-reader", "00191-deep-queue"])
 def test_time_begins_with_zero_at_the_left_edge(name: str, tmp_path: Path) -> None:
     """Half a round trip before the first packet here the other end had begun the handshake."""
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     assert 'data-begin="0.000000"' in first_screen(tmp_path / "r.html")
 
 
 def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
-    recording = open_recording(SAMPLES / "cellular_upload")
+    recording = read(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
     write_report(
         recording, tmp_path / "r.html", Request(from_ns=zero + 10 * NS_PER_S, to_ns=zero + 12 * NS_PER_S)
@@ -269,7 +269,7 @@ def test_a_stretch_that_was_asked_for_is_the_axis(tmp_path: Path) -> None:
 def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
     from_s: float, to_s: float, words: str, tmp_path: Path
 ) -> None:
-    recording = open_recording(SAMPLES / "cellular_upload")
+    recording = read(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
     asked = Request(from_ns=zero + round(from_s * NS_PER_S), to_ns=zero + round(to_s * NS_PER_S))
     write_report(recording, tmp_path / "r.html", asked)
@@ -279,7 +279,7 @@ def test_a_part_that_was_asked_for_is_not_what_the_answer_is_of(
 
 
 def test_a_part_that_holds_all_needs_no_words(report: Path, tmp_path: Path) -> None:
-    recording = open_recording(SAMPLES / "cellular_upload")
+    recording = read(SAMPLES / "cellular_upload")
     zero = recording.parts[0].capture.first_ns or 0
     write_report(recording, tmp_path / "r.html", Request(from_ns=zero, to_ns=zero + 100 * NS_PER_S))
     for path in (report, tmp_path / "r.html"):
@@ -288,7 +288,7 @@ def test_a_part_that_holds_all_needs_no_words(report: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("name", ["fig8-resets-vj", "fig10-exhaustion"])
 def test_the_sum_of_the_time_names_nothing_twice(name: str, tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / name), tmp_path / "r.html")
+    write_report(read(SAMPLES / name), tmp_path / "r.html")
     said = re.search(r"The other [^<]*", first_screen(tmp_path / "r.html"))
     assert said is not None
     assert said[0].count("recovery") == 1
@@ -342,7 +342,7 @@ def test_on_a_phone_a_long_value_leaves_room_for_the_name_of_its_row(
     browser: Browser, name: str, tmp_path: Path
 ) -> None:
     """Names were broken into single letters, one below the other."""
-    write_report(open_recording(SAMPLES / name), tmp_path / "r.html")
+    write_report(read(SAMPLES / name), tmp_path / "r.html")
     browser.resize(390, 844, mobile=True)
     browser.open(tmp_path / "r.html")
     highest = browser.evaluate(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.index import Input, file_name, write_reports
 from multitracer.report.index_row import HEADS
 from tests.conftest import SAMPLES
@@ -61,7 +61,7 @@ def test_inputs_of_one_name_get_a_number() -> None:
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("download", "fig4-slow-start", "rehearsal")
-    inputs = [Input(name, open_recording(SAMPLES / name)) for name in names]
+    inputs = [Input(name, read(SAMPLES / name)) for name in names]
     return write_reports(inputs, tmp_path_factory.mktemp("several") / "out")
 
 
@@ -84,7 +84,7 @@ def test_a_row_tells_limit_rate_delay_loss_and_where(index: Path) -> None:
 
 
 def test_a_column_of_which_no_report_knows_anything_is_left_out(index: Path, tmp_path: Path) -> None:
-    alone = write_reports([Input("a", open_recording(SAMPLES / "fig4-slow-start"))], tmp_path / "alone")
+    alone = write_reports([Input("a", read(SAMPLES / "fig4-slow-start"))], tmp_path / "alone")
     heads = [re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)', page.read_text("utf-8"))
              for page in (index, alone)]  # fmt: skip
     assert heads[0] == [name for name, _ in HEADS]
@@ -95,7 +95,7 @@ def test_a_column_of_which_no_report_knows_anything_is_left_out(index: Path, tmp
 def test_a_desktop_shows_every_column_and_whole_labels(browser: Browser, tmp_path: Path) -> None:
     """The trust lay behind the edge, and a label ended in the middle of a letter."""
     names = ("download", "cellular_upload", "rehearsed-drive", "rehearsal")
-    page = write_reports([Input(name, open_recording(SAMPLES / name)) for name in names], tmp_path)
+    page = write_reports([Input(name, read(SAMPLES / name)) for name in names], tmp_path)
     browser.resize(1280, 900)
     browser.open(page)
     wide, room = browser.evaluate(

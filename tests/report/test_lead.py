@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.screen.lead import lead
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio() -> None:
-    found = explain(open_recording(SAMPLES / "cellular_upload"))
-    wired = explain(open_recording(RECORDED / "00191-deep-queue" / "session"))
-    radio = explain(open_recording(SAMPLES / "rehearsed-drive"))
+    found = explain(read(SAMPLES / "cellular_upload"))
+    wired = explain(read(RECORDED / "00191-deep-queue" / "session"))
+    radio = explain(read(SAMPLES / "rehearsed-drive"))
     assert not found.transfer.radio
     assert radio.transfer.radio
     assert {each.headline.limit for each in (found, wired, radio)} == {Limit.LINK}
@@ -38,7 +38,7 @@ def test_help_speaks_of_a_cell_only_where_a_log_shows_a_radio() -> None:
 def test_help_of_an_outage_or_a_full_link_names_a_radio_only_if_one_was_seen(
     recording: Path, *, has_radio: bool
 ) -> None:
-    found = explain(open_recording(recording))
+    found = explain(read(recording))
     assert found.transfer.has_radio == has_radio
     told = [each for each in found.findings if each.kind in ("blackout", "outage", "link-limited")]
     assert len(told) >= 2
@@ -74,7 +74,7 @@ def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: st
 
     Two readers named all causes right, but were not sure where a symptom stood first.
     """
-    assert lead(explain(open_recording(RECORDED / name / "session"))).startswith(begin)
+    assert lead(explain(read(RECORDED / name / "session"))).startswith(begin)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_large_sentence_begins_with_what_made_the_limit(name: str, begin: st
 def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(
     name: str, words: str, tmp_path: Path
 ) -> None:
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     least = re.search(r'<p class="least">(.*?)</p>', first_screen(tmp_path / "r.html"))
     assert least is not None
     assert parsed(least[1]).text == words
@@ -112,19 +112,19 @@ def test_the_arithmetic_of_a_rate_or_a_buffer_is_told_where_it_is_known(
     ],
 )
 def test_losses_that_cost_next_to_nothing_are_told_to(name: str, words: str, tmp_path: Path) -> None:
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     assert words in first_screen(tmp_path / "r.html")
 
 
 def test_help_against_a_queue_says_that_it_saves_others_and_no_time(tmp_path: Path) -> None:
-    write_report(open_recording(RECORDED / "00191-deep-queue" / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / "00191-deep-queue" / "session"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
     assert "for everybody who uses it. It cost this transfer no time." in said
     assert "less other traffic on it; against the delay, which others and interactive use feel: a sh" in said
 
 
 def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "fade-n2-20"), tmp_path / "r.html")
+    write_report(read(SAMPLES / "fade-n2-20"), tmp_path / "r.html")
     screen = first_screen(tmp_path / "r.html")
     said = parsed(screen).text
     assert "measured): the radio carries 9.59 kbit/s, and its far end stopped it for 12.1 s (xoff)" in said
@@ -137,14 +137,14 @@ def test_a_fade_and_the_stops_of_a_link_name_each_other_and_each_stop_is_a_bar(t
     ("name", "has_room"), [("00004-policer", False), ("00195-ecn", False), ("00009-random-loss", True)]
 )
 def test_a_path_with_a_policer_or_marks_had_no_room(name: str, *, has_room: bool) -> None:
-    found = explain(open_recording(RECORDED / name / "session"))
+    found = explain(read(RECORDED / name / "session"))
     assert found.headline.limit is Limit.CONGESTION_WINDOW
     assert ("though the path had room" in found.headline.sentence) == has_room
 
 
 def test_a_short_fade_of_the_radio_is_told() -> None:
     """5 % of the time: the headline does not speak of it, but it is what happened to the link."""
-    said = lead(explain(open_recording(SAMPLES / "fade-n2-20")))
+    said = lead(explain(read(SAMPLES / "fade-n2-20")))
     assert said.endswith(" For 4.0 s nothing came through: the radio lost frames (a fade, or interference).")
 
 
@@ -167,12 +167,12 @@ def test_a_short_fade_of_the_radio_is_told() -> None:
 )
 def test_a_share_is_told_with_its_bounds_its_whole_and_its_rate(recording: Path, words: str) -> None:
     """The word "weak" behind a cause that was measured, and 48 % above a row of 94 %, made readers unsure."""
-    assert words in lead(explain(open_recording(recording)))
+    assert words in lead(explain(read(recording)))
 
 
 def test_a_link_without_a_long_queue_is_shown_by_its_rate(tmp_path: Path) -> None:
     """Round trips of a short queue looked like a fault, and did not prove the answer."""
-    write_report(open_recording(RECORDED / "00190-short-queue" / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / "00190-short-queue" / "session"), tmp_path / "r.html")
     said = parsed(first_screen(tmp_path / "r.html")).text
     assert "The rate that got through" in said
     assert "link's rate, 710 kbit/s" in said
@@ -180,12 +180,12 @@ def test_a_link_without_a_long_queue_is_shown_by_its_rate(tmp_path: Path) -> Non
 
 def test_the_legend_has_no_window_that_lies_above_the_picture(tmp_path: Path) -> None:
     for name, there in (("00195-ecn", False), ("30002-small-wmem", True)):
-        write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+        write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
         assert ("window offered" in first_screen(tmp_path / "r.html")) == there
 
 
 def test_the_log_of_a_link_tells_what_it_can_carry(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "fig11-fade"), tmp_path / "r.html")
+    write_report(read(SAMPLES / "fig11-fade"), tmp_path / "r.html")
     said = (
         "The link can carry 9.57 kbit/s by its log, headers included: 20 kB alone take 16.7 s; the transfer"
         " took 26 s. The other 9.26 s: 2.88 s stopped by its far end (xoff), 1.36 s application, 1.2 s"
@@ -207,14 +207,14 @@ def test_a_row_and_the_sentence_name_the_cause_and_not_its_mechanism_alone(
     name: str, says: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Two readers missed it in the name of the largest row, and read a side effect as a second cause."""
-    write_report(open_recording(RECORDED / name / "session"), tmp_path / "r.html")
+    write_report(read(RECORDED / name / "session"), tmp_path / "r.html")
     shown = parsed(first_screen(tmp_path / "r.html")).text
     assert all(words in shown for words in says)
 
 
 def test_the_queue_has_no_hole_while_it_empties_and_the_sender_waits(tmp_path: Path) -> None:
     """By the time of sending three holes of 7 s looked like stalls beside a link that was full for 96 %."""
-    write_report(open_recording(SAMPLES / "download" / "mobile"), tmp_path / "r.html")
+    write_report(read(SAMPLES / "download" / "mobile"), tmp_path / "r.html")
     dots = max(re.findall(r'<path d="((?:M\d+ \d+h0)+)"', first_screen(tmp_path / "r.html")), key=len)
     x = sorted(int(each) for each in re.findall(r"M(\d+) ", dots))
     assert max(after - before for before, after in pairwise(x)) * 120 / 1000 < 2  # s

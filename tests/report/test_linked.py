@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.report.figure_pages import view
@@ -24,7 +24,7 @@ LAYER = "document.querySelector('.over div').getBoundingClientRect()"
 @pytest.fixture(scope="module")
 def upload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("linked") / "r.html"
-    write_report(open_recording(SAMPLES / "cellular_upload"), path)
+    write_report(read(SAMPLES / "cellular_upload"), path)
     return path
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.write import MOST_ROWS, write_report
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, Segment, handshake
@@ -54,7 +54,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name, segments in CASES.items():
         made[name] = folder / f"{name}.html"
-        write_report(open_recording(write_pcap(folder / f"{name}.pcap", segments)), made[name])
+        write_report(read(write_pcap(folder / f"{name}.pcap", segments)), made[name])
     return made
 
 

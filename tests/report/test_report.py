@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.errors import InputError
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.index import Input, write_reports
 from multitracer.report.write import FIRST_BYTES, FURTHER_BYTES, Request, write_report
 from tests.report.test_markup import parsed
@@ -29,7 +29,7 @@ MOBILE = SAMPLE / "mobile" / "tcp-0.pcap.gz"
 
 @pytest.fixture(scope="module")
 def mobile() -> Recording:
-    return open_recording(MOBILE)
+    return read(MOBILE)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_a_device_is_written_to_and_never_replaced(mobile: Recording, tmp_path: 
 
 
 def test_both_ends_of_a_session_are_in_one_report(tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLE), tmp_path / "both.html", Request(title="cellular_upload"))
+    write_report(read(SAMPLE), tmp_path / "both.html", Request(title="cellular_upload"))
     said = text_of(tmp_path / "both.html")
     assert "captured at mobile" in said
     assert "captured at fixed" in said
@@ -178,9 +178,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_what_a_capture_says_of_itself_is_only_text(hostile: Path, tmp_path: Path) -> None:
-    write_report(
-        open_recording(hostile), tmp_path / "r.html", Request(title=hostile.name, command=str(hostile))
-    )
+    write_report(read(hostile), tmp_path / "r.html", Request(title=hostile.name, command=str(hostile)))
     html = (tmp_path / "r.html").read_text("utf-8")
     assert HOSTILE not in html
     tags = parsed(html).tags
@@ -199,7 +197,7 @@ def test_a_file_name_that_is_no_text_is_shown_escaped(mobile: Recording, tmp_pat
 def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path) -> None:
     udp = syn()[:9] + b"\x11" + syn()[10:20] + struct.pack(">HHHH", 1, 2, 8, 0)
     (tmp_path / "udp.pcapng").write_bytes(hostile_capture(udp))
-    write_report(open_recording(tmp_path / "udp.pcapng"), tmp_path / "udp.html")
+    write_report(read(tmp_path / "udp.pcapng"), tmp_path / "udp.html")
     said = text_of(tmp_path / "udp.html")
     assert "There is no TCP connection in this capture." in said
     assert (tmp_path / "udp.html").stat().st_size < 300_000  # nothing to draw
@@ -209,7 +207,7 @@ def test_a_capture_without_tcp_has_a_report_too(tmp_path: Path) -> None:
 def test_a_hostile_report_runs_nothing_and_fetches_nothing(
     browser: Browser, hostile: Path, tmp_path: Path
 ) -> None:
-    write_report(open_recording(hostile), tmp_path / "r.html", Request(title=hostile.name))
+    write_report(read(hostile), tmp_path / "r.html", Request(title=hostile.name))
     browser.open(tmp_path / "r.html")
     browser.evaluate("window.report.then(() => true)")
     assert browser.evaluate("window.bad") is None

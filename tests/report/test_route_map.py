@@ -11,7 +11,7 @@ from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.series.surroundings import radio_series
 from multitracer.figures.surroundings.scale import SCALES
 from multitracer.radio import POSITION, RADIO
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.drive.route_map import Drive, Event, drawn_route, held, map_document
 from multitracer.report.write import write_report
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -129,7 +129,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         row[6] = str(-80 - i // 5)
     log = folder / "drive <b>.csv"
     log.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
-    write_report(open_recording(log), folder / "report.html")
+    write_report(read(log), folder / "report.html")
     return folder / "report.html"
 
 
@@ -142,7 +142,7 @@ def test_a_place_without_a_way_from_it_is_drawn(browser: Browser, tmp_path: Path
         row[0], row[3] = f"2026.11.20_10.00.{i:02d}", "0"
     log = tmp_path / "still.csv"
     log.write_text("\n".join([head, *(",".join(row) for row in rows)]) + "\n")
-    write_report(open_recording(log), tmp_path / "report.html")
+    write_report(read(log), tmp_path / "report.html")
     mounted(browser, tmp_path / "report.html")
     drawn = browser.wait(
         "(() => {const c = document.querySelector('.map canvas'); const [w, h] = [c.width / 2, c.height / 2];"
@@ -242,7 +242,7 @@ def test_another_quantity_changes_the_legend(browser: Browser, page: Path) -> No
 
 @pytest.mark.browser
 def test_the_legend_names_the_limits_that_occur(browser: Browser, tmp_path: Path) -> None:
-    write_report(open_recording(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
+    write_report(read(SAMPLES / "rehearsed-drive"), tmp_path / "report.html")
     browser.open(tmp_path / "report.html")
     browser.evaluate("window.report.then(() => (document.querySelector('#map').open = true))")
     browser.wait("window.routeMap.place()")

@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BIT_RATE, BYTES, Panel
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.report.points.still_figure import still_figure
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
@@ -30,7 +30,7 @@ NO_CANVAS = "HTMLCanvasElement.prototype.getContext = () => null"
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("still") / "r.html"
-    write_report(open_recording(SAMPLES / "cellular_upload"), path)
+    write_report(read(SAMPLES / "cellular_upload"), path)
     return path
 
 

@@ -27,7 +27,7 @@ from multitracer.lab.channel.shared.script import ScriptEvent
 from multitracer.lab.scenario.model import Scenario, Traffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.tcp import BSD
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def run(folders: list[str]) -> None:
         if f"virtual {number}" not in done:
             _append(_made(number))
     for folder in folders:
-        transfer = Transfer.of(open_recording(folder))
+        transfer = Transfer.of(read(folder))
         name = f"recorded {transfer.variables.scenario or Path(folder).name}"
         size = transfer.variables.parameters["traffic"][0]["bytes"]
         if name not in done and size >= _LEAST_BYTES:
@@ -161,7 +161,7 @@ def _made(number: int) -> dict[str, Any]:
         session = Path(folder) / "session"
         record_virtual(scenario(number), session)
         radio = "poor" if number % 3 == 2 else "good"
-        return row_of(f"virtual {number}", radio, Transfer.of(open_recording(session)))
+        return row_of(f"virtual {number}", radio, Transfer.of(read(session)))
 
 
 def _append(row: dict[str, Any]) -> None:

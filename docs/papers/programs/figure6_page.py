@@ -14,7 +14,7 @@ from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _recorded() -> str:
 
 
 def _recorded_line(folder: Path) -> str:
-    books = account(Transfer.of(open_recording(folder)))
+    books = account(Transfer.of(read(folder)))
     available_s = books.total_s - books.seconds[Use.IDLE_APP]
     strict = 1 - (books.lost_s + books.far_buffer_s) / available_s
     losses = sorted(((books.seconds[use], use.label) for use in LOST), reverse=True)

@@ -14,7 +14,7 @@ from multitracer.analysis.series.trendline import trendline
 from multitracer.lab.scenario import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.recording.layers import Layers
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Trace:
     """The largest connection of a session."""
 
     def __init__(self, folder: Path) -> None:
-        recording = open_recording(folder)
+        recording = read(folder)
         self.layers = Layers.of(recording, recording.parts[0], 1)
         self.summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
         self._logs = recording.hosts.link

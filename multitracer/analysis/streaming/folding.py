@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.connections import Partition, bounds_of
-from multitracer.analysis.counted import Counted
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.segments.directions import blank
 from multitracer.analysis.segments.examination import examine
@@ -112,10 +111,11 @@ class Folding:
         parts = Partition(
             self.parts.direction, alone, bounds, *(getattr(self.parts, n) for n in _OF_CONNECTION)
         )
-        numbers = Counted(self.capture, parts, Table(DIRECTIONS, columns), Table(DIRECTIONS, columns))
-        least = max(from_rows, LEAST_SEGMENTS)
+        directions, least = Table(DIRECTIONS, columns), max(from_rows, LEAST_SEGMENTS)
         return [
-            steps_of(numbers, 2 * c).tolist() if bounds[2 * c + 2] - bounds[2 * c] > least else []
+            steps_of(self.capture, parts, directions, 2 * c).tolist()
+            if bounds[2 * c + 2] - bounds[2 * c] > least
+            else []
             for c in range(parts.connections)
         ]
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.connections import Partition, answering, bounds_of, partition
-from multitracer.analysis.counted import Counted
 from multitracer.analysis.initiator import assumed, servers
 from multitracer.analysis.streaming.folded import Folded, finish, fold
 from multitracer.analysis.streaming.folding import Folding
@@ -186,7 +185,7 @@ class OpenConnections:
         busiest, packets = busiest_sender(directions)
         if packets > self._busiest:
             self._busiest = packets
-            self.facts.steps = steps_of(Counted(part, own, connections, directions), busiest)
+            self.facts.steps = steps_of(part, own, directions, busiest)
         return _of(connections, directions, part, numbers[chosen])
 
     def _fold(

@@ -18,7 +18,8 @@ from multitracer.native import kernel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.analysis.counted import Counted
+    from multitracer.analysis.connections import Partition
+    from multitracer.capture import Capture
     from multitracer.native import Kernel
     from multitracer.tables import Array, Table
 
@@ -39,7 +40,7 @@ class Pauses(Protocol):
         """Yield the times in ns, and the ticks, both int64; some at a time."""
 
 
-def clock_steps(numbers: Counted) -> Array:
+def clock_steps(capture: Capture, parts: Partition, directions: Table) -> Array:
     """Return by how many ns the capture's clock stepped, as the busiest senders of timestamps show it.
 
     A step shows in the timestamps of both hosts of a connection; what only one of them shows is its queue.
@@ -49,7 +50,7 @@ def clock_steps(numbers: Counted) -> Array:
     ndarray of int64, ns, shape (n_steps,)
         Below 0 where the clock was set back; empty where nothing can be seen.
     """
-    return steps_by(numbers.directions, _pauses_in(numbers))
+    return steps_by(directions, _pauses_in(capture, parts))
 
 
 def steps_by(directions: Table, pauses: Callable[[int], Pauses]) -> Array:
@@ -75,13 +76,13 @@ def busiest_sender(directions: Table) -> tuple[int, int]:
     return busiest, int(packets[busiest]) if len(packets) else 0
 
 
-def steps_of(numbers: Counted, direction: int) -> Array:
+def steps_of(capture: Capture, parts: Partition, directions: Table, direction: int) -> Array:
     """Return the steps that the senders of a direction's connection show: int64, ns, shape (n_steps,)."""
-    return _steps_of(numbers.directions, _pauses_in(numbers), direction)
+    return _steps_of(directions, _pauses_in(capture, parts), direction)
 
 
-def _pauses_in(numbers: Counted) -> Callable[[int], Pauses]:
-    return lambda direction: pauses_of(*stamps_of(numbers.partition.rows_sent(direction), numbers.capture))
+def _pauses_in(capture: Capture, parts: Partition) -> Callable[[int], Pauses]:
+    return lambda direction: pauses_of(*stamps_of(parts.rows_sent(direction), capture))
 
 
 def _steps_of(directions: Table, pauses: Callable[[int], Pauses], direction: int) -> Array:

@@ -22,9 +22,12 @@ from multitracer.tables import NA
 from multitracer.tcp import Initiator
 
 if TYPE_CHECKING:
-    from multitracer.analysis.counted import Counted
-    from multitracer.captured import Mark
-    from multitracer.tables import Array
+    from collections.abc import Sequence
+
+    from multitracer.analysis.connections import Partition
+    from multitracer.capture import Capture
+    from multitracer.captured import Mark, SourceFile
+    from multitracer.tables import Array, Table
 
 
 @dataclass(slots=True)
@@ -49,12 +52,13 @@ class SegmentFacts:
                 self.marked[mark] = self.marked.get(mark, 0) + count
 
 
-def facts_of(numbers: Counted) -> SegmentFacts:
-    """Return what the segments of a capture say."""
-    payload = numbers.capture.segments["payload_bytes"]
-    count = giants(payload, numbers.partition.direction, numbers.directions["mss_bytes"])
-    facts = SegmentFacts(giants=count, steps=clock_steps(numbers))
-    facts.add(numbers.capture.segments["marks"])
+def facts_of(capture: Capture, parts: Partition, directions: Table) -> SegmentFacts:
+    """Return what the segments of a capture say, given its DIRECTIONS."""
+    if not len(capture.segments):
+        return SegmentFacts()
+    count = giants(capture.segments["payload_bytes"], parts.direction, directions["mss_bytes"])
+    facts = SegmentFacts(giants=count, steps=clock_steps(capture, parts, directions))
+    facts.add(capture.segments["marks"])
     return facts
 
 
@@ -75,18 +79,14 @@ def giants(payload: Array, direction: Array, mss_bytes: Array) -> int:
     return int(np.count_nonzero(payload[large] > limit))
 
 
-def trust(numbers: Counted) -> Trust:
-    """Return how far a capture can be trusted."""
-    return trust_by(numbers, facts_of(numbers) if len(numbers.capture.segments) else SegmentFacts())
+def trust_of(
+    files: Sequence[SourceFile], facts: SegmentFacts, connections: Table, directions: Table
+) -> Trust:
+    """Return how far a capture can be trusted: by its files, its segments, CONNECTIONS and DIRECTIONS."""
+    return weighed(files, _seen(facts, connections, directions))
 
 
-def trust_by(numbers: Counted, facts: SegmentFacts) -> Trust:
-    """Return how far a capture can be trusted, given what its segments say."""
-    return weighed(numbers.capture.files, _seen(numbers, facts))
-
-
-def _seen(numbers: Counted, facts: SegmentFacts) -> Seen:
-    connections, directions = numbers.connections, numbers.directions
+def _seen(facts: SegmentFacts, connections: Table, directions: Table) -> Seen:
     packets = directions["packets"].reshape(-1, 2)
     answered = packets.min(axis=1) > 0
     attempts = directions["syn"].reshape(-1, 2).sum(axis=1) == packets.sum(axis=1)
@@ -98,15 +98,15 @@ def _seen(numbers: Counted, facts: SegmentFacts) -> Seen:
         steps=facts.steps.tolist(),
         totals={name: int(directions[name].sum()) for name in TOTALS},
         connections=len(connections),
-        late=_some(numbers, ~connections["syn_seen"]),
-        one_sided=_some(numbers, ~answered & ~attempts),
+        late=_some(directions, ~connections["syn_seen"]),
+        one_sided=_some(directions, ~answered & ~attempts),
         initiator_by=dict(zip(Initiator, by, strict=True)),
     )
 
 
-def _some(numbers: Counted, chosen: Array) -> Some:
+def _some(directions: Table, chosen: Array) -> Some:
     """Return the chosen connections, and their share of payload, of packets where there is no payload."""
-    carried = numbers.directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
-    weight = carried if carried.any() else numbers.directions["packets"].reshape(-1, 2).sum(axis=1)
+    carried = directions["payload_bytes"].reshape(-1, 2).sum(axis=1)
+    weight = carried if carried.any() else directions["packets"].reshape(-1, 2).sum(axis=1)
     share = float(weight[chosen].sum() / weight.sum()) if chosen.any() else 0.0
     return Some(int(np.count_nonzero(chosen)), share)

@@ -18,7 +18,7 @@ from multitracer.campaign.report.places import places, worst
 from multitracer.campaign.report.quality import days, failures, quality, reasons
 from multitracer.campaign.report.worst import stretches
 from multitracer.errors import InputError, MultiTracerError
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import read
 from multitracer.report.assets import FOLDER, Assets, attached
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.markup import Markup, element, json_text
@@ -164,7 +164,7 @@ def _write_one(row: Row, path: Path, request: Request) -> None:
             f"{row['path']}: holds other data than the campaign has of it; run the campaign again"
         )
     title = printable(row["name"] or row["session"])
-    write_report(read_recording(inputs), path, replace(request, title=title))
+    write_report(read(inputs), path, replace(request, title=title))
 
 
 # --- the page ---

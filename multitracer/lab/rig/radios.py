@@ -39,7 +39,7 @@ from multitracer.manifest import read_manifest
 from multitracer.protocols.error_trace import RADIO
 from multitracer.recording.capacity import recorded_capacity
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _of_session(folder: Path, traffic: Traffic, seconds: float) -> Radio:
     base = _scenario_of(folder)
     if base is not None and isinstance(base.link, SwitchedConfig | CapacityConfig):
         return _of_scenario(base, traffic, seconds)
-    recording = read_recording(find_inputs(str(folder)))
+    recording = read(find_inputs(str(folder)))
     if base is not None and not base.traffic:
         base = None
     if (folder / RADIO).is_file():

@@ -13,7 +13,7 @@ import pytest
 import parsers
 from multitracer.lab.scenario import read_error_trace
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import analyze, run
 from tests.lab.rig.real import measuring, numbers, spans_ns, told, transactions
 from tests.lab.testbed.running import document, finished, left_behind
@@ -62,7 +62,7 @@ def test_the_session_says_over_what_it_was_measured(cdpd: Path) -> None:
     assert [run["ended"] for run in manifest.variables.runs] == ["every transaction was done"]
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert manifest.hosts["mobile"].more["device"].startswith("tun0 mtu 576")
-    assert open_recording(cdpd).speed == SPEED
+    assert read(cdpd).speed == SPEED
 
 
 def test_the_recorded_radio_is_what_the_link_said(cdpd: Path) -> None:

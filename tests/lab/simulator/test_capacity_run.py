@@ -15,7 +15,7 @@ from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.capacity_trace import CapacityTrace
 from multitracer.recording.capacity import recorded_capacity
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 from tests.cli.program import run
 from tests.conftest import FIXTURES
@@ -68,7 +68,7 @@ def session(folder: Path) -> Path:
 
 def test_a_full_link_is_exported_as_the_trace_that_it_followed(session: Path, uneven: CapacityTrace) -> None:
     """From two seconds on packets always wait; of each opportunity then the stamp comes out, shifted."""
-    recording = read_recording(find_inputs(str(session)))
+    recording = read(find_inputs(str(session)))
     delivered = recorded_capacity(recording, *recording.chosen(None))
     rounds = np.arange(6)[:, None] * uneven.lasts_ms
     followed = (rounds + uneven.stamps_ms).ravel()

@@ -14,7 +14,7 @@ from multitracer.lab.scenario import Scenario, load_scenario
 from multitracer.lab.scenario.session_folder import keep_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import call, run
 from tests.lab.testbed.running import PATIENCE_S
 
@@ -62,7 +62,7 @@ def test_a_run_is_repeated_from_its_folder_alone(kind: str, tmp_path: Path) -> N
     assert manifest is not None
     assert list(changed_files(tmp_path / "run", manifest)) == []
     assert f"truth/traces/{name}" in {each.path for each in manifest.files}
-    assert open_recording(tmp_path / "run").notes == [], "a trace is no log"
+    assert read(tmp_path / "run").notes == [], "a trace is no log"
     shown = call("testbed", "compare", tmp_path / "run", "--transports", "reno", "--runs", "1").stdout
     kinds = {"gsm": "recorded", "capacity": "derived", "switched": "modelled"}
     assert f"radio {kinds[kind]}: " in shown
@@ -142,4 +142,4 @@ def test_a_trace_never_takes_the_place_of_a_log(tmp_path: Path) -> None:
         assert (
             load_scenario(str(into / "scenario.toml")).link == load_scenario(str(folder / "mine.toml")).link
         )
-        assert len(open_recording(into).parts) == 2
+        assert len(read(into).parts) == 2

@@ -25,7 +25,7 @@ from multitracer.lab.simulator.run import VirtualRun
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.protocols.error_trace import ErrorTrace
 from multitracer.protocols.link_events import FrameLost
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.lab.simulator.watch import watch, watched
 from tests.narrowed import call_of, tables_of
 
@@ -172,7 +172,7 @@ def test_tshark_finds_the_checksum_errors_of_the_summary(folder: Path) -> None:
 
 
 def test_the_session_opens_and_its_truth_is_not_a_capture_point(typical: Path) -> None:
-    session = open_recording(typical)
+    session = read(typical)
     assert [part.point.name for part in session.parts] == ["mobile", "fixed"]
     assert session.warnings == []
 
@@ -331,7 +331,7 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
     manifest = read_manifest(tmp_path / "cut")
     assert manifest is not None
     assert {run.outcome for run in manifest.collectors} == {None}
-    assert len(open_recording(tmp_path / "cut").parts) == 2
+    assert len(read(tmp_path / "cut").parts) == 2
 
 
 REAL_SOURCES = (

@@ -19,8 +19,8 @@ from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.protocols.channel_events import STREAM_BITS, RateAssigned
 from multitracer.recording.inputs import find_inputs
-from multitracer.recording.open import read_recording
 from multitracer.recording.quantities import Quantities
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_the_fixed_host_s_log_tells_whose_rate_it_is(recorded: Path) -> None:
 
 
 def test_correlate_finds_the_assigned_rate_and_the_pilot(recorded: Path) -> None:
-    quantities = Quantities(read_recording(find_inputs(str(recorded))))
+    quantities = Quantities(read(find_inputs(str(recorded))))
     for name in ("rate_bps", "link_events.queue_bytes", "ecio_db"):
         quantity = quantities.named(name)
         assert isinstance(quantity, Quantity), quantity

@@ -13,7 +13,7 @@ from multitracer.lab.scenario import HostClock
 from multitracer.lab.testbed.clock_error import ClockError
 from multitracer.lab.testbed.shift_clock import FORMATS
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 from tests.cli.program import analyze
 from tests.lab.testbed.running import document, finished, short_scenario, started
@@ -95,12 +95,6 @@ def test_a_run_records_the_fixed_host_by_its_own_clock(tmp_path: Path) -> None:
     assert manifest["hosts"]["fixed"]["clock_error"]["offset_ns"] == 100 * NS_PER_S
     began = {Path(c["file"]).parent.name: c["start_ns"] for c in analyze(folder)["connections"]}
     assert 100 * NS_PER_S < began["fixed"] - began["mobile"] < 102 * NS_PER_S
-    frames = {
-        log.host: tables["link_frames"]["time_ns"] for log, tables in open_recording(folder).logs("link")
-    }
+    frames = {log.host: tables["link_frames"]["time_ns"] for log, tables in read(folder).logs("link")}
     assert abs(frames["fixed"][0] - frames["mobile"][0] - 100 * NS_PER_S) < NS_PER_S
-    assert [
-        log.format
-        for log in open_recording(folder).inputs.listed
-        if log.host == "fixed" and log.layer == "tcp"
-    ]
+    assert [log.format for log in read(folder).inputs.listed if log.host == "fixed" and log.layer == "tcp"]

@@ -16,7 +16,7 @@ import multitracer as mt
 from multitracer.lab.scenario import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.lab.testbed.running import document, finished, left_behind, outcome, started
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_goodput_is_that_of_virtual_time(folders: dict[str, Path], name: str) ->
 
 def link_events(folder: Path, host: str, name: str) -> Any:
     """Return the ticks at which something happened at one end of the link."""
-    for log, tables in open_recording(folder).logs("link"):
+    for log, tables in read(folder).logs("link"):
         if log.host == host:
             events = tables["link_events"]
             return events["tick"][events["event"] == name]

@@ -13,7 +13,7 @@ import pytest
 
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.recording.open import open_recording
+from multitracer.recording.read import read
 from tests.cli.program import analyze, call
 from tests.conftest import SAMPLES
 from tests.e2e.test_sample_session import _counts, _of_host
@@ -53,7 +53,7 @@ def analysis(folder: Path) -> dict[str, Any]:
 @cache
 def link_logs(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the tables of rlpdump, by host."""
-    return {log.host: tables for log, tables in open_recording(folder).logs("link")}
+    return {log.host: tables for log, tables in read(folder).logs("link")}
 
 
 def sender(folder: Path) -> str:
@@ -80,7 +80,7 @@ def test_a_sample_says_what_it_is(folder: Path) -> None:
     )
     assert {run.outcome for run in manifest.collectors} == {"ended"}
     assert load_scenario(str(folder / "scenario.toml")).traffic
-    assert open_recording(folder).warnings == []
+    assert read(folder).warnings == []
 
 
 @each_call

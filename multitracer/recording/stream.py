@@ -1,8 +1,14 @@
-"""From inputs to a recording, piece by piece."""
+"""Captures of any size, and endless pipes: memory holds the connections that are open.
+
+A capture comes in chunks (`parsers.Pieces`); what ended is counted by the same rules as a whole capture
+(`analysis/streaming/`) and written to files without a name, from which its tables are read. Of a large
+capture an index is kept (`index.py`), so that a window of it is found again without reading all.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,59 +16,46 @@ import numpy as np
 import parsers
 from multitracer.analysis import Analysis
 from multitracer.analysis.connections import Partition
-from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.streaming.open_connections import OpenConnections
-from multitracer.analysis.trust.trust import trust_by
 from multitracer.capture import Capture
-from multitracer.errors import FormatError
+from multitracer.errors import FormatError, InputError
+from multitracer.recording.index import forget_index, index_of, keep_index, state_of
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
-from multitracer.recording.open import EMPTY_WINDOW, files_that_open, is_one_run
-from multitracer.recording.recording import Recording
-from multitracer.recording.streaming.ended import EndedConnections
-from multitracer.recording.streaming.index import forget_index, index_of, keep_index, state_of
-from multitracer.recording.window import EVERYTHING, Window
+from multitracer.recording.points import files_to_read, is_one_run
+from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING
+from multitracer.tables import FLOWS, Table
+from multitracer.tcp import CONNECTIONS, DIRECTIONS
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from multitracer.analysis.streaming.limits import Limits
+    from multitracer.analysis.streaming.open_connections import Ended
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point
-    from multitracer.recording.inputs import Inputs
-    from multitracer.recording.open import Progress
-    from multitracer.recording.streaming.index import Index
-    from multitracer.recording.window import Bounds
+    from multitracer.recording.index import Index
+    from multitracer.recording.points import Progress
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds, Window
+    from multitracer.tables import Array, Schema
 
 
-def stream_recording(
-    inputs: Inputs,
-    *,
-    window: Window = EVERYTHING,
-    max_packets: int | None = None,
-    progress: Progress | None = None,
-    stop: Callable[[], bool] | None = None,
-    limits: Limits | None = None,
-) -> Recording:
-    """Return the recording of inputs without its segments: its connections, files, trust and warnings.
+def stream(  # as `read`
+    recording: Recording,
+    window: Window,
+    max_packets: int | None,
+    progress: Progress | None,
+    stop: Callable[[], bool] | None,
+    limits: Limits,
+) -> None:
+    """Add to a recording its capture points without segments: connections, files, trust and warnings.
 
-    Parameters
-    ----------
-    inputs, window, max_packets, progress
-        As of `read_recording`; seconds of the window count from the first packet that is read.
-    stop : callable, optional
-        Asked now and then; when it returns True, the inputs are taken to end.
-    limits : Limits, optional
-        How long segments wait, and how many.
-
-    Raises
-    ------
-    MultiTracerError
-        As `read_recording` does.
+    Parameters and errors are those of `read`.
     """
-    recording = Recording(inputs)
     failure: MultiTracerError | None = None
-    streams = _Streams(recording, window, max_packets, progress, stop, limits or Limits())
-    for point in inputs.points:
+    streams = _Streams(recording, window, max_packets, progress, stop, limits)
+    for point in recording.inputs.points:
         try:
             with recording.watched(point.paths):
                 streams.read(point)
@@ -73,7 +66,6 @@ def stream_recording(
         raise failure
     if streams.is_emptied:
         recording.notes.append(EMPTY_WINDOW)
-    return recording
 
 
 class _Streams:
@@ -131,9 +123,8 @@ class _Streams:
         return True
 
     def _pieces(self, point: Point, ranges: Sequence[tuple[int, int]] | None) -> parsers.Pieces:
-        is_ring = self._recording.folder is not None and len(point.paths) > 1
         return parsers.Pieces(
-            files_that_open(self._recording, point.paths) if is_ring else point.paths,
+            files_to_read(self._recording, point.paths),
             rows=self._limits.rows,
             max_packets=self._max_packets,
             progress=self._progress,
@@ -171,16 +162,10 @@ class _Streams:
     ) -> None:
         self._segments += open_now.facts.segments
         connections, directions, flows = ended.tables()
-        part = self._recording.add(point, Capture(capture.files, flows=flows))
-        analysis = Analysis(part.capture, _NO_PARTITION, connections, directions)
-        # as cached_property keeps them
-        analysis.__dict__["trust"] = trust_by(analysis, open_now.facts)
-        part.__dict__["analysis"] = analysis
+        counted = Capture(capture.files, flows=flows)
+        analysis = Analysis(counted, Partition.empty(), connections, directions, open_now.facts)
+        self._recording.add(point, counted, analysis)
         self._recording.notes += _notes(point, capture, open_now)
-
-
-_NO_PARTITION = Partition(*(np.empty(0, dtype=np.int64) for _ in range(6)))
-"""Of the segments, which are gone."""
 
 
 def _notes(point: Point, capture: Capture, open_now: OpenConnections) -> Iterable[str]:
@@ -202,3 +187,82 @@ def _first_packet_ns(path: str) -> int | None:
         return None if path == STANDARD_INPUT else parsers.first_packet_ns(path)
     except UNREADABLE:
         return None  # the reading will say so
+
+
+# --- connections that ended, on disk ---
+
+
+class EndedConnections:
+    """CONNECTIONS, DIRECTIONS and FLOWS on disk; they vanish with the process."""
+
+    def __init__(self) -> None:
+        self._connections, self._flows = _Rows(CONNECTIONS), _Rows(FLOWS)
+        self._directions = _Rows(DIRECTIONS, each=2)
+
+    def add(self, ended: Ended) -> None:
+        """Write connections that ended, in the order of their numbers, each to its place.
+
+        Raises
+        ------
+        InputError
+            If the disk is full.
+        """
+        number = ended.connections["connection"].astype(np.int64)
+        try:
+            for rows, table in (
+                (self._connections, ended.connections),
+                (self._directions, ended.directions),
+                (self._flows, ended.flows),
+            ):
+                rows.write(table, number)
+        except OSError as error:
+            raise InputError(
+                f"{tempfile.gettempdir()}: {error.strerror or error}; the connections that ended are kept "
+                "there: make room, or set TMPDIR to another folder"
+            ) from error
+
+    def close(self) -> None:
+        """Forget what was written, but not what was handed out."""
+        for rows in (self._connections, self._directions, self._flows):
+            rows.close()
+
+    def tables(self) -> tuple[Table, Table, Table]:
+        """Return CONNECTIONS, DIRECTIONS and FLOWS; what is not looked at stays on the disk."""
+        connections, directions = self._connections.table(), self._directions.table()
+        own = connections["forward_flow"] & 1
+        connections.columns["forward_flow"] = (2 * np.arange(len(own)) + own).astype(np.int32)
+        return connections, directions, self._flows.table()
+
+
+class _Rows:
+    """Rows of one schema in a file, so many for each connection."""
+
+    def __init__(self, schema: Schema, *, each: int = 1) -> None:
+        self._schema, self._each = schema, each
+        self._dtype = np.dtype([(column.name, column.dtype) for column in schema])
+        self._file = tempfile.TemporaryFile(prefix="multitracer-")  # noqa: SIM115  # as long as the tables
+        self._count = 0
+
+    def write(self, table: Table, number: Array) -> None:
+        """Write the rows of connections with these numbers (from 1, ascending)."""
+        if not len(number):
+            return
+        rows = np.empty(len(table), self._dtype)
+        for name in self._schema.names:
+            rows[name] = table[name]
+        for run in np.split(np.arange(len(number)), np.flatnonzero(np.diff(number) != 1) + 1):
+            self._file.seek((int(number[run[0]]) - 1) * self._each * self._dtype.itemsize)
+            self._file.write(rows[run[0] * self._each : (run[-1] + 1) * self._each].data)
+        self._count = max(self._count, int(number[-1]) * self._each)
+
+    def close(self) -> None:
+        """Close the file; a table that was returned stays."""
+        self._file.close()
+
+    def table(self) -> Table:
+        """Return all rows."""
+        self._file.flush()
+        rows: Array = np.empty(0, self._dtype)
+        if self._count:
+            rows = np.memmap(self._file, self._dtype, "r", shape=(self._count,))
+        return Table(self._schema, {name: rows[name] for name in self._schema.names})

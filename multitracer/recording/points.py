@@ -1,0 +1,91 @@
+"""The files of one capture point: how far reading is, which can be read, which follow each other in time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import parsers
+from multitracer.errors import InputError
+from multitracer.logs import Point
+from multitracer.recording.inputs import UNREADABLE
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.capture import Capture
+    from multitracer.captured import SourceFile
+    from multitracer.recording.recording import Recording
+
+
+class Progress(Protocol):
+    """Shows how far the reading is."""
+
+    phase: str
+    """What is being done: "reading" or "analysing"."""
+
+    def __call__(self, stored_bytes: int) -> None:
+        """Take how many bytes of the present file, as it is stored, were read so far."""
+
+
+def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:
+    """Return the files of a point; of a ring in a folder those that can be read to their first packet."""
+    if recording.folder is None or len(paths) == 1:
+        return paths
+    readable = []
+    for path in paths:
+        try:
+            parsers.read_capture([path], max_packets=1)
+        except UNREADABLE as error:
+            recording.pass_over(error)
+        else:
+            readable.append(path)
+    if not readable:
+        raise InputError(f"{paths[0]}: none of its {len(paths)} files can be read")
+    return readable
+
+
+def apart(point: Point, capture: Capture) -> Iterator[tuple[Point, Capture]]:
+    """Yield the capture; as several points if its files overlap in time.
+
+    Files that overlap are not one capture that was cut into files: to merge them would count packets twice.
+    """
+    if is_one_run(capture.files):
+        yield point, capture
+        return
+    runs = _runs(capture.files)
+    for run in runs:
+        paths = tuple(capture.files[i].path for i in run)
+        yield Point(paths[0], paths), capture.of_files(run)
+
+
+def is_one_run(files: Sequence[SourceFile]) -> bool:
+    """Return whether files follow each other in time, so that they are one capture."""
+    return len(files) < 2 or len(_runs(files)) == 1
+
+
+def _runs(files: Sequence[SourceFile]) -> list[list[int]]:
+    """Return the indexes of the files, in groups that follow each other in time."""
+    runs: list[list[int]] = []
+    for i in sorted(range(len(files)), key=lambda i: files[i].first_ns or 0):
+        run = next((r for r in runs if _follows(files[r[-1]], files[i])), None)
+        if run is None:
+            runs.append([i])
+        else:
+            run.append(i)
+    return runs
+
+
+def _follows(earlier: SourceFile, later: SourceFile) -> bool:
+    """Return whether `later` begins where `earlier` ends, or after it.
+
+    Several capture queues may mix the last and first packets of two files of a ring: an overlap under a
+    second that is under a tenth of both files is let pass.
+    """
+    if earlier.first_ns is None or earlier.last_ns is None:
+        return True
+    if later.first_ns is None or later.last_ns is None:
+        return True
+    overlap_ns = earlier.last_ns - later.first_ns
+    shorter_ns = min(earlier.last_ns - earlier.first_ns, later.last_ns - later.first_ns)
+    return overlap_ns <= 0 or overlap_ns < min(NS_PER_S, shorter_ns // 10)

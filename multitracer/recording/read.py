@@ -1,0 +1,387 @@
+"""The one way in: from what a user named to a `Recording`.
+
+What goes in are captures and logs, by their names; `Need` says what of the captures will be asked for, and so
+what is kept of them. Each capture point is read in chunks, and its connections are counted:
+
+- The native kernel counts them while it reads, and keeps no segment, where numbers are all that is needed of
+  one capture file. Of one connection the file is then read once more, for its segments alone.
+- Else all segments are kept, and counted when the last one is there.
+- With `limits` memory holds the open connections only (`stream.py`).
+
+All three give the same numbers; docs/large_captures.md says what of a stream may differ.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, TypeVar
+
+import parsers
+from multitracer.errors import InputError
+from multitracer.native import LIMITS, kernel, reading
+from multitracer.recording.inputs import UNREADABLE, Inputs, find_inputs
+from multitracer.recording.points import apart, files_to_read
+from multitracer.recording.recording import Recording
+from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING, Window, bounds_of, is_emptied
+from parsers._memory import let_malloc_keep_memory
+from parsers._whole import whole_file
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+    from multitracer.analysis import Analysis
+    from multitracer.analysis.streaming.limits import Limits
+    from multitracer.capture import Capture
+    from multitracer.errors import MultiTracerError
+    from multitracer.logs import Point
+    from multitracer.native import Kernel
+    from multitracer.recording.part import Part
+    from multitracer.recording.points import Progress
+    from parsers._whole import Whole
+
+    Count = Callable[[int], None]
+    Read = TypeVar("Read")
+    Choose = Callable[[Recording], tuple[Part, int]]
+
+
+_LEAST_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
+"""Of a file: less is read before a thread has begun, and who interrupts more would wait for the thread. Not
+measured."""
+_LEAST_ROWS = 1 << 16
+"""Of a capture, to be analysed beside another one. Not measured."""
+_CHUNK_ROWS = 1 << 16
+"""Segments that are handed on together: fewer cost more in Python than their memory. Not measured."""
+_COUNTS = "multitracer.analysis.running"
+"""What finishes the kernel's numbers; with NumPy it takes 60 ms to load: a fifth of what the kernel takes to
+count two million packets."""
+
+
+class Need(Enum):
+    """What of the captures will be asked for."""
+
+    NUMBERS = "numbers"
+    """Connections with their counts, no segment."""
+    SEGMENTS = "segments"
+    """Connections with their counts and segments."""
+    PACKETS = "packets"
+    """Segments; connections are counted when they are asked for."""
+
+
+def read(  # noqa: PLR0913  # what a user may choose
+    *inputs: Inputs | str | os.PathLike[str],
+    need: Need = Need.SEGMENTS,
+    only: Choose | None = None,
+    window: Window = EVERYTHING,
+    max_packets: int | None = None,
+    progress: Progress | None = None,
+    limits: Limits | None = None,
+    stop: Callable[[], bool] | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> Recording:
+    """Read what inputs name as one recording, and count the connections of its captures.
+
+    `Recording(inputs)` is that of their logs alone.
+
+    Parameters
+    ----------
+    *inputs
+        Inputs that were found, or paths as `find_inputs` takes them.
+    need : Need
+        What of the captures is kept, at least.
+    only : callable, optional
+        Takes the recording, and returns the one connection whose segments are needed, with its part: those of
+        the others may be missing then.
+    window : Window
+        Analyse only the packets in it, as if nothing else had been captured.
+    max_packets : int, optional
+        Read at most this many packets of each capture point.
+    progress : Progress, optional
+    limits : Limits, optional
+        Read the captures as streams, without keeping segments: how long these wait, and how many. Seconds of
+        the window then count from the first packet that is read.
+    stop : callable, optional
+        Asked now and then while a stream is read; when it returns True, the inputs are taken to end.
+    meanwhile : callable, optional
+        What else is to be done; it is, if the captures are so large that it is worth while.
+
+    Raises
+    ------
+    MultiTracerError
+        If nothing can be read. In a folder, a file that cannot be read is skipped with a warning as long
+        as another one can.
+    """
+    found = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))
+    if limits is not None:
+        from multitracer.recording.stream import stream  # noqa: PLC0415  # few captures are read so
+
+        recording = Recording(found)
+        stream(recording, window, max_packets, progress, stop, limits)
+        return recording
+    if (need is Need.NUMBERS or only is not None) and window == EVERYTHING and max_packets is None:
+        counted = _counted(found, only, progress)
+        if counted is not None:
+            return counted
+    return _kept(found, need, window, max_packets, progress, meanwhile)
+
+
+def _paths(inputs: Sequence[Inputs | str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    return [each for each in inputs if not isinstance(each, Inputs)]
+
+
+class _Unseen:
+    """Progress that is not shown."""
+
+    phase = "reading"
+
+
+# --- all segments are kept ---
+
+
+def _kept(  # as `read`
+    inputs: Inputs,
+    need: Need,
+    window: Window,
+    max_packets: int | None,
+    progress: Progress | None,
+    meanwhile: Callable[[], None] | None,
+) -> Recording:
+    """Return the recording with all segments of its captures."""
+    recording = Recording(inputs)
+    captures = _captures(recording, max_packets, progress, meanwhile)
+    shown, alone = progress or _Unseen(), len(inputs.points) == 1
+    for point, capture in captures if window == EVERYTHING else _between(captures, window, recording):
+        part = recording.add(point, capture)
+        if alone and need is not Need.PACKETS:
+            shown.phase = "analysing"
+            part.analysis  # noqa: B018  # it is kept there
+            shown.phase = "reading"
+    if not alone and need is not Need.PACKETS:
+        shown.phase = "analysing"
+        _analyse_all(recording)
+        shown.phase = "reading"
+    return recording
+
+
+def _between(
+    read: Iterator[tuple[Point, Capture]], window: Window, recording: Recording
+) -> Iterator[tuple[Point, Capture]]:
+    """Yield the captures cut to the window; all are read first, for the begin of the earliest."""
+    whole = list(read)
+    captures = [capture for _, capture in whole]
+    bounds_ns = (
+        window.bounds_ns(captures, speed=recording.speed) if captures else bounds_of(recording, window)
+    )
+    recording.bounds_ns = bounds_ns
+    parts = [(point, capture.between(*bounds_ns)) for point, capture in whole]
+    yield from parts
+    if is_emptied(whole, parts):
+        recording.notes.append(EMPTY_WINDOW)
+
+
+def _captures(
+    recording: Recording,
+    max_packets: int | None,
+    progress: Progress | None,
+    meanwhile: Callable[[], None] | None,
+) -> Iterator[tuple[Point, Capture]]:
+    """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder."""
+
+    def watched(point: Point, progress: Callable[[int], None] | None) -> tuple[Capture, list[str]]:
+        notes: list[str] = []
+        with recording.watched(point.paths, notes):
+            paths, alone = files_to_read(recording, point.paths), len(points) == 1
+            capture = parsers.read_capture(paths, max_packets=max_packets, progress=progress, alone=alone)
+            return capture, notes
+
+    failure: MultiTracerError | None = None
+    read, points = False, recording.inputs.points
+    for point, result in zip(points, _readers(points, watched, progress, meanwhile), strict=True):
+        try:
+            capture, notes = result()
+            recording.notes += notes
+        except UNREADABLE as error:
+            recording.pass_over(error)
+            failure = error
+            continue
+        read = True
+        yield from apart(point, capture) if len(capture.files) > 1 else [(point, capture)]
+    if failure is not None and not read:
+        raise failure
+
+
+def _readers(
+    points: Sequence[Point],
+    read: Callable[[Point, Count | None], Read],
+    progress: Count | None,
+    meanwhile: Callable[[], None] | None,
+) -> list[Callable[[], Read]]:
+    """Return what reads each capture point; of large files that was begun, two at a time.
+
+    Parameters
+    ----------
+    points : sequence of Point
+    read : callable
+        Reads one of them.
+    progress : callable, optional
+        Takes how many bytes were read; of those that are read beside each other, of all.
+    meanwhile : callable, optional
+        What else is to be done while large files are read.
+    """
+    is_one = len(points) < 2 and meanwhile is None
+    if is_one or not all(map(_is_large, points)) or kernel() is None:
+        return [partial(read, point, progress) for point in points]
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most recordings need none
+
+    shown: list[Count | None] = [None] * len(points)
+    if progress is not None:
+        together = _Together(progress, len(points))
+        shown = [partial(together.note, number) for number in range(len(points))]
+    executor = ThreadPoolExecutor(2)
+    reading = [executor.submit(read, *each) for each in zip(points, shown, strict=True)]
+    executor.shutdown(wait=False)
+    if meanwhile is not None:
+        meanwhile()
+    return [each.result for each in reading]
+
+
+def _analyse_all(recording: Recording) -> None:
+    """Analyse all captures; large ones two at a time."""
+    parts = recording.parts
+    if len(parts) < 2 or min(len(part.capture.segments) for part in parts) < _LEAST_ROWS or kernel() is None:
+        for part in parts:
+            part.analysis  # noqa: B018  # it is kept there
+        return
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # as above
+
+    from multitracer.analysis import analyse  # noqa: PLC0415  # numbers that the kernel counted need none
+
+    with ThreadPoolExecutor(2) as executor:
+        analyses = list(executor.map(lambda part: analyse(part.capture), parts))
+    recording.parts = []
+    for part, analysis in zip(parts, analyses, strict=True):
+        recording.add(part.point, part.capture, analysis)
+
+
+def _is_large(point: Point) -> bool:
+    path = Path(point.paths[0])
+    return len(point.paths) == 1 and path.is_file() and _LEAST_BYTES <= path.stat().st_size <= _MOST_BYTES
+
+
+class _Together:
+    """Progress of files that are read beside each other, as of one."""
+
+    def __init__(self, progress: Count, files: int) -> None:
+        self._progress = progress
+        self._read_bytes = [0] * files
+        self._noting = Lock()
+
+    def note(self, number: int, stored_bytes: int) -> None:
+        """Note how much of a file was read."""
+        with self._noting:
+            self._read_bytes[number] = stored_bytes
+            self._progress(sum(self._read_bytes))
+
+
+# --- the native kernel counts while it reads ---
+
+
+def _counted(inputs: Inputs, only: Choose | None, progress: Progress | None) -> Recording | None:
+    """Return the recording of one capture file without segments, but perhaps with those of one connection.
+
+    None if the file has to be read as a whole: without the native kernel, or where numbers need segments.
+    """
+    native, path = kernel(), inputs.one_file if only is None else inputs.large_file
+    if native is None or not path:
+        return None
+    recording = Recording(inputs)
+    try:
+        with recording.watched([path]), reading(path):
+            if only is not None and not parsers.is_plain(path):
+                return None
+            analysis = _numbers(native, path, inputs.large_file != "", progress)
+            if analysis is None:
+                return None
+            recording.add(inputs.points[0], analysis.capture, analysis)
+            return recording if only is None else _with_one(native, recording, only, progress)
+    except UNREADABLE:
+        return None  # reading it as a whole says what is wrong
+
+
+def _with_one(
+    native: Kernel, recording: Recording, choose: Choose, progress: Progress | None
+) -> Recording | None:
+    """Return a recording of one part with the segments of the chosen connection, or None."""
+    try:
+        part, number = choose(recording)
+    except InputError:
+        return recording  # who asks again is told the same
+    if progress is not None:
+        progress.phase = "analysing"
+    alone = with_segments(native, part.analysis, number)
+    if alone is None:
+        return None
+    recording.parts.clear()
+    recording.add(part.point, alone.capture, alone)
+    return recording
+
+
+def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analysis | None:
+    """Return the analysis of one file, which is without segments, with those of a connection (from 1).
+
+    None if the kernel alone does not find them again.
+    """
+    flow, rows = analysis.flow_of(connection)
+    capture = parsers.read_flow(native, analysis.capture, flow, rows=rows)
+    return None if capture is None else analysis.with_flow(connection, capture)
+
+
+def _numbers(native: Kernel, path: str, is_large: bool, progress: Progress | None) -> Analysis | None:
+    """Return the analysis of a capture file without its segments; None if that is not enough."""
+
+    def look(whole: Whole) -> None:
+        if progress is not None:
+            progress(whole.stored_bytes)
+
+    if is_large:
+        let_malloc_keep_memory()
+        Thread(target=partial(import_module, _COUNTS)).start()  # beside the counting
+    whole = whole_file(native, path, limits=LIMITS, look=look)
+    if whole is None:
+        return analysis_of(native, path, progress) if is_large else None
+    from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # see `_COUNTS`
+    from multitracer.capture import Capture  # noqa: PLC0415
+
+    flows, number = whole.flows()
+    running = RunningAnalysis(native, whole.file.counts(), whole.file.kept())
+    return running.finish(Capture([whole.source], flows=flows), number)
+
+
+def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:
+    """Count each chunk of a capture while the next one is read; return None if that is not enough."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # a plain file needs none
+    from contextlib import closing  # noqa: PLC0415
+
+    from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # see `_COUNTS`
+    from multitracer.capture import Capture  # noqa: PLC0415
+
+    chunks = parsers.Pieces([path], rows=_CHUNK_ROWS, progress=progress, reads_ahead=True)
+    running = RunningAnalysis(native)
+    with (
+        reading(path),
+        ThreadPoolExecutor(1, "counts") as thread,
+        closing(chunks.in_kernel(native)) as each,
+    ):
+        counted = thread.submit(lambda: True)
+        for some in each:
+            if not counted.result():
+                return None
+            counted = thread.submit(running.add_all, some)
+        if not counted.result():
+            return None
+        flows, number = chunks.flows()
+        return running.finish(Capture(chunks.files, flows=flows), number)
