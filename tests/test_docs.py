@@ -27,6 +27,7 @@ _FENCE = re.compile(r"^```(console|python) run\n(.*?)^```$", re.MULTILINE | re.D
 _LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 _FORGIVING = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _WIDTH = "110"
+_LONGEST_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,18 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_samples_that_a_page_names_are_there(page: Path) -> None:
     named = set(re.findall(r"(?<![\w/])sample_traces/([\w-]+)", page.read_text("utf-8")))
     assert [name for name in named if not (ROOT / "sample_traces" / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md"],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_prose_has_at_most_100_characters_a_line(page: Path) -> None:
+    """But for tables, code and lines with an address."""
+    prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    lines = [line for line in prose.splitlines() if not line.lstrip().startswith("|") and "://" not in line]
+    assert [line for line in lines if len(line) > _LONGEST_LINE] == []
 
 
 def test_every_page_is_found_from_the_index() -> None:

@@ -96,9 +96,7 @@ def section(lines: list[Line]) -> str:
             own = [line for line in lines if (line["drive"], line["differenced"]) == (drive, differenced)]
             if own:
                 rows = "".join(map(_row, own))
-                parts.append(
-                    f"**{words}{kind}** (of `{own[0]['y']}`, bins of {own[0]['step_s']} s)\n\n{_HEAD}{rows}"
-                )
+                parts.append(f"**{words}{kind}** (`{own[0]['y']}`, {own[0]['step_s']} s)\n\n{_HEAD}{rows}")
     return "\n".join(parts)
 
 

@@ -9,11 +9,12 @@ from multitracer.api.columns import schemas
 PAGE = Path(__file__).parents[1] / "tables.md"
 _HEAD = """# Every table and column
 
-What `multitracer.open(…)` hands out as DataFrames, `export` and `align` write as files, and formats of other
-packages may give. `multitracer.columns("segments")` is the same as a DataFrame; `frame.attrs["columns"]` says
-of every column of a session's table also which file it came from. The first column of a session's table is
-`host`, the capture point or host. Times are int64 nanoseconds since 1970 inside, datetime64[ns, UTC] in
-DataFrames; a missing value is NA, never 0. `python -m docs.programs.tables` makes this page.
+What `multitracer.open(…)` hands out as DataFrames, `export` and `align` write as files, and formats
+of other packages may give. `multitracer.columns("segments")` is the same as a DataFrame;
+`frame.attrs["columns"]` says of every column of a session's table also which file it came from. The
+first column of a session's table is `host`, the capture point or host. Times are int64 nanoseconds
+since 1970 inside, datetime64[ns, UTC] in DataFrames; a missing value is NA, never 0.
+`python -m docs.programs.tables` makes this page.
 """
 _TABLE = "| column | type | unit | meaning |\n|---|---|---|---|\n"
 

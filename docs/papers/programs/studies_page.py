@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from docs.papers.programs.studies import kept
@@ -111,7 +112,8 @@ def radio() -> str:
     )
     longest = max(count for runs in failed.values() for _, count in runs)
     minutes = trace.slots * trace.slot_ns / 60e9
-    return f"In {minutes:.0f} minutes the radio destroyed {words}; the longest run has {longest}.\n"
+    said = f"In {minutes:.0f} minutes the radio destroyed {words}; the longest run has {longest}."
+    return fill(said, 100, break_on_hyphens=False) + "\n"
 
 
 def parts() -> dict[str, Callable[[], str]]:
