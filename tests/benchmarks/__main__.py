@@ -22,8 +22,9 @@ _DOCUMENT = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 _INTRODUCTION = """\
 # How fast it is
 
-`make bench` records these captures with real kernel TCP (`tests/benchmarks/record.py`). It starts each
-program as a process of its own, ours and the other tool's in turn, and takes medians. It ran on
+`make bench` records these captures with real kernel TCP (`tests/benchmarks/record.py`). It starts
+each program as a process of its own, ours and the other tool's in turn, and takes medians. It ran
+on
 
 """
 
