@@ -153,3 +153,11 @@ def test_readme_names_every_command() -> None:
     assert {"inspect", "analyze"} <= set(commands)
     readme = (ROOT / "README.md").read_text()
     assert [name for name in commands if f"multitracer {name}" not in readme] == []
+
+
+def test_every_finding_has_its_row_and_its_evidence() -> None:
+    page = (ROOT / "docs" / "diagnoses.md").read_text("utf-8")
+    rules = (ROOT / "multitracer" / "diagnosis" / "rules").glob("*/[a-z]*.py")
+    kinds = [path.stem.replace("_", "-") for path in rules]
+    assert len(kinds) > 20
+    assert [kind for kind in kinds if f"\n| `{kind}` |" not in page or f"\n- **`{kind}`**:" not in page] == []
