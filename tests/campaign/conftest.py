@@ -1,4 +1,4 @@
-"""What every test of campaigns leaves behind, so that none is blamed for another one."""
+"""What a test with a Dask scheduler leaves behind, so that no other test is blamed for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def lost_connections() -> Iterator[None]:
     """Collect the sockets that Dask's client leaves open where its scheduler was killed."""
     yield

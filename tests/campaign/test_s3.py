@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.skipif(not PROGRAM, reason="no S3 server: make buckets builds one, with Go 1.25"),
     pytest.mark.timeout(600),
+    pytest.mark.usefixtures("lost_connections"),
 ]
 
 SESSIONS = 6

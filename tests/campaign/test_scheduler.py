@@ -27,6 +27,8 @@ from tests.campaign.sessions import make_sessions, rows_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.usefixtures("lost_connections")
+
 SESSIONS = 24
 WORKERS = 3
 TTL_S = 10
