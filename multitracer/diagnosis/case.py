@@ -13,7 +13,7 @@ from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried, carried
-from multitracer.diagnosis.packets.packet_delays import Delays, all_delays
+from multitracer.diagnosis.packets.packet_delays import PacketDelays, all_delays
 from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.units import NS_PER_S
 
@@ -82,12 +82,12 @@ class Case(Once):
         return dead_times(self.transfer) if known is None else known
 
     @property
-    def delays(self) -> Delays | None:
+    def delays(self) -> PacketDelays | None:
         """How long the data waited; None if no capture shows it."""
         return self.carried.delays
 
     @kept
-    def usual_delays(self) -> Delays | None:
+    def usual_delays(self) -> PacketDelays | None:
         """The same; of segments of all sizes where most are not full and both ends were captured."""
         full = self.delays
         if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.limits.group import Group
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.shares import Share
+    from multitracer.diagnosis.limits.shares import LimitShare
 
 WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
@@ -111,7 +111,9 @@ def headline_of(limited: Limited) -> Headline:
     return Headline(limit, part, share, own[0].confidence, sentence, helps)
 
 
-def _parted(limited: Limited, parts: list[Share], next_share: float) -> tuple[list[Share], list[str]]:
+def _parted(
+    limited: Limited, parts: list[LimitShare], next_share: float
+) -> tuple[list[LimitShare], list[str]]:
     """Return the rows of whose was most, if the path is among them, and what is said of the others beside it.
 
     All rows, and nothing, where only programs are named, or another limit is larger than what is left.
@@ -125,7 +127,7 @@ def _parted(limited: Limited, parts: list[Share], next_share: float) -> tuple[li
     return mine, [_programs(limited, others)]
 
 
-def _main_parts(own: list[Share], next_share: float) -> list[Share]:
+def _main_parts(own: list[LimitShare], next_share: float) -> list[LimitShare]:
     """Return the parts of the largest limit that the first sentence tells; all as one row without a part.
 
     One part stands for its limit if it is most of it, and no other limit is larger than that part. What an
@@ -187,7 +189,7 @@ def _help(limited: Limited, limit: Limit) -> str:
     return _RADIO_HELP.get(limit, HELP[limit]) if limited.transfer.has_radio else HELP[limit]
 
 
-def _first(limited: Limited, limit: Limit, parts: list[Share], share: float) -> str:
+def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float) -> str:
     basis = f"{share:.0%} of {lasted(limited.total_s)}, {parts[0].confidence.label}"
     if limit is Limit.UNKNOWN:
         return (
@@ -261,7 +263,7 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     return client if part is Part.PEER else server
 
 
-def rows_in_words(rows: list[Share]) -> list[tuple[str, str, str, str]]:
+def rows_in_words(rows: list[LimitShare]) -> list[tuple[str, str, str, str]]:
     """Return what a table for people shows: limit, seconds, share, confidence."""
     return [
         (

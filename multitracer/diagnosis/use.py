@@ -72,7 +72,7 @@ SAYS = {
 """Every use in words for people."""
 
 
-class Cause(IntEnum):
+class UseCause(IntEnum):
     """Why, where a use has several causes."""
 
     NONE = 0
@@ -105,11 +105,11 @@ class Cause(IntEnum):
 
 
 WASTED_SAYS = {
-    Cause.RESET: "were lost in a reset of the link",
-    Cause.DECOMPRESSOR: "arrived broken, with wrong headers",
-    Cause.REFUSED: "the receiver had given up",
-    Cause.UNFINISHED: "had not arrived when the recording ended",
-    Cause.NETWORK: "were lost behind the link",
-    Cause.NONE: "were lost",
+    UseCause.RESET: "were lost in a reset of the link",
+    UseCause.DECOMPRESSOR: "arrived broken, with wrong headers",
+    UseCause.REFUSED: "the receiver had given up",
+    UseCause.UNFINISHED: "had not arrived when the recording ended",
+    UseCause.NETWORK: "were lost behind the link",
+    UseCause.NONE: "were lost",
 }
 """What became of the data that were carried in vain, by cause."""

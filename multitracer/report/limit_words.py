@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.shares import Share
+    from multitracer.diagnosis.limits.shares import LimitShare
 
 SEEN_FROM = {
     View.LINK_LOG: "the link's log",
@@ -82,17 +82,17 @@ def short(part: Part) -> str:
     return _SHORT.get(part, part.label)
 
 
-def name_of(row: Share) -> str:
+def name_of(row: LimitShare) -> str:
     """Return a limit with its part: `recovery (timer)`."""
     return f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
 
 
-def says(row: Share) -> str:
+def says(row: LimitShare) -> str:
     """Return the meaning of a limit, or of a part of it."""
     return _PARTS.get(row.part, _LIMITS[row.limit])
 
 
-def bounds(row: Share) -> str:
+def bounds(row: LimitShare) -> str:
     """Return between which shares one that is weak lies: "at most 61%"; "" of one that is one number."""
     low, high = f"{row.share_low:.0%}", f"{row.share_high:.0%}"
     if row.confidence is not Confidence.WEAK or low == high:
@@ -100,7 +100,7 @@ def bounds(row: Share) -> str:
     return f"at most {high}" if low == "0%" else f"{low} to {high}"
 
 
-def surely(row: Share) -> str:
+def surely(row: LimitShare) -> str:
     """Return how sure a share is; one that rests on what is weak has a range."""
     within = bounds(row)
     return f"{row.confidence.label}: {within}" if within else row.confidence.label

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.limits.names import Confidence, Limit
-from multitracer.diagnosis.limits.shares import Share, by_limit
+from multitracer.diagnosis.limits.shares import LimitShare, by_limit
 from multitracer.report.limit_words import name_of, percent, says, surely
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
@@ -20,12 +20,12 @@ _SHADES = 3
 """Colours: the culprit's, the next one's, and that of all others."""
 
 
-def limits_bar(rows: list[Share], *, label: str) -> list[Markup]:
+def limits_bar(rows: list[LimitShare], *, label: str) -> list[Markup]:
     """Return the bar and its legend.
 
     Parameters
     ----------
-    rows : list of Share
+    rows : list of LimitShare
         Parts of one limit are put beside each other; the largest limit is the culprit.
     label : str
         Of what it is, for those who hear the page.
@@ -42,22 +42,22 @@ def limits_bar(rows: list[Share], *, label: str) -> list[Markup]:
     ]
 
 
-def rows_of_group(group: Group) -> list[Share]:
+def rows_of_group(group: Group) -> list[LimitShare]:
     """Return the wall time of a group by limit, as rows of the bar."""
     total = max(group.total_s, 1e-12)
     return [
-        Share(limit, part, seconds, share, share, share, sure)
+        LimitShare(limit, part, seconds, share, share, share, sure)
         for (limit, part), (seconds, sure) in group.seconds.items()
         for share in [seconds / total]
     ]
 
 
-def _class(row: Share, shade: int) -> str:
+def _class(row: LimitShare, shade: int) -> str:
     unsure = " unsure" if row.confidence is Confidence.WEAK or row.limit is Limit.UNKNOWN else ""
     return f"limit shade{shade}{unsure}"
 
 
-def _piece(row: Share, shade: int) -> Markup:
+def _piece(row: LimitShare, shade: int) -> Markup:
     label = f"{name_of(row)} {row.share:.0%}"
     name = element("span", label) if row.share >= _WIDE else None
     return element(
@@ -69,7 +69,7 @@ def _piece(row: Share, shade: int) -> Markup:
     )
 
 
-def _entry(row: Share, shade: int) -> Markup:
+def _entry(row: LimitShare, shade: int) -> Markup:
     swatch = element("span", class_=_class(row, shade), aria_hidden="true")
     took = f"{duration(row.seconds * NS_PER_S)} · {percent(row.share)}"
     return element(

@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.analysis import Kind
 from multitracer.diagnosis.account.lost_time import Account, account
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.lab.channel.gsm.config import LinkConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.tables import NA
@@ -88,8 +88,8 @@ def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[s
     assert linked[uses["use"] != Use.HANDSHAKE].all()  # before the first frame there is nothing to link to
     for source in np.unique(uses["source"][linked]):
         assert uses["row"][linked & (uses["source"] == source)].max() < len(tables[str(source)])
-    resets = uses["row"][(uses["cause"] == Cause.RESET) & (uses["use"] == Use.OUTAGE)]
-    sources = uses["source"][(uses["cause"] == Cause.RESET) & (uses["use"] == Use.OUTAGE)]
+    resets = uses["row"][(uses["cause"] == UseCause.RESET) & (uses["use"] == Use.OUTAGE)]
+    sources = uses["source"][(uses["cause"] == UseCause.RESET) & (uses["use"] == Use.OUTAGE)]
     for source, row in zip(sources.tolist(), resets.tolist(), strict=True):
         assert tables[source]["event"][row] == "reset_started"
     ended = uses["ended_row"][(uses["use"] == Use.IDLE_RTO) & (uses["ended_row"] != NA)]
@@ -145,7 +145,7 @@ def test_a_reset_costs_a_window_and_a_timeout_only_with_header_compression(
     assert known(control.rounded_up_percent) >= 98
     assert 12 < compressed.lost_s - control.lost_s < 18
     by_cause = compressed.uses["cause"][compressed.uses["use"] == Use.WASTED]
-    assert {Cause.DECOMPRESSOR, Cause.RESET} == set(by_cause.tolist())
+    assert {UseCause.DECOMPRESSOR, UseCause.RESET} == set(by_cause.tolist())
     assert control.seconds[Use.IDLE_RTO] == 0
 
 
@@ -250,7 +250,7 @@ def test_recovery_with_a_full_advertised_window_is_no_closed_window(
     found = account_of("fig7-overflow")
     assert found.seconds[Use.IDLE_RWND] == 0
     recovering = account_of("fig8-resets-plain").uses
-    assert Cause.RECOVERY in recovering["cause"][recovering["use"] == Use.IDLE_CWND].tolist()
+    assert UseCause.RECOVERY in recovering["cause"][recovering["use"] == Use.IDLE_CWND].tolist()
 
 
 @pytest.mark.parametrize("name", ["clean-bulk", "fig8-resets-vj", "fig10-backoff", "slow-reader"])

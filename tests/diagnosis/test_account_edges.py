@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account.lost_time import account
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.recording.hosts import LinkSide
 from tests.narrowed import known
 
@@ -46,10 +46,10 @@ def test_a_fade_is_the_radios_until_it_resets_the_link(transfer_of: Callable[...
     found = account(transfer_of("reset-by-fade", FADE.format(when="reset")))
     assert found.outcome == "complete"
     out = found.uses.take(found.uses["use"] == Use.OUTAGE)
-    assert out["cause"].tolist() == [Cause.RADIO, Cause.RESET]
+    assert out["cause"].tolist() == [UseCause.RADIO, UseCause.RESET]
     assert out["begin_ns"][1] == out["end_ns"][0]
     assert 3.5 < out["seconds"].sum() < 5.5
-    recovery = (found.uses["use"] == Use.IDLE_RTO) | (found.uses["cause"] == Cause.RECOVERY)
+    recovery = (found.uses["use"] == Use.IDLE_RTO) | (found.uses["cause"] == UseCause.RECOVERY)
     source, row = (found.uses[name][recovery][0] for name in ("source", "row"))
     assert (source, known(found.transfer.near).events["event"][row]) == ("near.events", "reset_started")
     assert found.payload_bytes == 40_000

@@ -10,7 +10,7 @@ import pytest
 from multitracer.diagnosis.account.lost_time import account
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
 from multitracer.tables import NA
@@ -114,7 +114,7 @@ def test_a_hop_is_an_outage(account_of: Callable[[str], Account]) -> None:
     found = account_of("cdpd-hop")
     outages = found.uses.take(found.uses["use"] == Use.OUTAGE)
     assert 6 <= outages["seconds"].sum() < 6.5
-    assert set(outages["cause"].tolist()) == {Cause.RADIO}
+    assert set(outages["cause"].tolist()) == {UseCause.RADIO}
     near = known(found.transfer.near)
     assert near.events["cause"][outages["row"][0]] == "hop"
 
@@ -124,12 +124,12 @@ def test_what_is_lost_behind_the_link_was_carried_in_vain(account_of: Callable[[
     far = known(found.transfer.far)
     lost = far.events["cause"] == "network"
     dropped = set(zip(far.events["ip_id"][lost].tolist(), far.events["seq"][lost].tolist(), strict=True))
-    wasted = found.uses.take(found.uses["cause"] == Cause.NETWORK)
+    wasted = found.uses.take(found.uses["cause"] == UseCause.NETWORK)
     rows, sender = np.unique(wasted["row"]), found.transfer.sender
     in_vain = set(zip(sender["ip_id"][rows].tolist(), sender["seq"][rows].tolist(), strict=True))
     assert len(in_vain) == 3
     assert in_vain < dropped, "the others are ACKs on their way back"
-    flushed = found.uses["cause"][found.uses["use"] == Use.WASTED] == Cause.RESET
+    flushed = found.uses["cause"][found.uses["use"] == Use.WASTED] == UseCause.RESET
     assert flushed.any(), "the data link was set up anew once"
 
 

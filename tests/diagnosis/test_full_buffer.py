@@ -7,7 +7,7 @@ import pytest
 
 from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_window
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS
@@ -51,7 +51,7 @@ def observed(late_ns: int, *, rest_bytes: int = 0, ack_every_ns: int = TURN_NS, 
     )  # fmt: skip
     empty = np.empty(0, dtype=np.int64)
     return Observed(
-        View.BOTH_ENDS, 0, int(ends[-1]) + TURN_NS, 0, sends, answers, Delays(empty, empty, empty),
+        View.BOTH_ENDS, 0, int(ends[-1]) + TURN_NS, 0, sends, answers, DelaySamples(empty, empty, empty),
         floor_ns=20 * NS_PER_MS, mss_bytes=MSS, reaction_ns=NS_PER_MS // 2, state=readings(of_cwnd),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.limits.floors import Paths
-from multitracer.diagnosis.limits.observed import Delays
+from multitracer.diagnosis.limits.observed import DelaySamples
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, of
@@ -62,8 +62,8 @@ def test_a_host_that_was_busy_made_no_longer_path() -> None:
     for stall in (1500, 1510, 1520):
         resumed_ns = came_ns[stall] + 30 * NS_PER_MS
         came_ns[stall:] = np.maximum(came_ns[stall:], resumed_ns)
-    busy = Delays(sent_ns, came_ns - sent_ns, np.arange(2000))
+    busy = DelaySamples(sent_ns, came_ns - sent_ns, np.arange(2000))
     assert Paths.of(busy, _SERVICE_NS).is_one
     grown_ns = np.minimum(np.arange(2000), 400) * (NS_PER_MS // 4)
-    longer = Delays(sent_ns, grown_ns + 30 * NS_PER_MS * (np.arange(2000) >= 1500), np.arange(2000))
+    longer = DelaySamples(sent_ns, grown_ns + 30 * NS_PER_MS * (np.arange(2000) >= 1500), np.arange(2000))
     assert len(Paths.of(longer, _SERVICE_NS).begin_ns) == 2

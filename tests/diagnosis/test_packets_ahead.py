@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.diagnosis.bottleneck.empty_queue import _unless_longest
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.packets.packet_delays import Delays
+from multitracer.diagnosis.packets.packet_delays import PacketDelays
 from multitracer.diagnosis.packets.packets_ahead import may_be_full, packets_ahead
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.scenario.library import load_scenario
@@ -87,7 +87,7 @@ def test_what_left_before_and_is_not_through_is_ahead() -> None:
     wait_ns = np.array([0, 10, 20, 5]) * 1_000_000
     nothing = np.empty(0, dtype=np.int64)
     place = np.array([0, 1, 2, 4])
-    delays = Delays(place, place, sent_ns, wait_ns, 0, nothing, nothing, is_one_way=True)
+    delays = PacketDelays(place, place, sent_ns, wait_ns, 0, nothing, nothing, is_one_way=True)
     assert packets_ahead(delays, place, sent_ns).tolist() == [0, 0, 1, 0]
     lost = np.array([3])
     assert packets_ahead(delays, lost, np.array([5_000_000])).tolist() == [2]
@@ -102,7 +102,7 @@ def test_losses_behind_the_longest_waits_of_a_short_queue_are_no_chance(
     places, nothing = np.arange(1000), np.empty(0, dtype=np.int64)
     wait_ns = np.where(places % 5 == 0, 1_200_000, places % 5 * 100_000)
     wait_ns[::50] = 30_000_000
-    delays = Delays(places, places, places * 1_000_000, wait_ns, 0, nothing, nothing, is_one_way=True)
+    delays = PacketDelays(places, places, places * 1_000_000, wait_ns, 0, nothing, nothing, is_one_way=True)
     before = wait_ns[places % 5 == 0 if is_full else places % 5 > 0][1:60]
     few = _unless_longest(delays, before, 1_700_000, one_ms * 1e6)
     assert few.any() == chance

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.bottleneck.rate_steps import _was_busy
-from multitracer.diagnosis.bottleneck.service_times import Gaps
+from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.packets.packet_delays import path_changes
@@ -238,7 +238,7 @@ def test_gaps_of_whole_packets_are_others_and_even_longer_ones_a_slower_link(
     gaps = 1_500_000 * np.array([*alone, *np.random.default_rng(1).choice(times, 300), *alone])
     here = np.arange(len(gaps))
     everywhere = np.ones(len(gaps), dtype=bool)
-    watched = _watched(Gaps(here, gaps, here, np.ones(len(gaps)), everywhere))
+    watched = _watched(ArrivalGaps(here, gaps, here, np.ones(len(gaps)), everywhere))
     assert watched is not None
     found = _shared(watched)
     assert (found is not None) == is_shared
@@ -325,7 +325,7 @@ def test_one_piece_of_gaps_of_two_rates_is_a_step_at_the_end() -> None:
     gaps = 1_500_000 * np.array([*[1.0] * 408, *[2.0] * 8])
     here = np.arange(len(gaps))
     joined = np.full(len(gaps), 4.0)
-    watched = _watched(Gaps(here, gaps, here, joined, np.ones(len(gaps), dtype=bool)))
+    watched = _watched(ArrivalGaps(here, gaps, here, joined, np.ones(len(gaps), dtype=bool)))
     assert watched is not None
     assert (watched.mean_ns > 1.4 * watched.service_ns).sum() == 1
     assert _shared(watched) is None

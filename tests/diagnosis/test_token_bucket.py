@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.packets.losses import Carried, _in_order
-from multitracer.diagnosis.packets.packet_delays import Delays
+from multitracer.diagnosis.packets.packet_delays import PacketDelays
 from multitracer.diagnosis.packets.policing import _at_full_queue, is_even
-from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
+from multitracer.diagnosis.packets.token_bucket import ArrivedStream, bucket, empty
 
 RATE, PACKET = 250_000.0, 1500.0
 """Octets a second: 2 Mbit/s; octets of a packet."""
@@ -27,7 +27,7 @@ def sent(rounds: int, chance: np.random.Generator) -> np.ndarray:
     return np.array(times)
 
 
-def policed(times: np.ndarray, size: float) -> tuple[Stream, np.ndarray]:
+def policed(times: np.ndarray, size: float) -> tuple[ArrivedStream, np.ndarray]:
     """Return what a policer makes of packets, from its first drop to its last, and the tokens at each."""
     level, before, lost, levels = size, 0.0, [], []
     for now in times:
@@ -38,7 +38,7 @@ def policed(times: np.ndarray, size: float) -> tuple[Stream, np.ndarray]:
         levels.append(level)
     drops = np.flatnonzero(lost)
     within = slice(drops[0], drops[-1] + 1)
-    stream = Stream(
+    stream = ArrivedStream(
         times[within] - times[drops[0]], np.full(len(times[within]), PACKET), np.array(lost)[within]
     )
     return stream, np.array(levels)[within]
@@ -72,14 +72,14 @@ def test_no_bucket_explains_what_chance_dropped(seed: int) -> None:
     times = sent(400, chance)
     lost = chance.random(len(times)) < 0.03
     lost[[0, -1]] = True
-    found = bucket(Stream(times, np.full(len(times), PACKET), lost))
+    found = bucket(ArrivedStream(times, np.full(len(times), PACKET), lost))
     assert found is not None
     assert found.explained < 0.8
 
 
 def test_losses_in_a_row_are_no_evidence() -> None:
     times = np.arange(20) / 100
-    assert bucket(Stream(times, np.full(20, PACKET), np.ones(20, bool))) is None
+    assert bucket(ArrivedStream(times, np.full(20, PACKET), np.ones(20, bool))) is None
 
 
 def test_a_paced_sender_that_always_loses_shows_an_even_bucket() -> None:
@@ -96,7 +96,7 @@ def test_what_was_overtaken_does_not_show_how_long_a_queue_is() -> None:
     late = place % 10 == 5
     queue_ns = np.where(late, 30, 9 - np.abs(place % 18 - 9)).astype(np.int64) * 1_000_000
     none = np.empty(0, dtype=np.int64)
-    delays = Delays(place, place, place * 2_000_000, queue_ns, 0, none, none, is_one_way=True)
+    delays = PacketDelays(place, place, place * 2_000_000, queue_ns, 0, none, none, is_one_way=True)
     assert not _in_order(delays)[late].any()
     assert delays.queue_ns[_in_order(delays)].max() == 9_000_000
     assert _in_order(replace(delays, is_one_way=False)).all()
@@ -107,7 +107,7 @@ def test_chance_leaves_no_even_bucket(seed: int) -> None:
     chance = np.random.default_rng(seed)
     times = np.arange(1500) * PACKET / RATE
     lost = chance.random(len(times)) < 0.05
-    assert not is_even(Stream(times, np.full(len(times), PACKET), lost))
+    assert not is_even(ArrivedStream(times, np.full(len(times), PACKET), lost))
 
 
 def lost_behind(*waits_ms: float) -> np.ndarray:
@@ -115,7 +115,7 @@ def lost_behind(*waits_ms: float) -> np.ndarray:
     place = np.arange(0, 20 * len(waits_ms), 20)
     queue_ns = (np.array(waits_ms) * 1e6).astype(np.int64)
     none = np.empty(0, dtype=np.int64)
-    delays = Delays(place, place, place * 1_000_000, queue_ns, 0, none, none, is_one_way=True)
+    delays = PacketDelays(place, place, place * 1_000_000, queue_ns, 0, none, none, is_one_way=True)
     return _at_full_queue(Carried(None, None, place + 1, delays))  # type: ignore[arg-type]
 
 

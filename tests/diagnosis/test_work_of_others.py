@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.diagnosis.bottleneck.bunches import Arrivals, joined, own_ns, queued_means
 from multitracer.diagnosis.bottleneck.work_of_others import Joined, beside_ours, not_kept_back
-from multitracer.diagnosis.packets.packet_delays import Delays
+from multitracer.diagnosis.packets.packet_delays import PacketDelays
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ def queued(sent_ns: Array, others: Array, service_ns: Array | None = None) -> Ar
     return np.array(waits)
 
 
-def delays(sent_ns: Array, wait_ns: Array) -> Delays:
+def delays(sent_ns: Array, wait_ns: Array) -> PacketDelays:
     nothing = np.empty(0, dtype=np.int64)
     here = np.arange(len(sent_ns))
-    return Delays(here, here, sent_ns, wait_ns, 0, nothing, nothing, is_one_way=True)
+    return PacketDelays(here, here, sent_ns, wait_ns, 0, nothing, nothing, is_one_way=True)
 
 
 def paced(random: np.random.Generator, load: float) -> Array:

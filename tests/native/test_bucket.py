@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multitracer import native
 from multitracer.diagnosis.packets import token_bucket
-from multitracer.diagnosis.packets.token_bucket import Stream, bucket
+from multitracer.diagnosis.packets.token_bucket import ArrivedStream, bucket
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
@@ -18,7 +18,7 @@ packets = st.lists(
 )
 
 
-def _levels(stream: Stream, rate: float, *, many: int) -> tuple[bytes, int]:
+def _levels(stream: ArrivedStream, rate: float, *, many: int) -> tuple[bytes, int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(token_bucket, "_MANY", many)
         most, short = token_bucket._levels(stream, rate)
@@ -30,13 +30,13 @@ def test_levels_are_the_same(sent: list[tuple[float, int, bool]], rate: float, i
     gaps, sizes, lost = (np.array(column) for column in zip(*sent, strict=True))
     lost[0] |= is_first_lost
     lost[-1] = True
-    stream = Stream(np.cumsum(gaps), sizes.astype(np.float64), lost)
+    stream = ArrivedStream(np.cumsum(gaps), sizes.astype(np.float64), lost)
     assert _levels(stream, rate, many=0) == _levels(stream, rate, many=1 << 40)
 
 
 def test_the_same_bucket_is_found() -> None:
     random = np.random.default_rng(5)
-    stream = Stream(
+    stream = ArrivedStream(
         np.cumsum(random.exponential(0.001, 5_000)), np.full(5_000, 1500.0), random.random(5_000) < 0.02
     )
     found = []

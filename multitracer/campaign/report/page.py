@@ -10,7 +10,7 @@ from multitracer.campaign.report.groups import MOST
 from multitracer.campaign.report.quality import PERCENTS, RADIO
 from multitracer.campaign.report.tables import GROUP_HEADS, bar, group_cells, number, seconds, table, text
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
-from multitracer.diagnosis.limits.shares import Share
+from multitracer.diagnosis.limits.shares import LimitShare
 from multitracer.figures.surroundings.cells import cell_name
 from multitracer.report.limit_words import says
 from multitracer.report.markup import Markup, element
@@ -39,7 +39,7 @@ _NO_RTT = "no second has a round trip: record packets at the sender"
 
 def meaning(limit: Limit) -> str:
     """Return what a limit is, in words."""
-    return says(Share(limit, Part.NONE, 0, 0, 0, 0, Confidence.MEASURED))
+    return says(LimitShare(limit, Part.NONE, 0, 0, 0, 0, Confidence.MEASURED))
 
 
 def lead(numbers: Quality, reasons: Sequence[Reason], hexagon: Row | None) -> str:

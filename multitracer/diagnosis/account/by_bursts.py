@@ -32,7 +32,7 @@ from multitracer.diagnosis.account.idle_reasons import idle
 from multitracer.diagnosis.account.use_rows import Uses
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import merged, spread, within
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -78,7 +78,7 @@ def by_bursts(transfer: Transfer) -> Table:
     is_out, is_sent = outage != NA, (burst != NA) & (outage == NA)
     waiting = (queued != NA) & ~is_out & ~is_sent
     per_ns = transfer.speed / NS_PER_S
-    out = Uses.of(begin, end, Use.OUTAGE, (end - begin) * per_ns, cause=Cause.RADIO, source="near.events",
+    out = Uses.of(begin, end, Use.OUTAGE, (end - begin) * per_ns, cause=UseCause.RADIO, source="near.events",
                   row=outage).where(is_out)  # fmt: skip
     queue = Uses.of(
         begin, end, np.where(wait != NA, Use.ACCESS, Use.ARQ), (end - begin) * per_ns,
@@ -223,8 +223,8 @@ class _BurstLog:
             lost = lost[far.events["cause"][lost] == "network"]
             behind = np.isin(_of_segments(table, rows), _key(far.events, lost))
         flushed = len(self._near.rows("flushed")) > 0
-        why = np.where(behind, Cause.NETWORK, Cause.RESET if flushed else Cause.NONE)
-        return np.where(rest == Use.WASTED, why, Cause.NONE)
+        why = np.where(behind, UseCause.NETWORK, UseCause.RESET if flushed else UseCause.NONE)
+        return np.where(rest == Use.WASTED, why, UseCause.NONE)
 
     def _segments(self, events: Array) -> Array:
         """Return the row of `sender` of the packet that each event tells of; NA for other flows."""

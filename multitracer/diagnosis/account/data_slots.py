@@ -15,7 +15,7 @@ from multitracer.capture import Flag
 from multitracer.diagnosis.account.use_rows import Uses
 from multitracer.diagnosis.join.segments_and_frames import Fate
 from multitracer.diagnosis.ranges import within
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 _REST = {
-    Fate.DELIVERED: (Use.REDUNDANT, Cause.NONE),
-    Fate.UNKNOWN: (Use.REDUNDANT, Cause.NONE),
-    Fate.DAMAGED: (Use.WASTED, Cause.DECOMPRESSOR),
-    Fate.TOSSED: (Use.WASTED, Cause.DECOMPRESSOR),
-    Fate.BROKEN: (Use.WASTED, Cause.RESET),
-    Fate.REFUSED: (Use.WASTED, Cause.REFUSED),
-    Fate.QUEUED: (Use.WASTED, Cause.UNFINISHED),
+    Fate.DELIVERED: (Use.REDUNDANT, UseCause.NONE),
+    Fate.UNKNOWN: (Use.REDUNDANT, UseCause.NONE),
+    Fate.DAMAGED: (Use.WASTED, UseCause.DECOMPRESSOR),
+    Fate.TOSSED: (Use.WASTED, UseCause.DECOMPRESSOR),
+    Fate.BROKEN: (Use.WASTED, UseCause.RESET),
+    Fate.REFUSED: (Use.WASTED, UseCause.REFUSED),
+    Fate.QUEUED: (Use.WASTED, UseCause.UNFINISHED),
 }
 """What payload is for that its receiver did not get from this carriage first."""
 
@@ -81,7 +81,7 @@ def _rest(transfer: Recorded, joined: Join) -> tuple[Array, Array]:
     for kind, (its_use, its_cause) in _REST.items():
         use[fate == kind], cause[fate == kind] = its_use, its_cause
     control = np.flatnonzero(joined.carriages["payload_bytes"] == 0)
-    use[control], cause[control] = Use.OTHER, Cause.NONE
+    use[control], cause[control] = Use.OTHER, UseCause.NONE
     mine = control[segment[control] != NA]
     use[mine[opens_or_closes(transfer, segment[mine])]] = Use.HANDSHAKE
     return use, cause

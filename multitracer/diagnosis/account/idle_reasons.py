@@ -20,7 +20,7 @@ import numpy as np
 from multitracer.analysis import Kind
 from multitracer.capture import Flag
 from multitracer.diagnosis.packets.timeouts import timeouts
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
     use, cause = _limits(view, begin_ns, ender, payload)
     _set(use, cause, probe, Use.IDLE_RWND)
     tries = _tries(view, ender)
-    _set(use, cause, again, Use.IDLE_CWND, Cause.RECOVERY)
+    _set(use, cause, again, Use.IDLE_CWND, UseCause.RECOVERY)
     _set(use, cause, tries > 0, Use.IDLE_RTO)
-    _set(use, cause, (ender == NA) & _unanswered(view, begin_ns), Use.IDLE_RTO, Cause.UNFINISHED)
+    _set(use, cause, (ender == NA) & _unanswered(view, begin_ns), Use.IDLE_RTO, UseCause.UNFINISHED)
     closing = _fin_outstanding(view, begin_ns) & ~(again & (payload > 0)) & (use != Use.IDLE_RTO)
     _set(use, cause, closing | _opening(view, begin_ns, ender, flags), Use.HANDSHAKE)
     back_off = np.where(use == Use.IDLE_RTO, np.where(tries > 0, tries, NA), NA)
@@ -76,7 +76,7 @@ def _tries(view: SenderView, rows: Array) -> Array:
     )
 
 
-def _set(use: Array, cause: Array, where: Array, its_use: Use, its_cause: Cause = Cause.NONE) -> None:
+def _set(use: Array, cause: Array, where: Array, its_use: Use, its_cause: UseCause = UseCause.NONE) -> None:
     use[where], cause[where] = its_use, its_cause
 
 
@@ -103,12 +103,12 @@ def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> 
     _set(use, cause, waiting & full, Use.IDLE_SNDBUF)
     _set(use, cause, waiting & (window_reached | cwnd_reached), Use.IDLE_RWND)
     _set(use, cause, by_cwnd, Use.IDLE_CWND)
-    _set(use, cause, by_cwnd & _growing(view, woken, cwnd), Use.IDLE_CWND, Cause.SLOW_START)
-    _set(use, cause, waiting & view.in_recovery(moment), Use.IDLE_CWND, Cause.RECOVERY)
+    _set(use, cause, by_cwnd & _growing(view, woken, cwnd), Use.IDLE_CWND, UseCause.SLOW_START)
+    _set(use, cause, waiting & view.in_recovery(moment), Use.IDLE_CWND, UseCause.RECOVERY)
     _set(use, cause, ~waiting, Use.IDLE_APP)
     mss = view.variable_before("snd_mss_bytes", woken)
     small = (use == Use.UNKNOWN) & (unsent > 0) & (unsent < mss) & (flight > 0)
-    _set(use, cause, small, Use.IDLE_APP, Cause.NAGLE)
+    _set(use, cause, small, Use.IDLE_APP, UseCause.NAGLE)
     return use, cause
 
 

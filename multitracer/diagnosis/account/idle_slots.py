@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.diagnosis.account.idle_reasons import idle
 from multitracer.diagnosis.account.lost_copies import lost_by
 from multitracer.diagnosis.packets.sender_view import SenderView
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def gaps(transfer: Transfer, silence: Silence) -> Uses:
     waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
     stopped = waits & (silence.stop[chosen] != NA)
     for where, instead, its_cause in (
-        (waits & silence.read[chosen], Use.XOFF, Cause.FAR_BUFFER),
-        (stopped, Use.XOFF, Cause.NONE),
-        (waits & silence.repeats[chosen], Use.ARQ, Cause.NONE),
+        (waits & silence.read[chosen], Use.XOFF, UseCause.FAR_BUFFER),
+        (stopped, Use.XOFF, UseCause.NONE),
+        (waits & silence.repeats[chosen], Use.ARQ, UseCause.NONE),
     ):
         use[where], cause[where] = instead, its_cause
     lost = np.where(use == Use.XOFF, NA, lost_by(silence.joined, transfer.verdicts, ender))

@@ -19,7 +19,7 @@ import numpy as np
 from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
 from multitracer.diagnosis.account.by_packets import inferred
 from multitracer.diagnosis.account.by_slots import measured
-from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Cause, Use
+from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Use, UseCause
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join.segments_and_frames import Join
@@ -82,13 +82,13 @@ class Account:
         if use is not Use.WASTED or not mine.any():
             return SAYS[use]
         sums = np.bincount(self.uses["cause"][mine], self.uses["seconds"][mine])
-        causes = [Cause(cause) for cause in np.argsort(-sums) if sums[cause] >= _WORTH_A_WORD * sums.sum()]
+        causes = [UseCause(cause) for cause in np.argsort(-sums) if sums[cause] >= _WORTH_A_WORD * sums.sum()]
         return f"data were sent that {' or '.join(WASTED_SAYS[cause] for cause in causes)}"
 
     @property
     def far_buffer_s(self) -> float:
         """Time of idle gaps in which the far end still read what the link had brought: part of `xoff`."""
-        chosen = self.uses["cause"] == Cause.FAR_BUFFER
+        chosen = self.uses["cause"] == UseCause.FAR_BUFFER
         return float(self.uses["seconds"][chosen].sum())
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.ranges import merged, within
-from multitracer.diagnosis.use import Cause
+from multitracer.diagnosis.use import UseCause
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
@@ -28,7 +28,7 @@ class Outages(NamedTuple):
     begin: Array
     end: Array
     cause: Array
-    """Cause.RESET or Cause.RADIO."""
+    """UseCause.RESET or UseCause.RADIO."""
     source: Array
     """Table of the transfer that tells of the first moment."""
     row: Array
@@ -71,7 +71,7 @@ def resets(side: LinkSide, source: str) -> Outages:
     return Outages(
         begin,
         np.maximum(ends[opens] + 1, begin),
-        np.full(len(started), Cause.RESET, dtype=np.uint8),
+        np.full(len(started), UseCause.RESET, dtype=np.uint8),
         np.full(len(started), source),
         started,
     )
@@ -122,7 +122,7 @@ def _fades(delivery: Delivery) -> Outages:
     return Outages(
         tick[opens] - delivery.pipe_slots,
         tick[last] - delivery.pipe_slots + 1,
-        np.full(len(opens), Cause.RADIO, dtype=np.uint8),
+        np.full(len(opens), UseCause.RADIO, dtype=np.uint8),
         np.full(len(opens), "far.frames"),
         lost[opens],
     )

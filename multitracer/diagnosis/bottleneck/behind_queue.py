@@ -24,7 +24,7 @@ from multitracer.diagnosis.packets.losses import Losses
 if TYPE_CHECKING:
     from multitracer.diagnosis.bottleneck.work_of_others import Waits
     from multitracer.diagnosis.case import Case
-    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.tables import Array
 
 _LARGE, _GRAIN = 0.5, 0.25
@@ -99,7 +99,7 @@ def _is_ours_alone(waits: Waits) -> bool:
     return bool(len(beyond) and np.mean(np.abs(beyond) >= _LARGE) <= _MOST_BEYOND)
 
 
-def _runs(case: Case, delays: Delays, lost: Array) -> _Runs:
+def _runs(case: Case, delays: PacketDelays, lost: Array) -> _Runs:
     """Return the rows of full segments that have a full one that came through right before and after them."""
     first = np.flatnonzero(np.append(True, np.diff(lost) > 1))
     last = np.append(first[1:], len(lost))
@@ -112,7 +112,7 @@ def _runs(case: Case, delays: Delays, lost: Array) -> _Runs:
     return _Runs(first[known], last[known], before[known], after[known])
 
 
-def _served(case: Case, delays: Delays, own_ns: float, lost: Array, runs: _Runs) -> tuple[Array, Array]:
+def _served(case: Case, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs) -> tuple[Array, Array]:
     """Return whether each run would show in the next wait if it was served, and whether it does."""
     left_ns, waited_ns = delays.time_ns[runs.after], delays.queue_ns[runs.after]
     begun_ns = delays.queue_ns[runs.before] - (left_ns - delays.time_ns[runs.before])
@@ -126,7 +126,7 @@ def _served(case: Case, delays: Delays, own_ns: float, lost: Array, runs: _Runs)
     return is_told, is_told & (np.abs(waited_ns - served_ns) <= _GRAIN * own_ns)
 
 
-def _beyond_around(case: Case, delays: Delays, waits: Waits, lost: Array, runs: _Runs) -> float | None:
+def _beyond_around(case: Case, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs) -> float | None:
     """Return the part that waited for others within a round trip of the losses; None of too few."""
     sent_ns, width_ns = case.carried.sent_ns, case.carried.round_trip_ns
     around = Spans.of(sent_ns[lost[runs.first]] - width_ns, sent_ns[lost[runs.last - 1]] + width_ns)

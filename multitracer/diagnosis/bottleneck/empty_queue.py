@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case
-    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.tables import Array
 
 _EMPTY_NS = 1.7 * NS_PER_MS
@@ -105,7 +105,7 @@ def lost_at_empty_queue(case: Case) -> Losses | None:
     return Losses(lost[few[run]], waited[few], place_among(delays, waited[few]), longest_ns)
 
 
-def _unless_longest(delays: Delays, waited: Array, limit_ns: float, one_ns: float) -> Array:
+def _unless_longest(delays: PacketDelays, waited: Array, limit_ns: float, one_ns: float) -> Array:
     """Return which waits are within a limit; none if most are among the longest of those: a short queue.
 
     Where most waited for no more than one segment (`one_ns`) no queue was full, however few waited longer.
@@ -118,12 +118,12 @@ def _unless_longest(delays: Delays, waited: Array, limit_ns: float, one_ns: floa
     return few & (np.quantile(place, _QUARTILE) <= _CHANCE_RANK)
 
 
-def place_among(delays: Delays, waited: Array) -> Array:
+def place_among(delays: PacketDelays, waited: Array) -> Array:
     """Return the place of waits (ns) among all of `delays`: float64, 0 to 1, shape (n,)."""
     return np.searchsorted(delays.ordered_ns, waited) / len(delays.queue_ns)
 
 
-def _far(delays: Delays, waited: Array, longest_ns: float) -> Array:
+def _far(delays: PacketDelays, waited: Array, longest_ns: float) -> Array:
     """Return which waits are far from the longest; none if they are alike, as at another full queue."""
     far = (waited <= _FAR * longest_ns) & (longest_ns - waited >= _JITTER_NS)
     far &= place_among(delays, waited) <= _CHANCE_RANK
@@ -169,7 +169,7 @@ def _is_too_large(case: Case, place: Array) -> Array:
     return np.asarray(segments.payload_bytes[place] > later[place])
 
 
-def _delays(case: Case) -> Delays | None:
+def _delays(case: Case) -> PacketDelays | None:
     """Return the delays one way, of full segments if it is these that were lost."""
     payload, full = case.segments.payload_bytes[case.lost], case.delays
     if full is None or not full.is_one_way:
@@ -180,7 +180,7 @@ def _delays(case: Case) -> Delays | None:
     return all_delays(case.transfer, case.segments)
 
 
-def _waited_ns(delays: Delays, first: Array, last: Array) -> Array:
+def _waited_ns(delays: PacketDelays, first: Array, last: Array) -> Array:
     """Return the longer delay of the packets before and after each run; endless if one is missing."""
     before, after = np.searchsorted(delays.place, first) - 1, np.searchsorted(delays.place, last)
     known = (before >= 0) & (after < len(delays.place))
@@ -189,7 +189,7 @@ def _waited_ns(delays: Delays, first: Array, last: Array) -> Array:
     return np.where(known, longer, np.inf)
 
 
-def _most_ns(case: Case, delays: Delays, first: Array, last: Array) -> Array:
+def _most_ns(case: Case, delays: PacketDelays, first: Array, last: Array) -> Array:
     """Return the most that a packet could have waited when each run began; endless if that is not known.
 
     A queue drains by no more than the time that passes: what came next and waited less shows how long it was.
@@ -207,7 +207,7 @@ def _service_ns(case: Case) -> float:
     return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
 
 
-def _longer_ns(case: Case, delays: Delays, place: Array) -> Array:
+def _longer_ns(case: Case, delays: PacketDelays, place: Array) -> Array:
     """Return the longest wait of what came through soon before or after each place."""
     width_ns = _SOON * int(case.transfer.rtt_ns.max(initial=0))
     sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
@@ -216,13 +216,13 @@ def _longer_ns(case: Case, delays: Delays, place: Array) -> Array:
     return np.asarray(-span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1)))
 
 
-def _is_below(delays: Delays, waited: Array, longer_ns: Array | float) -> Array:
+def _is_below(delays: PacketDelays, waited: Array, longer_ns: Array | float) -> Array:
     """Return which waits are far shorter than a longer one that came through."""
     far = (waited <= _HALF * longer_ns) & (longer_ns - waited >= _JITTER_NS)
     return np.asarray(far & (place_among(delays, waited) <= _BELOW_RANK))
 
 
-def _has_fewer_ahead(case: Case, delays: Delays, place: Array) -> Array:
+def _has_fewer_ahead(case: Case, delays: PacketDelays, place: Array) -> Array:
     """Return which had far fewer of ours ahead of them than others that came through."""
     ahead = packets_ahead(delays, place, case.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))

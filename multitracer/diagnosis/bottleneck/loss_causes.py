@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.packets.losses import losses
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.losses import Losses
@@ -37,7 +37,7 @@ def repair_s(case: Case, begin_ns: int) -> float:
     """Return the link time that a transfer waited for repairs from a stamp on, dead times left out."""
     uses = case.uses
     timer = uses["use"] == Use.IDLE_RTO
-    repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == Cause.RECOVERY)
+    repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)
     chosen = (timer | repair) & (uses["begin_ns"] >= begin_ns)
     for dead in case.dead_times:
         if dead.failed:

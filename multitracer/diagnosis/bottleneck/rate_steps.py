@@ -10,7 +10,7 @@ from multitracer.diagnosis.bottleneck.service_times import busy_pieces, is_busy
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.bottleneck.service_times import Gaps, Pieces
+    from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps, BusyPieces
     from multitracer.diagnosis.case import Case
     from multitracer.tables import Array
 
@@ -40,7 +40,7 @@ class RateStep(NamedTuple):
     after_ns: float
 
 
-def rate_step(case: Case, gaps: Gaps) -> RateStep | None:
+def rate_step(case: Case, gaps: ArrivalGaps) -> RateStep | None:
     """Return the step of the link's rate; None if there is none, or another picture."""
     busy = is_busy(case, gaps)
     pieces = busy_pieces(gaps, busy)
@@ -54,7 +54,7 @@ def _was_busy(time_ns: Array, busy: Array, at_ns: int) -> bool:
     return bool(min(busy[after].mean(), busy[~after].mean()) >= _LEAST_BUSY)
 
 
-def _step(pieces: Pieces, *, least_ns: float) -> RateStep | None:
+def _step(pieces: BusyPieces, *, least_ns: float) -> RateStep | None:
     """Return the step of the link's time for a segment; None if there is none, or another picture."""
     time, size = pieces.time_ns, np.log(np.maximum(pieces.service_ns, 1))
     places = range(_LEAST_PIECES, len(size) - _LEAST_PIECES + 1)

@@ -46,7 +46,7 @@ _AROUND_NS = NS_PER_S
 """The least delay of so long before and after: a path may become longer."""
 
 
-class Gaps(NamedTuple):
+class ArrivalGaps(NamedTuple):
     """Gaps between arrivals of full segments that were sent one after the other."""
 
     time_ns: Array
@@ -63,7 +63,7 @@ class Gaps(NamedTuple):
     """The link's own time for a segment by the means over some that all waited; 0 if not known."""
 
 
-class Pieces(NamedTuple):
+class BusyPieces(NamedTuple):
     """Gaps in pieces of as many each, in order."""
 
     time_ns: Array
@@ -73,7 +73,7 @@ class Pieces(NamedTuple):
     row: Array
 
 
-def arrival_gaps(case: Case) -> Gaps | None:
+def arrival_gaps(case: Case) -> ArrivalGaps | None:
     """Return the gaps; None where the arrivals were not captured, or nothing can be shown.
 
     A segment that was overtaken tells nothing of the link; those that came at once count as one arrival.
@@ -96,12 +96,12 @@ def arrival_gaps(case: Case) -> Gaps | None:
     is_joined = bool((many >= _JOINED).mean() > _OFTEN)
     grain_ns = (_GRAIN_JOINED if is_joined else _GRAIN) * float(np.quantile(gap / many, _SHORTER))
     queued = waited_ns[came.last[later]] >= gap - np.minimum(grain_ns, _MOST_GRAIN * gap)
-    gaps = Gaps(came.sent_ns[later], gap / many, came.row[later], many, queued, own_ns(means))
+    gaps = ArrivalGaps(came.sent_ns[later], gap / many, came.row[later], many, queued, own_ns(means))
     gaps = _meant(gaps, later) if is_joined else gaps
     return gaps if len(gaps.gap_ns) else None
 
 
-def _meant(gaps: Gaps, place: Array) -> Gaps:
+def _meant(gaps: ArrivalGaps, place: Array) -> ArrivalGaps:
     """Return the means over a few segments: how long a device waited to join more is in each single gap."""
     segments = np.cumsum(gaps.many) - gaps.many
     run = np.append(0, np.cumsum(np.diff(place) > 1))
@@ -115,7 +115,7 @@ def _meant(gaps: Gaps, place: Array) -> Gaps:
     last = np.append(begin[1:], len(run)) - 1
     whole = many >= _MEANT
     last, many, took = last[whole], many[whole], took[whole]
-    return Gaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[whole], gaps.mean_ns)
+    return ArrivalGaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[whole], gaps.mean_ns)
 
 
 def _at_receiver(seen: Observed, case: Case) -> Arrivals:
@@ -154,19 +154,19 @@ def _waited_ns(case: Case, count: int) -> Array:
     return waited
 
 
-def is_busy(case: Case, gaps: Gaps) -> Array:
+def is_busy(case: Case, gaps: ArrivalGaps) -> Array:
     """Return at which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
     return Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
 
 
-def busy_pieces(gaps: Gaps, busy: Array) -> Pieces:
+def busy_pieces(gaps: ArrivalGaps, busy: Array) -> BusyPieces:
     """Return the link's time for a segment, piece by piece, of the gaps at which it was busy."""
     time, gap, row = gaps.time_ns[busy], gaps.gap_ns[busy], gaps.row[busy]
     width = int(np.clip(len(gap) // _PIECES, _LEAST_PIECE, max(_PIECE, len(gap) // _MOST_PIECES)))
     count = len(gap) // width
     service = np.quantile(in_pieces(gap, width), _SHORTER, axis=1) if count else np.empty(0)
     middle = in_pieces(np.arange(len(gap)), width)[:, width // 2]
-    return Pieces(time[middle], service, row[middle])
+    return BusyPieces(time[middle], service, row[middle])
 
 
 def in_pieces(values: Array, width: int) -> Array:

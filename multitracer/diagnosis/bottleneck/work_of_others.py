@@ -18,7 +18,7 @@ from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.case import Case
-    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.tables import Array
 
 _PIECE, _LEAST_PIECES = 16, 20
@@ -90,7 +90,7 @@ def work_of_others(case: Case) -> WorkOfOthers | None:
     return None
 
 
-def _joined(case: Case, delays: Delays) -> Joined:
+def _joined(case: Case, delays: PacketDelays) -> Joined:
     """Return how many segments each delay speaks of: devices show several of them as one packet."""
     segments, place = case.segments, delays.place
     missing = np.cumsum(segments.arrived == NA)[place]
@@ -98,7 +98,7 @@ def _joined(case: Case, delays: Delays) -> Joined:
     return Joined(many, case.transfer.sender["time_ns"][segments.row[place[:-1] + 1]])
 
 
-def not_kept_back(delays: Delays, own_ns: float, served: Array) -> Delays:
+def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketDelays:
     """Return the delays as the link made them: it needs its own time for each segment that comes after.
 
     What comes nearer to its follower was kept back by a host, that waits for more to join (segmentation
@@ -106,7 +106,7 @@ def not_kept_back(delays: Delays, own_ns: float, served: Array) -> Delays:
 
     Parameters
     ----------
-    delays : Delays
+    delays : PacketDelays
     own_ns : float
         The link's own time for a segment.
     served : ndarray of int64, shape (n,)
@@ -118,12 +118,12 @@ def not_kept_back(delays: Delays, own_ns: float, served: Array) -> Delays:
     return replace(delays, queue_ns=queue_ns)
 
 
-def beside_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:
+def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> WorkOfOthers | None:
     """Return the pieces in which packets waited for more than our own; None where nothing shows it.
 
     Parameters
     ----------
-    delays : Delays
+    delays : PacketDelays
         One way, of segments of one size.
     own_ns : float
         The link's own time for one of them.
@@ -154,7 +154,7 @@ def own_time_ns(case: Case) -> float:
     return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
 
 
-def waits_beyond_ours(delays: Delays, own_ns: float, joined: Joined | None = None) -> Waits:
+def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> Waits:
     """Return what each segment but the first waited for others: float64, in link times for a segment."""
     wait_ns, time_ns = delays.queue_ns.astype(np.float64), delays.time_ns
     many, first_ns = (np.diff(delays.place), time_ns[1:]) if joined is None else joined

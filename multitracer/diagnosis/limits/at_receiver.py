@@ -17,7 +17,7 @@ from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
 from multitracer.diagnosis.limits.doubts import weak_limits
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.diagnosis.limits.stamps import sent_by_stamps
 from multitracer.diagnosis.packets.numbered import missing_before
 from multitracer.diagnosis.packets.requests import requests_at_receiver
@@ -125,8 +125,8 @@ def _round_trips(transfer: Transfer, handshake: int | None) -> tuple[int, int]:
     return min(known) if known else 0, int(np.quantile(trips, 0.95)) if len(trips) else 0
 
 
-def _known_delays(sends: Sends, way: Array) -> Delays:
-    return Delays(sends.time_ns[: len(way)], way, np.arange(len(way)))
+def _known_delays(sends: Sends, way: Array) -> DelaySamples:
+    return DelaySamples(sends.time_ns[: len(way)], way, np.arange(len(way)))
 
 
 def _late_by(transfer: Transfer, sends: Sends, half_ns: int, floor_ns: int) -> int:

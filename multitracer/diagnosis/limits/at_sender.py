@@ -16,7 +16,7 @@ from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.observed import Answers, Delays, Observed, Sends
+from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.diagnosis.limits.stamps import stamp_lag_ns
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
@@ -283,7 +283,7 @@ def offered_bytes(transfer: Transfer) -> int | None:
 
 def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
-) -> tuple[Delays, int | None]:
+) -> tuple[DelaySamples, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
     analysis, connection = transfer.layers.part.analysis, transfer.layers.connection
     one_way = _one_way(transfer, sends, segments)
@@ -307,7 +307,7 @@ def _delays(
     sent = transfer.time_ns[row]
     in_order = np.argsort(sent, kind="stable")
     place = np.searchsorted(sends.row, row[in_order])
-    return Delays(sent[in_order], way[in_order], place, handshake_ns), shortest
+    return DelaySamples(sent[in_order], way[in_order], place, handshake_ns), shortest
 
 
 def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> Array:
@@ -332,7 +332,7 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     return np.where(lone, np.clip(apart_ns, 0, _DELAYED_ACK_NS), 0)
 
 
-def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) -> Delays | None:
+def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) -> DelaySamples | None:
     """Return the way of each segment, by both captures; None where no clock relates them."""
     pairs, receiver = transfer.data_pairs, transfer.receiver
     if pairs is None or receiver is None or segments is None:
@@ -344,7 +344,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
         return None
     row = segments.row[known]
     way = came[segments.arrived[known]] - time[row]
-    return Delays(time[row], way, places(sends.row, row), _unloaded_ns(pairs, sends, time, came))
+    return DelaySamples(time[row], way, places(sends.row, row), _unloaded_ns(pairs, sends, time, came))
 
 
 def _unloaded_ns(pairs: Pairs, sends: Sends, time: Array, came: Array) -> int | None:

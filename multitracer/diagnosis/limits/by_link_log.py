@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.partition import Cells
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.account.lost_time import Account
@@ -33,12 +33,12 @@ _LIMITS: dict[Use, tuple[Limit, Part]] = {
     Use.REDUNDANT: (Limit.RECOVERY, Part.NONE),
     Use.UNKNOWN: (Limit.UNKNOWN, Part.NONE),
 }
-_BY_CAUSE: dict[tuple[Use, Cause], tuple[Limit, Part]] = {
-    (Use.IDLE_CWND, Cause.RECOVERY): (Limit.RECOVERY, Part.FAST),
-    (Use.IDLE_CWND, Cause.SLOW_START): (Limit.SLOW_START, Part.NONE),
-    (Use.IDLE_APP, Cause.NAGLE): (Limit.APPLICATION, Part.NAGLE),
-    (Use.WASTED, Cause.REFUSED): (Limit.LINK, Part.NONE),
-    (Use.WASTED, Cause.UNFINISHED): (Limit.LINK, Part.NONE),
+_BY_CAUSE: dict[tuple[Use, UseCause], tuple[Limit, Part]] = {
+    (Use.IDLE_CWND, UseCause.RECOVERY): (Limit.RECOVERY, Part.FAST),
+    (Use.IDLE_CWND, UseCause.SLOW_START): (Limit.SLOW_START, Part.NONE),
+    (Use.IDLE_APP, UseCause.NAGLE): (Limit.APPLICATION, Part.NAGLE),
+    (Use.WASTED, UseCause.REFUSED): (Limit.LINK, Part.NONE),
+    (Use.WASTED, UseCause.UNFINISHED): (Limit.LINK, Part.NONE),
 }
 """Where the cause decides. What the receiver no longer wanted, and what was still under way at the end, was
 not lost: nothing waits for its repair, and the link has it queued or in service."""
@@ -62,7 +62,7 @@ def by_link_log(account: Account, begin_ns: int) -> Cells:
 
 def _named(use: Array, cause: Array) -> tuple[Array, Array]:
     """Return limit and part of each class with its cause."""
-    table = np.zeros((len(Use), len(Cause) + 1, 2), dtype=np.int64)
+    table = np.zeros((len(Use), len(UseCause) + 1, 2), dtype=np.int64)
     for each, named in _LIMITS.items():
         table[each] = named
     for (each, why), named in _BY_CAUSE.items():

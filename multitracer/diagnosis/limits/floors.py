@@ -15,7 +15,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.limits.observed import Delays
+    from multitracer.diagnosis.limits.observed import DelaySamples
     from multitracer.tables import Array
 
 _STEP_NS = 10 * NS_PER_MS  # limits.md: a step is larger than this ...
@@ -53,12 +53,12 @@ class Paths(NamedTuple):
     floor_ns: Array
 
     @classmethod
-    def of(cls, delays: Delays, service_ns: float, steady: Spans | None = None) -> Paths:
+    def of(cls, delays: DelaySamples, service_ns: float, steady: Spans | None = None) -> Paths:
         """Return the paths.
 
         Parameters
         ----------
-        delays : Delays
+        delays : DelaySamples
             At least one.
         service_ns : float
             Time that the bottleneck takes for a segment; 0 if not known.
@@ -89,7 +89,7 @@ class Paths(NamedTuple):
         return np.asarray(way_ns - self.floor_ns.min() - self.above_first(sent_ns))
 
 
-def _steps(delays: Delays, service_ns: float) -> list[int]:
+def _steps(delays: DelaySamples, service_ns: float) -> list[int]:
     """Return the indexes at which another path begins: the way jumps up or down, and stays so.
 
     What was sent between two samples may have waited in the queue before the second.
@@ -117,7 +117,7 @@ def _steps(delays: Delays, service_ns: float) -> list[int]:
     return [int(each) for each in at[lasts]]
 
 
-def _around(delays: Delays, service_ns: float, steady: Spans) -> Iterator[int]:
+def _around(delays: DelaySamples, service_ns: float, steady: Spans) -> Iterator[int]:
     """Yield the indexes between which the way is never shorter than in a steady stretch among them."""
     for begin, end in zip(*np.searchsorted(delays.time_ns, steady), strict=True):
         if begin == end:

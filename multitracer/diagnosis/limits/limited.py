@@ -19,7 +19,7 @@ from multitracer.diagnosis.limits.doubts import NOT_CAPTURED
 from multitracer.diagnosis.limits.idle.quiet import UNTOLD
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.partition import Cells, Shown, partition
-from multitracer.diagnosis.limits.shares import Share, shares_of
+from multitracer.diagnosis.limits.shares import LimitShare, shares_of
 from multitracer.findings import LIMITS
 from multitracer.tables import Table
 from multitracer.tcp import Vantage
@@ -85,7 +85,7 @@ class Limited:
         return float(self.seconds.sum())
 
     @cached_property
-    def shares(self) -> list[Share]:
+    def shares(self) -> list[LimitShare]:
         """A row for each limit and part, the largest first."""
         return shares_of(self.cells, self.confidence, self.seconds)
 

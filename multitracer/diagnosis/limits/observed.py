@@ -103,7 +103,7 @@ class Answers:
         return len(self.time_ns)
 
 
-class Delays(NamedTuple):
+class DelaySamples(NamedTuple):
     """Samples of the way of a segment to the receiver, in order of sending.
 
     Attributes
@@ -123,9 +123,9 @@ class Delays(NamedTuple):
     place: Array
     unloaded_ns: int | None = None
 
-    def where(self, chosen: Array) -> Delays:
+    def where(self, chosen: Array) -> DelaySamples:
         """Return the samples that a mask or positions choose: bool, shape (n,), or int64."""
-        return Delays(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
+        return DelaySamples(self.time_ns[chosen], self.way_ns[chosen], self.place[chosen], self.unloaded_ns)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Observed:
     opened_ns: int
     sends: Sends
     answers: Answers
-    delays: Delays
+    delays: DelaySamples
     floor_ns: int
     mss_bytes: int
     reaction_ns: int

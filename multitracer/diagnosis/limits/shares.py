@@ -23,7 +23,7 @@ _INSTEAD = {
 """What else an interval may have been whose limit is weak; one that is unknown may have been any."""
 
 
-class Share(NamedTuple):
+class LimitShare(NamedTuple):
     """One limit, with one part, and the time that it held."""
 
     limit: Limit
@@ -51,7 +51,7 @@ class Share(NamedTuple):
         }
 
 
-def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[Share]:
+def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[LimitShare]:
     """Return a row for each limit and part, the largest first; their seconds sum to T.
 
     `sure` (Confidence, uint8) and `seconds` (float64, link time) have a value for each cell.
@@ -70,11 +70,11 @@ def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[Share]:
         by_sureness = np.bincount(sure[mine], seconds[mine], minlength=len(Confidence))
         high = min((own + instead) / total, 1.0)
         most = Confidence(int(by_sureness.argmax() if own else sure[mine].max()))
-        rows.append(Share(limit, part, own, own / total, firm / total, high, most))
+        rows.append(LimitShare(limit, part, own, own / total, firm / total, high, most))
     return sorted(rows, key=lambda row: -row.seconds)
 
 
-def by_limit(rows: list[Share]) -> dict[Limit, float]:
+def by_limit(rows: list[LimitShare]) -> dict[Limit, float]:
     """Return the share of each limit, parts together, the largest first."""
     sums: dict[Limit, float] = {}
     for row in rows:

@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.diagnosis.packets.wire_segments import WireSegments
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
@@ -55,7 +55,7 @@ class Carried(Once):
     segments: WireSegments
     lost: Array
     """Places in `segments` of what was lost, but for what was lost in a dead time."""
-    delays: Delays | None
+    delays: PacketDelays | None
     """How long full segments waited; None if no capture shows it."""
 
     @kept
@@ -135,14 +135,14 @@ def losses(of: Carried) -> Losses | None:
     return Losses(lost, queue_ns, rank, longest_ns, held)
 
 
-def _in_order(delays: Delays) -> Array:
+def _in_order(delays: PacketDelays) -> Array:
     """Return which were not overtaken: a queue keeps the order, so those that were waited elsewhere."""
     came_ns = delays.time_ns + delays.queue_ns
     later_ns = np.minimum.accumulate(came_ns[::-1])[::-1]
     return np.asarray((came_ns <= np.append(later_ns[1:], came_ns[-1])) | (not delays.is_one_way))
 
 
-def _before(of: Carried, delays: Delays) -> tuple[Array, Array]:
+def _before(of: Carried, delays: PacketDelays) -> tuple[Array, Array]:
     """Return the delay of the packet before each run of losses, and its rank among all delays."""
     lost = of.lost
     opens = np.ones(len(lost), dtype=bool)

@@ -50,7 +50,7 @@ _EVEN = 0.3
 
 
 @dataclass(frozen=True)
-class Delays(Once):
+class PacketDelays(Once):
     """Delays of one direction in order of sending."""
 
     row: Array
@@ -75,7 +75,7 @@ class Delays(Once):
         return in_order(self.queue_ns)
 
 
-def data_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
+def data_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | None:
     """Return the delays of full segments; None if no capture shows them."""
     if transfer.data_pairs is not None and transfer.receiver is not None:
         full = segments.payload_bytes >= _FULL * segments.payload_bytes.max(initial=0)
@@ -89,7 +89,7 @@ def data_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
     return _delays(rows, place, table["time_ns"][rows], table["rtt_ns"][rows], is_one_way=False)
 
 
-def all_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
+def all_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | None:
     """Return the delays of data of any size; None without a capture at both ends.
 
     A small one before a large one makes this look as if it had waited for up to the time of one segment.
@@ -99,14 +99,14 @@ def all_delays(transfer: Transfer, segments: WireSegments) -> Delays | None:
     return _of_segments(transfer, segments, segments.payload_bytes > 0)
 
 
-def ack_delays(transfer: Transfer) -> Delays | None:
+def ack_delays(transfer: Transfer) -> PacketDelays | None:
     """Return the delays of the way back; None without a capture at both ends."""
     if transfer.ack_pairs is None or transfer.receiver is None:
         return None
     return _of_acks(transfer, transfer.ack_pairs, transfer.receiver)
 
 
-def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> Delays | None:
+def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> PacketDelays | None:
     """Return the delays one way of the chosen segments whose arrival is known."""
     assert transfer.receiver is not None
     place = np.flatnonzero(segments.closes & chosen)
@@ -116,7 +116,7 @@ def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> D
     return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
 
 
-def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> Delays | None:
+def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> PacketDelays | None:
     """Return the delays of the receiver's segments without payload."""
     both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     both &= receiver["payload_bytes"][pairs.sent] == 0
@@ -126,7 +126,9 @@ def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> Delays | None
     return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
 
 
-def _delays(rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool) -> Delays | None:
+def _delays(
+    rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_one_way: bool
+) -> PacketDelays | None:
     if not len(rows):
         return None
     changes = path_changes(time_ns, delay_ns)
@@ -134,7 +136,9 @@ def _delays(rows: Array, place: Array, time_ns: Array, delay_ns: Array, *, is_on
     least = np.minimum.reduceat(delay_ns, starts)
     floor = np.repeat(least, np.diff(np.append(starts, len(rows))))
     steps_ns = np.diff(least)
-    return Delays(rows, place, time_ns, delay_ns - floor, int(least.min()), changes, steps_ns, is_one_way)
+    return PacketDelays(
+        rows, place, time_ns, delay_ns - floor, int(least.min()), changes, steps_ns, is_one_way
+    )
 
 
 def path_changes(time_ns: Array, delay_ns: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 from multitracer.analysis.intervals import in_order, places
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.packets.packet_delays import Delays
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.tables import Array
 
 _MOST = 0.995  # quantile of what was ahead that is the most: single ones are noise. Not measured
@@ -25,12 +25,12 @@ _LEAST = 4
 """Packets that a queue holds at the least, where fewer ahead of a lost one may be chance. Not measured"""
 
 
-def packets_ahead(delays: Delays, place: Array, sent_ns: Array) -> Array:
+def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
     """Return how many segments had left before and were not through the slowest link.
 
     Parameters
     ----------
-    delays : Delays
+    delays : PacketDelays
         One way, in order of sending.
     place : ndarray of int64, shape (n,)
         Places of segments, also of lost ones.
@@ -46,18 +46,18 @@ def packets_ahead(delays: Delays, place: Array, sent_ns: Array) -> Array:
     return np.asarray(before - np.minimum(before, places(through_ns, sent_ns, "right")))
 
 
-def may_be_full(delays: Delays, place: Array, sent_ns: Array) -> Array:
+def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
     """Return whether about as many were ahead of each segment as ever: bool, shape (n,)."""
     ahead = packets_ahead(delays, place, sent_ns)
     return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= _LEAST))
 
 
-def most_ahead(delays: Delays) -> float:
+def most_ahead(delays: PacketDelays) -> float:
     """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
     return _most(delays.once(_of_all))
 
 
-def is_full(delays: Delays, place: Array, sent_ns: Array) -> bool:
+def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
     """Return whether most segments had as many ahead of them as few others had."""
     everywhere = in_order(delays.once(_of_all))
     ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
@@ -66,7 +66,7 @@ def is_full(delays: Delays, place: Array, sent_ns: Array) -> bool:
     return bool(ahead >= max(_LEAST, _NEXT_TO_ALL * _most(everywhere)) and rank >= _RANK)
 
 
-def _of_all(delays: Delays) -> Array:
+def _of_all(delays: PacketDelays) -> Array:
     return packets_ahead(delays, delays.place, delays.time_ns)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.packets.losses import losses, rounds
-from multitracer.diagnosis.packets.token_bucket import Stream, bucket, empty
+from multitracer.diagnosis.packets.token_bucket import ArrivedStream, bucket, empty
 from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -114,7 +114,7 @@ def is_suspected(carried: Carried) -> bool:
     return below < _BELOW_SUSPECTED and is_near
 
 
-def is_even(stream: Stream) -> bool:
+def is_even(stream: ArrivedStream) -> bool:
     """Return whether so many losses, again and again, found as many tokens that no chance explains it."""
     rows = 1 + np.count_nonzero(np.diff(np.flatnonzero(stream.is_lost)) > 1)
     if rows < _CERTAIN_ROWS:
@@ -151,7 +151,7 @@ def _at_full_queue(carried: Carried) -> Array:
     return np.asarray(full[np.cumsum(opens) - 1] & (np.mean(full) <= _MOST_AT_QUEUE))
 
 
-def _stream(carried: Carried) -> Stream | None:
+def _stream(carried: Carried) -> ArrivedStream | None:
     """Return the packets from the first loss to the last; None if all were lost, or no time passed."""
     segments, lost = carried.segments, carried.lost
     within = slice(lost[0], lost[-1] + 1)
@@ -161,7 +161,7 @@ def _stream(carried: Carried) -> Stream | None:
     is_lost[lost - lost[0]] = True
     if time_s[-1] <= 0 or is_lost.all():
         return None
-    return Stream(time_s, segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES, is_lost)
+    return ArrivedStream(time_s, segments.payload_bytes[within].astype(np.float64) + HEADERS_BYTES, is_lost)
 
 
 def _is_without_delay(carried: Carried, causes: Losses) -> bool:
@@ -191,7 +191,7 @@ def _slope(time_s: Array, octets: Array) -> float:
     return float(np.median(passed[apart] / gone_s[apart])) if apart.any() else 0.0
 
 
-def _spread_and_below(stream: Stream, rate: float) -> tuple[float, float]:
+def _spread_and_below(stream: ArrivedStream, rate: float) -> tuple[float, float]:
     """Return the spread of the tokens left at losses, in segments, and the part of the others with fewer."""
     tokens, is_lost = rate * stream.time_s - stream.passed, stream.is_lost
     low, middle, high = np.quantile(tokens[is_lost], (0.25, 0.5, 0.75))

@@ -39,7 +39,7 @@ _MANY = 1_000
 
 
 @dataclass(frozen=True)
-class Stream(Once):
+class ArrivedStream(Once):
     """Packets in order of sending, from the first loss to the last.
 
     Attributes
@@ -94,7 +94,7 @@ class Bucket(NamedTuple):
     """Part of the packets that passed with no token left for them."""
 
 
-def bucket(stream: Stream) -> Bucket | None:
+def bucket(stream: ArrivedStream) -> Bucket | None:
     """Return the bucket that explains most stretches between losses; None without any."""
     lost, passed = stream.lost, stream.passed
     some = np.diff(passed[lost]) >= _LEAST_PASSED * stream.full
@@ -108,7 +108,7 @@ def bucket(stream: Stream) -> Bucket | None:
     return max(tried, key=lambda each: (each.explained, -each.too_many))
 
 
-def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
+def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> Bucket:
     """Return the bucket of a rate, with the size that explains most of some stretches between losses."""
     (most, short), lost = _levels(stream, rate), stream.lost
     most = most[:-1][some]
@@ -126,7 +126,7 @@ def _at_rate(stream: Stream, rate: float, some: Array) -> Bucket:
     return Bucket(rate, size, len(left), explained, too_many)
 
 
-def _levels(stream: Stream, rate: float) -> tuple[Array, int]:
+def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
     """Return the most tokens from each loss on, and how many packets passed with none left for them."""
     least = -stream.full / 2
     if len(stream.is_lost) >= _MANY and (native := kernel()):
@@ -137,7 +137,7 @@ def _levels(stream: Stream, rate: float) -> tuple[Array, int]:
     return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))
 
 
-def empty(stream: Stream, of: Bucket) -> tuple[Array, Array]:
+def empty(stream: ArrivedStream, of: Bucket) -> tuple[Array, Array]:
     """Return when the bucket held less than two packets, as stretches that may overlap; both float64, s."""
     tokens = np.maximum(_since_loss(stream, of.rate), 0.0) + stream.full / 2  # 0 to 1 packets at the loss
     missing = _EMPTY_PACKETS * stream.full - tokens
@@ -145,7 +145,7 @@ def empty(stream: Stream, of: Bucket) -> tuple[Array, Array]:
     return stream.time_s[low], stream.time_s[low] + missing[low] / of.rate
 
 
-def _since_loss(stream: Stream, rate: float) -> Array:
+def _since_loss(stream: ArrivedStream, rate: float) -> Array:
     """Return how many tokens more there are after each packet than after the loss before it."""
     tokens = rate * stream.time_s - stream.passed
     return np.asarray(tokens - tokens[stream.last_loss])

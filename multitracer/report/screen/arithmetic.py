@@ -15,7 +15,7 @@ from multitracer.words import duration, rate, size
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.shares import Share
+    from multitracer.diagnosis.limits.shares import LimitShare
     from multitracer.report.drawn import Drawn
 
 _NARROW = 1.2
@@ -82,7 +82,7 @@ def _between(limited: Limited, least_s: float) -> str:
     return f". The other {other}: {', '.join(terms)}, {duration(rest_s * NS_PER_S)} headers and the rest"
 
 
-def _term(share: Share) -> str:
+def _term(share: LimitShare) -> str:
     return short(share.part) if share.limit is Limit.LINK else share.limit.label
 
 

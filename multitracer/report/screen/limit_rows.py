@@ -20,7 +20,7 @@ from multitracer.words import duration
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.limits.group import Member
-    from multitracer.diagnosis.limits.shares import Share
+    from multitracer.diagnosis.limits.shares import LimitShare
     from multitracer.report.screen.time_axis import TimeAxis
     from multitracer.tables import Array
 
@@ -36,7 +36,7 @@ _WORTH = 0.005
 """Share below which percent have a fraction."""
 
 
-def shares_of(diagnosis: Diagnosis) -> list[Share]:
+def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
     """Return what the headline counts: of the group, or of the transfer if it is alone."""
     return diagnosis.limited.shares if len(diagnosis.group.members) == 1 else rows_of_group(diagnosis.group)
 
@@ -75,7 +75,9 @@ def sureness(diagnosis: Diagnosis) -> str:
     return f"cause {confidence_of(first, diagnosis.limited.view).label}, its share of the time {sure}"
 
 
-def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], shade: int) -> list[Markup]:
+def _row(
+    diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[LimitShare], shade: int
+) -> list[Markup]:
     own = [each for each in rows if each.limit is limit]
     share, seconds = sum(each.share for each in own), sum(each.seconds for each in own)
     unsure = own[0].confidence is Confidence.WEAK or limit is Limit.UNKNOWN
@@ -92,7 +94,7 @@ def _row(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit, rows: list[Share], 
     )
 
 
-def _name(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> str:
+def _name(diagnosis: Diagnosis, limit: Limit, own: list[LimitShare]) -> str:
     """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
     ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
     main = max(own, key=lambda each: each.share).part
@@ -111,7 +113,7 @@ def _made_by(diagnosis: Diagnosis, limit: Limit) -> Markup | None:
     return element("small", f"made by {first.kind}", class_="muted")
 
 
-def _parts(diagnosis: Diagnosis, limit: Limit, own: list[Share]) -> Markup | None:
+def _parts(diagnosis: Diagnosis, limit: Limit, own: list[LimitShare]) -> Markup | None:
     """Return the parts of a limit with their shares, that of the headline first; None where it has one."""
     headline = diagnosis.headline
     parts = sorted(
@@ -129,7 +131,7 @@ def _rounded(share: float) -> str:
     return f"{share:.0%}" if _WORTH <= share < 1 - _WORTH or share == 1 else percent(share)
 
 
-def _sure(own: list[Share]) -> str:
+def _sure(own: list[LimitShare]) -> str:
     """Return how sure a limit is; of one that is weak, between which shares it lies."""
     return surely(own[0]) if len(own) == 1 else own[0].confidence.label
 

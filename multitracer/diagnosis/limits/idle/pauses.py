@@ -40,7 +40,7 @@ class Pauses(NamedTuple):
         return Spans.of(self.begin, self.end)
 
 
-class Gaps(NamedTuple):
+class IdleGaps(NamedTuple):
     """From each new segment (the first: from when sending was allowed) to the next new one.
 
     Begin and end are int64, ns; the arrays have shape (n,).
@@ -58,7 +58,7 @@ class Gaps(NamedTuple):
     """Bytes outstanding before what woke the sender, or before the end."""
 
 
-def gaps(seen: Observed) -> Gaps:
+def gaps(seen: Observed) -> IdleGaps:
     """Return the gaps between new segments."""
     fresh = seen.fresh
     end = seen.sends.time_ns[fresh]
@@ -67,7 +67,9 @@ def gaps(seen: Observed) -> Gaps:
     came = seen.answers.time_ns[np.maximum(last, 0)] if len(seen.answers) else end
     woken = (last >= 0) & (end - came <= seen.reaction_ns)
     before = np.where(woken, came, end)
-    return Gaps(begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left"))
+    return IdleGaps(
+        begin, end, fresh, woken, np.where(woken, last, -1), seen.outstanding(before, side="left")
+    )
 
 
 def pauses(seen: Observed, still: Quiet) -> Pauses:
@@ -121,7 +123,7 @@ def _median(values: Array) -> float:
     return float(np.mean(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]))
 
 
-def _may_be_silent(seen: Observed, each: Gaps, empty_pipe: Array) -> Array:
+def _may_be_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     """Return which gaps may be the application's: a write had ended, nothing was lost or late meanwhile."""
     sends = seen.sends
     wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
@@ -135,7 +137,7 @@ def _may_be_silent(seen: Observed, each: Gaps, empty_pipe: Array) -> Array:
     return np.asarray(wrote & ~lost & ~late)
 
 
-def _small_before(seen: Observed, each: Gaps) -> Array:
+def _small_before(seen: Observed, each: IdleGaps) -> Array:
     """Return before which ends a segment that was not full had been sent a short time ago."""
     small = np.flatnonzero((seen.sends.end - seen.sends.begin < seen.mss_bytes) & ~seen.sends.again)
     if not len(small):
@@ -146,19 +148,19 @@ def _small_before(seen: Observed, each: Gaps) -> Array:
     return np.asarray(recent & (at >= 0))
 
 
-def _nagle(each: Gaps, small: Array, mss_bytes: int) -> Array:
+def _nagle(each: IdleGaps, small: Array, mss_bytes: int) -> Array:
     """Return in which gaps a small segment waited for the ACK of nothing but a small one (RFC 896)."""
     before = np.concatenate([[False], small[:-1]])
     return np.asarray(each.woken & small & before & (each.outstanding > 0) & (each.outstanding < mss_bytes))
 
 
-def answered(seen: Observed, each: Gaps) -> Array:
+def answered(seen: Observed, each: IdleGaps) -> Array:
     """Return which gaps were ended by data of the peer: bool, shape (n_gaps,)."""
     payload = np.append(seen.answers.payload, 0)
     return np.asarray(payload[each.woken_by] > 0)
 
 
-def _request_of(seen: Observed, each: Gaps) -> Array:
+def _request_of(seen: Observed, each: IdleGaps) -> Array:
     """Return the index in `requests` of the peer's last one within each gap; NA where none came."""
     asking = seen.requests.time_ns if seen.requests is not None else np.empty(0, dtype=np.int64)
     if not len(asking):
@@ -168,7 +170,7 @@ def _request_of(seen: Observed, each: Gaps) -> Array:
     return np.where((at >= 0) & (came >= each.begin), at, NA)
 
 
-def _unsent(seen: Observed, each: Gaps) -> tuple[Array, Array]:
+def _unsent(seen: Observed, each: IdleGaps) -> tuple[Array, Array]:
     """Return in which gaps the kernel was read, and in which it then had nothing unsent."""
     nothing = np.zeros(len(each.end), dtype=bool)
     if seen.state is None:
@@ -188,7 +190,7 @@ _ROUND = 1.3
 """A round trip with what it may take longer than the shortest (limits.md)."""
 
 
-def _cut(seen: Observed, each: Gaps, chosen: Array, part: Array, request: Array) -> Pauses:
+def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> Pauses:
     """Return the chosen gaps; where the peer asks they are cut into what each of the two did."""
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = np.flatnonzero(request != NA)

@@ -14,7 +14,7 @@ from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.packets.packet_delays import Delays, ack_delays
+from multitracer.diagnosis.packets.packet_delays import PacketDelays, ack_delays
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _SECONDS_A_MINUTE = 60  # of round trips per minute (RPM)
 
 
 class _Queue(NamedTuple):
-    delays: Delays
+    delays: PacketDelays
     added_s: float
     """At the median."""
     longest_s: float
@@ -100,17 +100,17 @@ def _at_receiver(case: Case) -> Iterator[_Queue]:
         return
     nothing = np.empty(0, dtype=np.int64)
     rows, least_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
-    delays = Delays(rows, rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
+    delays = PacketDelays(rows, rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
     yield _queue(case, delays, queue_ns, case.link_s(0, seen.floor_ns), "data")
 
 
-def _queue(case: Case, delays: Delays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:
+def _queue(case: Case, delays: PacketDelays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:
     middle, longest = map(float, np.quantile(queue_ns, (0.5, 0.95)))
     speed = case.transfer.speed / NS_PER_S
     return _Queue(delays, middle * speed, longest * speed, unloaded_s, way)
 
 
-def _is_held(case: Case, delays: Delays, full: int) -> bool:
+def _is_held(case: Case, delays: PacketDelays, full: int) -> bool:
     """Return whether the reader may have held back the ACKs: round trips prove no queue then."""
     table, acks = case.transfer.sender, case.transfer.acks
     at = np.searchsorted(acks, delays.row) - 1

@@ -25,7 +25,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.bottleneck.service_times import Gaps
+    from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps
     from multitracer.diagnosis.bottleneck.work_of_others import WorkOfOthers
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
@@ -161,7 +161,7 @@ def _own_ns(service_ns: Array, even: Array) -> Array:
     return np.maximum(np.maximum(lower, upper), np.where((before < 0) & (behind > last), middle.max(), 0))
 
 
-def _watched(gaps: Gaps) -> _Watched | None:
+def _watched(gaps: ArrivalGaps) -> _Watched | None:
     """Return what segments took that stood behind another of ours: a link of our own sends them at once."""
     width = int(np.clip(len(gaps.gap_ns) // _PIECES, _LEAST_PIECE, _PIECE))
     if len(gaps.gap_ns) < width:

@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.join.segments_and_frames import Fate
-from multitracer.diagnosis.use import Cause, Use
+from multitracer.diagnosis.use import Use, UseCause
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _waits(case: Case, reset: int, begin_ns: int, end_ns: int) -> Array:
     """
     uses = case.uses
     timer = uses["use"] == Use.IDLE_RTO
-    repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == Cause.RECOVERY)
+    repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)
     within = (uses["begin_ns"] >= begin_ns) & (uses["end_ns"] <= end_ns)
     by_reset = (reset != NA) & (uses["source"] == "near.events") & (uses["row"] == reset)
     return np.flatnonzero((timer | repair) & within | timer & by_reset)
