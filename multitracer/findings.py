@@ -27,8 +27,10 @@ LINK_USE = Schema(
     (
         Column("begin_ns", "int64", "when it began, by the sender's clock", "ns since 1970"),
         Column("end_ns", "int64", "when it was over", "ns since 1970"),
-        Column("use", "uint8", "diagnosis.use.Use: useful, arq, redundant, idle:rto, ..."),
-        Column("cause", "uint8", "diagnosis.use.Cause: reset, radio, decompressor, recovery, ..."),
+        Column("use", "uint8", "diagnosis.account.uses.Use: useful, arq, redundant, idle:rto, ..."),
+        Column(
+            "cause", "uint8", "diagnosis.account.uses.UseCause: reset, radio, decompressor, recovery, ..."
+        ),
         Column("back_off", "int16", "of idle:rto: 1 for the first timeout in a row, 2 for the next", na=True),
         Column("seconds", "float64", "link time of this use within the interval", "s"),
         Column("payload_bytes", "float64", "payload that was delivered first in it", "bytes"),
@@ -74,7 +76,7 @@ CARRIAGES = Schema(
         Column(
             "fate",
             "uint8",
-            "diagnosis.join.segments_and_frames.Fate: what became of it at the link's far end",
+            "diagnosis.join.Fate: what became of it at the link's far end",
         ),
         Column("frames", "int32", "RLP frames that carried it, each counted once"),
         Column("transmissions", "int32", "times that these were sent"),

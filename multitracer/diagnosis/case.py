@@ -13,17 +13,16 @@ from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried, carried
-from multitracer.diagnosis.packets.packet_delays import PacketDelays, all_delays
-from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
+from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, all_delays, wire_segments
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.diagnosis.account.lost_time import Account
+    from multitracer.diagnosis.account.uses import Use
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.diagnosis.use import Use
     from multitracer.tables import Array, Table
 
 MOST_EVIDENCE = 12

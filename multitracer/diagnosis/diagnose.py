@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.account.lost_time import Account, account
+from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
@@ -19,7 +20,6 @@ from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import findings
 from multitracer.diagnosis.sentence import Headline, headline_of, headline_of_group, rows_in_words
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import LOST, Use
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
 from multitracer.recording.surroundings import ZONE_DOUBT, names_no_zone

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.rules import rank
-from multitracer.diagnosis.use import LOST, Use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.diagnose import channel_use
-from multitracer.diagnosis.use import LOST, Use
 from multitracer.report.markup import Markup, element
 from multitracer.words import printable
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.shares import LimitShare
+    from multitracer.diagnosis.limits.names import LimitShare
 
 SEEN_FROM = {
     View.LINK_LOG: "the link's log",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Confidence, Limit
-from multitracer.diagnosis.limits.shares import LimitShare, by_limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, by_limit
 from multitracer.report.limit_words import name_of, percent, says, surely
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.waiting_packets import backlog
-from multitracer.diagnosis.use import REPEATED, Use
+from multitracer.diagnosis.account.by_slots import backlog
+from multitracer.diagnosis.account.uses import REPEATED, Use
 from tests.narrowed import known
 
 if TYPE_CHECKING:

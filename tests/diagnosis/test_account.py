@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.analysis import Kind
 from multitracer.diagnosis.account.lost_time import Account, account
-from multitracer.diagnosis.use import Use, UseCause
+from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.lab.channel.gsm.config import LinkConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.tables import NA

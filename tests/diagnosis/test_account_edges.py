@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account.lost_time import account
-from multitracer.diagnosis.use import Use, UseCause
+from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.recording.hosts import LinkSide
 from tests.narrowed import known
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account.lost_time import Account, account
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import Use
 from multitracer.recording.hosts import LinkSide
 from multitracer.tables import NOT_A_TIME, Table
 from tests.narrowed import known

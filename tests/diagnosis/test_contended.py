@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import Use, UseCause
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
 from multitracer.tables import NA

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_window
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
+from multitracer.diagnosis.limits.windows import full_buffer, full_congestion_window
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS

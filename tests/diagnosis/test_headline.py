@@ -7,10 +7,10 @@ import math
 import struct
 from typing import TYPE_CHECKING
 
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose, headline
 from multitracer.diagnosis.limits.names import Confidence, Limit, View
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import Use
 from multitracer.recording.read import read
 from tests.conftest import SAMPLES
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.join.segments_and_frames import Fate, Join, join
+from multitracer.diagnosis.join import Fate, Join, join
 from multitracer.tables import NA, NOT_A_TIME
 from tests.narrowed import known
 

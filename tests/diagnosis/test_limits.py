@@ -9,8 +9,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
-from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View, by_limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from tests.conftest import SAMPLES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.floors import Paths
+from multitracer.diagnosis.limits.link import Paths
 from multitracer.diagnosis.limits.observed import DelaySamples
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.bottleneck.rate_steps import _was_busy
-from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps
+from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps, _was_busy
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.packets.packet_delays import path_changes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.diagnosis.limits.idle.quiet import UNTOLD
+from multitracer.diagnosis.limits.gaps import UNTOLD
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part
 from tests.analysis.traffic import SYN
 from tests.diagnosis.talk import FULL, Talk, of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit
-from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.limits.names import Limit, by_limit
 from tests.diagnosis.talk import Talk
 
 if TYPE_CHECKING:

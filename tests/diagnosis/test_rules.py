@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis import rules
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Finding
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import RULES
-from multitracer.diagnosis.use import Use
 from multitracer.radio import RADIO
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S

@@ -10,10 +10,10 @@ import pytest
 
 from multitracer.analysis.verdicts import Cause as Why
 from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import channel_use, diagnose
-from multitracer.diagnosis.join.segments_and_frames import Fate
+from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import Use
 from multitracer.recording.read import read
 from multitracer.tables import NA
 from tests.conftest import SAMPLES

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.diagnosis.limits.names import Limit
-from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.limits.names import Limit, by_limit
 from tests.diagnosis.path import ROAD, diagnosed
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.group import group_of
+from multitracer.diagnosis.limits.group import _stretches, group_of
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.diagnosis.limits.together import _stretches
 from multitracer.diagnosis.sentence import headline_of_group
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual

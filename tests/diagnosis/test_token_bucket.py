@@ -9,8 +9,7 @@ import pytest
 
 from multitracer.diagnosis.packets.losses import Carried, _in_order
 from multitracer.diagnosis.packets.packet_delays import PacketDelays
-from multitracer.diagnosis.packets.policing import _at_full_queue, is_even
-from multitracer.diagnosis.packets.token_bucket import ArrivedStream, bucket, empty
+from multitracer.diagnosis.packets.policing import ArrivedStream, _at_full_queue, bucket, empty, is_even
 
 RATE, PACKET = 250_000.0, 1500.0
 """Octets a second: 2 Mbit/s; octets of a packet."""

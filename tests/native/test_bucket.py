@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
-from multitracer.diagnosis.packets import token_bucket
-from multitracer.diagnosis.packets.token_bucket import ArrivedStream, bucket
+from multitracer.diagnosis.packets import policing as token_bucket
+from multitracer.diagnosis.packets.policing import ArrivedStream, bucket
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from multitracer.diagnosis.account.outages import reset_episodes
+from multitracer.diagnosis.account.by_slots import reset_episodes
+from multitracer.diagnosis.account.uses import LOST
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import LOST
 from multitracer.lab.channel.gsm.config import LinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.queue import QueueConfig

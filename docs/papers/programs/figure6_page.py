@@ -11,8 +11,8 @@ import numpy as np
 
 from docs.papers.programs.figure6 import ROOT, read_rows
 from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.diagnosis.use import LOST, Use
 from multitracer.figures.utilization import rounded_up, utilization_histogram
 from multitracer.recording.read import read
 from tests.report.chromium import Browser

@@ -9,8 +9,7 @@ from multitracer.campaign.report.drawings import bars, fitting, line, linear
 from multitracer.campaign.report.groups import MOST
 from multitracer.campaign.report.quality import PERCENTS, RADIO
 from multitracer.campaign.report.tables import GROUP_HEADS, bar, group_cells, number, seconds, table, text
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part
-from multitracer.diagnosis.limits.shares import LimitShare
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Part
 from multitracer.figures.surroundings.cells import cell_name
 from multitracer.report.limit_words import says
 from multitracer.report.markup import Markup, element

@@ -28,11 +28,9 @@ import numpy as np
 
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.account.by_packets import fresh_payload, next_occupying
-from multitracer.diagnosis.account.idle_reasons import idle
-from multitracer.diagnosis.account.use_rows import Uses
+from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import merged, spread, within
-from multitracer.diagnosis.use import Use, UseCause
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S, NS_PER_US
 

@@ -24,12 +24,10 @@ import numpy as np
 from multitracer.analysis.intervals import places
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause
-from multitracer.diagnosis.account.data_slots import opens_or_closes
-from multitracer.diagnosis.account.idle_reasons import idle
-from multitracer.diagnosis.account.use_rows import Uses
+from multitracer.diagnosis.account.by_slots import opens_or_closes
+from multitracer.diagnosis.account.uses import Use, Uses, idle
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import first_covered
-from multitracer.diagnosis.use import Use
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S

@@ -1,22 +1,45 @@
-"""The account by the link's log: every slot, by the first rule that applies."""
+"""The account of a link that logs its slots, with packets and frames joined: four rules in turn.
+
+Each rule takes what the rules before it left, and hands over `Uses`. Time is counted in slots, by the
+number that the log gives each: a slot that a busy machine served late is still one slot. Slot n covers n to
+n + 1.
+
+1. When the link delivered nothing, and why: outages.
+2. Slots that carry a data frame, split by the packets in it. A byte's `useful` slot is its first
+   transmission outside an outage; later ones are `arq`. Payload that the receiver had already is
+   `redundant`, payload that never reached its TCP intact `wasted`, however often and in which slots the
+   link sent it. Framing and headers go with their segment.
+3. When packets waited for the link, and when the far end had stopped it. The balance of the queue begins
+   with the log, before the SYN: a packet waits from the slot after it entered the interface queue until the
+   first transmission of its last octet, or until a reset flushes it.
+4. What is left: nothing was sent and nothing waited. A gap is named by what ended it (`uses.idle`); the
+   wait for a retransmission begins with the event at the link that lost the copy before.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.account.data_slots import carried
-from multitracer.diagnosis.account.idle_slots import gaps
-from multitracer.diagnosis.account.link_time import LinkTime
-from multitracer.diagnosis.account.outages import outages
-from multitracer.diagnosis.account.silent_slots import Silence
-from multitracer.diagnosis.account.use_rows import Uses
+from multitracer.analysis.intervals import distinct
+from multitracer.capture import Flag
+from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
+from multitracer.diagnosis.join import Fate
+from multitracer.diagnosis.packets.sender_view import SenderView
+from multitracer.diagnosis.ranges import merged, within
+from multitracer.tables import NA
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join.segments_and_frames import Join
+    from numpy.typing import ArrayLike
+
+    from multitracer.diagnosis.join import Delivery, Join, Joinable
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Table
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.tables import Array, Table
 
 
 def measured(transfer: Transfer, joined: Join) -> Table:
@@ -28,3 +51,597 @@ def measured(transfer: Transfer, joined: Join) -> Table:
     carries = carried(joined, time, begin, end, out)
     rules = (silence.outages(), carries, silence.queued(), gaps(transfer, silence), silence.unlogged())
     return Uses.together([part.runs() for part in rules]).table(time.stamps)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTime:
+    """Maps stamps to slots and back; between two logged slots time runs evenly.
+
+    Attributes
+    ----------
+    tick : ndarray of float64
+        Numbers of logged slots, ascending.
+    stamp_ns : ndarray of int64
+        When each began.
+    slot_s : float
+        Link time of a slot.
+    real_slot_ns : float
+        The same as recorded: `slot_s` / speed.
+    """
+
+    tick: Array
+    stamp_ns: Array
+    slot_s: float
+    real_slot_ns: float
+
+    @classmethod
+    def of(cls, transfer: Transfer) -> LinkTime:
+        """Return the time of the link under the data's sender; its log numbers slots."""
+        assert transfer.near is not None
+        frames = transfer.near.frames
+        rows = np.flatnonzero(frames["tick"] != NA)
+        tick, first = np.unique(frames["tick"][rows], return_index=True)
+        stamp = np.maximum.accumulate(frames["time_ns"][rows[first]])
+        slot_ns = transfer.slot_ns
+        return cls(tick.astype(np.float64), stamp, slot_ns / 1e9, slot_ns / transfer.speed)
+
+    def ticks(self, stamps_ns: Array | int) -> Array:
+        """Return the place of stamps among the slots (float64)."""
+        stamps = np.asarray(stamps_ns, dtype=np.int64)
+        origin = self.stamp_ns[0]
+        inside = np.interp((stamps - origin).astype(np.float64), self.stamp_ns - origin, self.tick)
+        before = np.minimum(stamps - origin, 0) / self.real_slot_ns
+        after = np.maximum(stamps - self.stamp_ns[-1], 0) / self.real_slot_ns
+        result: Array = inside + before + after
+        return result
+
+    def stamps(self, ticks: Array) -> Array:
+        """Return the stamps (int64, ns) of places among the slots."""
+        places = np.asarray(ticks, dtype=np.float64)
+        origin = self.stamp_ns[0]
+        inside = np.interp(places, self.tick, (self.stamp_ns - origin).astype(np.float64))
+        before = np.minimum(places - self.tick[0], 0) * self.real_slot_ns
+        after = np.maximum(places - self.tick[-1], 0) * self.real_slot_ns
+        result: Array = origin + np.rint(inside + before + after).astype(np.int64)
+        return result
+
+
+_AROUND_SLOTS = 2
+"""Slots that a frame and its answer take themselves, beside twice the pipe."""
+
+
+class Outages(NamedTuple):
+    """Stretches of slots [begin, end) of the near end in which nothing was delivered; they are disjoint."""
+
+    begin: Array
+    end: Array
+    cause: Array
+    """UseCause.RESET or UseCause.RADIO."""
+    source: Array
+    """Table of the transfer that tells of the first moment."""
+    row: Array
+    """Row of it there."""
+
+    @classmethod
+    def none(cls) -> Outages:
+        """Return no outage."""
+        number, text = np.empty(0, dtype=np.int64), np.empty(0, dtype="U11")
+        return cls(number, number, np.empty(0, dtype=np.uint8), text, number)
+
+
+def outages(transfer: Transfer, delivery: Delivery | None) -> Outages:
+    """Return the outages of the link; a fade goes until the reset that it led to begins.
+
+    What the far end cannot take while it resets is what was sent a pipe's length before.
+    """
+    assert transfer.near is not None
+    near = resets(transfer.near, "near.events")
+    if delivery is None:
+        return near
+    far = resets(delivery.far, "far.events")
+    pipe = delivery.pipe_slots
+    reset = _united([near, far._replace(begin=far.begin - pipe, end=far.end - pipe)])
+    return _sorted(reset, _without(_fades(delivery), reset))
+
+
+def resets(side: LinkSide, source: str) -> Outages:
+    """Return the resets that one end saw, from the first word of one to its end, in its own slots.
+
+    Several starts before one end are one episode; a reset that never ends goes on to the end of the log.
+    """
+    started, done = side.rows("reset_started"), side.rows("reset_done", "call_dropped", "disconnected")
+    tick = side.events["tick"]
+    opens = np.searchsorted(done, started)
+    _, first = np.unique(opens, return_index=True)  # the first start before each end
+    started, opens = started[first], opens[first]
+    ends = np.append(tick[done], max(int(tick.max(initial=0)), int(side.frames["tick"].max(initial=0))) + 1)
+    begin = tick[started] + 1  # what a slot brought about holds from the next on
+    return Outages(
+        begin,
+        np.maximum(ends[opens] + 1, begin),
+        np.full(len(started), UseCause.RESET, dtype=np.uint8),
+        np.full(len(started), source),
+        started,
+    )
+
+
+def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
+    """Return the resets of one end as `resets` numbers them, those together that are one episode; see Notes.
+
+    Returns
+    -------
+    list of ndarray of int64, each of shape (n_resets_of_episode,)
+
+    Notes
+    -----
+    Where both ends give up a frame, one asks for a reset before the other request arrives. That arrives
+    when the first reset is done, or is sent again each T1 until it is answered (3GPP TS 24.022): a reset that
+    the peer asked for within T1 of the last is no reset of its own.
+    """
+    episodes = resets(side, "")
+    t1_ms = str(side.facts.get("t1_ms", ""))
+    t1_slots = int(t1_ms) * NS_PER_MS // slot_ns if t1_ms.isdecimal() else 0
+    by_peer = side.events["cause"][episodes.row] == "peer"
+    soon = episodes.begin[1:] - episodes.end[:-1] <= t1_slots + _AROUND_SLOTS
+    opens = np.flatnonzero(~(by_peer[1:] & soon)) + 1
+    return [each for each in np.split(np.arange(len(episodes.row)), opens) if len(each)]
+
+
+def _united(parts: list[Outages]) -> Outages:
+    """Return the union of the resets of both ends; each begins with the first that tells of it."""
+    every = _sorted(*parts)
+    begin, end = merged(every.begin, every.end)
+    first = np.searchsorted(every.begin, begin)
+    return Outages(begin, end, every.cause[first], every.source[first], every.row[first])
+
+
+def _fades(delivery: Delivery) -> Outages:
+    """Return the stretches in which every frame to the far end was lost for a link round trip or longer."""
+    frames = delivery.far.frames
+    got = np.flatnonzero(~frames["sent"] & (frames["tick"] != NA))
+    lost = got[~frames["fcs_ok"][got]]
+    if not len(lost):
+        return Outages.none()
+    tick = frames["tick"][lost]
+    opens = np.flatnonzero(np.diff(tick, prepend=-2) != 1)
+    last = np.append(opens[1:], len(tick)) - 1
+    long_enough = tick[last] - tick[opens] + 1 >= 2 * delivery.pipe_slots + _AROUND_SLOTS
+    opens, last = opens[long_enough], last[long_enough]
+    return Outages(
+        tick[opens] - delivery.pipe_slots,
+        tick[last] - delivery.pipe_slots + 1,
+        np.full(len(opens), UseCause.RADIO, dtype=np.uint8),
+        np.full(len(opens), "far.frames"),
+        lost[opens],
+    )
+
+
+def _without(fades: Outages, reset: Outages) -> Outages:
+    """Return the fades, each only until a reset begins and from where one ends."""
+    parts = []
+    for begin, end, *rest in zip(*fades, strict=True):
+        edges = [begin, *reset.begin[(reset.begin > begin) & (reset.begin < end)]]
+        edges += [*reset.end[(reset.end > begin) & (reset.end < end)], end]
+        edges.sort()
+        for left, right in pairwise(edges):
+            if within(np.array([left]), reset.begin, reset.end)[0] < 0:
+                parts.append((left, right, *rest))
+    if not parts:
+        return Outages.none()
+    begins, ends, causes, sources, rows = zip(*parts, strict=True)
+    return Outages(*map(np.array, (begins, ends, causes, sources, rows)))
+
+
+def _sorted(*parts: Outages) -> Outages:
+    together = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+    order = np.argsort(together[0], kind="stable")
+    return Outages(*(column[order] for column in together))
+
+
+_REST = {
+    Fate.DELIVERED: (Use.REDUNDANT, UseCause.NONE),
+    Fate.UNKNOWN: (Use.REDUNDANT, UseCause.NONE),
+    Fate.DAMAGED: (Use.WASTED, UseCause.DECOMPRESSOR),
+    Fate.TOSSED: (Use.WASTED, UseCause.DECOMPRESSOR),
+    Fate.BROKEN: (Use.WASTED, UseCause.RESET),
+    Fate.REFUSED: (Use.WASTED, UseCause.REFUSED),
+    Fate.QUEUED: (Use.WASTED, UseCause.UNFINISHED),
+}
+"""What payload is for that its receiver did not get from this carriage first."""
+
+
+def carried(joined: Join, time: LinkTime, begin: float, end: float, out: Outages) -> Uses:
+    """Return the uses of the slots between two places among them that carry data frames."""
+    assert joined.transfer.near is not None
+    frames, pieces, carriages = joined.transfer.near.frames, joined.pieces, joined.carriages
+    tick = frames["tick"][pieces["frame_row"]]
+    part = np.clip(np.minimum(tick + 1, end) - np.maximum(tick, begin), 0, 1)
+    kept = np.flatnonzero((part > 0) & (within(tick, out.begin, out.end) < 0))
+    carriage, frame, tick = pieces["carriage"][kept], pieces["frame_row"][kept], tick[kept]
+    seconds = pieces["share"][kept] * part[kept] * time.slot_s
+    payload = np.maximum(carriages["payload_bytes"], 1)
+    fresh = (carriages["new_bytes"] / payload)[carriage]
+    first = _first_transmissions(frames["offset_bytes"][frame], frame)
+    delivered = carriages["new_bytes"][carriage] * pieces["bytes"][kept] / carriages["wire_bytes"][carriage]
+    rest, cause = _rest(joined.transfer, joined)
+    spans = tick.astype(np.float64), tick + 1.0
+    source, row = _events(joined, carriage)
+    new = Uses.of(
+        *spans,
+        np.where(first, Use.USEFUL, Use.ARQ),
+        seconds * fresh,
+        source=np.where(first, source, "near.frames"),
+        row=np.where(first, row, frame),
+        payload=np.where(first, delivered, 0.0),
+    )
+    old = Uses.of(
+        *spans, rest[carriage], seconds * (1 - fresh), cause=cause[carriage], source=source, row=row
+    )
+    return Uses.together([part.where(part.seconds > 0).runs() for part in (new, old)])
+
+
+def _first_transmissions(offset: Array, frame: Array) -> Array:
+    """Return which pieces belong to the first transmission of their frame, of those that are given."""
+    _, first = np.unique(offset, return_index=True)
+    result: Array = np.isin(frame, frame[first])
+    return result
+
+
+def _rest(transfer: Joinable, joined: Join) -> tuple[Array, Array]:
+    """Return what each carriage is for, but for its new payload, and why."""
+    fate, segment = joined.carriages["fate"], joined.carriages["segment_row"]
+    use, cause = (np.zeros(len(fate), dtype=np.uint8) for _ in range(2))
+    for kind, (its_use, its_cause) in _REST.items():
+        use[fate == kind], cause[fate == kind] = its_use, its_cause
+    control = np.flatnonzero(joined.carriages["payload_bytes"] == 0)
+    use[control], cause[control] = Use.OTHER, UseCause.NONE
+    mine = control[segment[control] != NA]
+    use[mine[opens_or_closes(transfer, segment[mine])]] = Use.HANDSHAKE
+    return use, cause
+
+
+def opens_or_closes(transfer: Joinable, rows: Array) -> Array:
+    """Return which segments without payload are SYN or FIN, or the ACK that ends the handshake.
+
+    Parameters
+    ----------
+    transfer : Joinable
+    rows : ndarray of int64, shape (n,)
+        Rows of `sender`.
+
+    Returns
+    -------
+    ndarray of bool, shape of `rows`
+    """
+    flags = transfer.sender["flags"]
+    marked: Array = (flags[rows] & np.uint16(Flag.SYN | Flag.FIN)) != 0
+    syn_acks = transfer.acks[(flags[transfer.acks] & np.uint16(Flag.SYN)) != 0]
+    if not transfer.reverse and len(syn_acks):
+        answers = transfer.sent[transfer.sent > syn_acks[0]]
+        marked |= rows == (answers[0] if len(answers) else NA)
+    return marked
+
+
+def _events(joined: Join, carriage: Array) -> tuple[Array, Array]:
+    """Return the event that began each carriage: its segment; of another flow its ppp_sent."""
+    segment = joined.carriages["segment_row"][carriage]
+    ours = segment != NA
+    source = np.where(ours, "sender", "near.events")
+    return source, np.where(ours, segment, joined.carriages["event_row"][carriage])
+
+
+_UNLOGGED_SLOTS = 5
+"""A segment that TCP sent so long before or after a log was not missed by chance: the log was cut."""
+
+
+class Silence:
+    """The stretches between two places among the slots in which no data frame was sent, or an unneeded one.
+
+    Attributes
+    ----------
+    begin, end : ndarray of float64
+        The stretches, in order; within one nothing changes.
+    queued : ndarray of bool
+        A packet waited.
+    stop : ndarray of int64
+        Row in near.events of the XOFF that held, NA if none did.
+    read : ndarray of bool
+        The far end still read what the link had brought.
+    repeats : ndarray of bool
+        The next data frame repeats one.
+    frame : ndarray of int64
+        Row in near.frames of the last data frame before, NA before the first.
+    entries : Entries
+        What TCP handed to the link, and when.
+    """
+
+    def __init__(self, joined: Join, time: LinkTime, begin: float, end: float, out: Outages) -> None:
+        assert joined.transfer.near is not None
+        self.joined, self.time, self._out = joined, time, out
+        self.entries = Entries.of(joined, time)
+        frames = joined.transfer.near.frames
+        data = np.flatnonzero(frames["sent"] & (frames["payload_bytes"] > 0) & (frames["tick"] != NA))
+        tick = frames["tick"][data]
+        queue, stop, reads = backlog(joined), stops(joined.transfer.near), reading(joined)
+        edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.entries.refused]
+        inner = distinct(np.concatenate(edges)).astype(np.float64)
+        places = np.concatenate([[begin], inner[(inner > begin) & (inner < end)], [end]])
+        self._logged = _logged(joined.transfer.near, self.entries.tick)
+        outage = within(places[:-1], out.begin, out.end)
+        carries = within(places[:-1], *merged(tick, tick + 1)) >= 0
+        silent = np.flatnonzero(~carries | (outage >= 0))
+        self.begin, self.end, self._outage = places[silent], places[silent + 1], outage[silent]
+        self._is_queued = within(self.begin, *queue) >= 0
+        self.stop = np.append(stop[2], NA)[within(self.begin, *stop[:2])]
+        last = np.searchsorted(reads[0], self.begin, side="right") - 1
+        self.read = (last >= 0) & (self.begin < np.append(reads[1], NA)[last])
+        after = np.searchsorted(tick, self.begin, side="left")
+        self.repeats = np.append(frames["attempt"][data], 1)[after] > 1
+        self.frame = np.append(data, NA)[after - 1]
+        self.frame[after == 0] = NA
+
+    @property
+    def _is_known(self) -> Array:
+        """Stretches of the slots that the link's log covers."""
+        first, last = self._logged
+        return np.asarray((self.begin >= first) & (self.begin < last))
+
+    def unlogged(self) -> Uses:
+        """Return what lies beyond the link's log."""
+        return self.uses(np.flatnonzero(~self._is_known & (self._outage < 0)), Use.UNKNOWN)
+
+    @property
+    def idle(self) -> Array:
+        """Stretches of rule 4 (nothing was sent, nothing waited): int64 indexes of `begin`, ascending."""
+        return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._is_known)
+
+    def uses(self, chosen: Array, use: Array | Use, **columns: ArrayLike) -> Uses:
+        """Return rows of the account for some stretches."""
+        begin, end = self.begin[chosen], self.end[chosen]
+        return Uses.of(begin, end, use, (end - begin) * self.time.slot_s, **columns)
+
+    def outages(self) -> Uses:
+        """Return the uses of rule 1."""
+        chosen, out = np.flatnonzero(self._outage >= 0), self._out
+        which = self._outage[chosen]
+        facts = {"cause": out.cause[which], "source": out.source[which], "row": out.row[which]}
+        return self.uses(chosen, Use.OUTAGE, **facts)
+
+    def queued(self) -> Uses:
+        """Return the uses of rule 3: stopped by the far end, else busy with recovery."""
+        chosen = np.flatnonzero(self._is_queued & (self._outage < 0) & self._is_known)
+        stopped = self.stop[chosen] != NA
+        return self.uses(
+            chosen,
+            np.where(stopped, Use.XOFF, Use.ARQ),
+            source=np.where(stopped, "near.events", "near.frames"),
+            row=np.where(stopped, self.stop[chosen], self.frame[chosen]),
+        )
+
+
+def _logged(near: LinkSide, entered: Array) -> tuple[float, float]:
+    """Return the slots that the log covers; unbounded where TCP sent nothing beyond its ends.
+
+    Idle frames are not logged, so silence at an end of the log does not mean that it was cut.
+    """
+    ticks = np.concatenate([table["tick"][table["tick"] != NA] for table in (near.frames, near.events)])
+    first, last = float(ticks.min()), float(ticks.max()) + 1
+    begin = first if (entered < first - _UNLOGGED_SLOTS).any() else -np.inf
+    end = last if (entered > last + _UNLOGGED_SLOTS).any() else np.inf
+    return begin, end
+
+
+class Entries(NamedTuple):
+    """The segments of the transfer that occupy sequence space, in order of sending."""
+
+    row: Array
+    """Row of `sender`."""
+    tick: Array
+    """Slot in which it was handed over: the link may carry it from the next on; ascending."""
+    refused: Array
+    """Slots from which the gap goes on, because what ended it was dropped at the queue's door."""
+
+    @classmethod
+    def of(cls, joined: Join, time: LinkTime) -> Entries:
+        """Return what TCP handed over; what the link never logged stands where its capture says."""
+        table, sent = joined.transfer.sender, joined.transfer.sent
+        rows = sent[table["end_bytes"][sent] > table["seq_bytes"][sent]]
+        carriage = joined.carriage_of[rows]
+        tick = np.floor(time.ticks(table["time_ns"][rows])).astype(np.int64)
+        queued = joined.carriages["queued_tick"][carriage] if len(joined.carriages) else carriage
+        known = (carriage != NA) & (queued != NA)
+        tick[known] = queued[known]
+        return cls(rows, np.maximum.accumulate(tick), tick[carriage == NA] + 1)
+
+    def after(self, places: Array) -> Array:
+        """Return the first row handed over in or after the slot of each place, NA if there is none.
+
+        Places are float64, shape (n,): slots, and parts of them. The rows of `sender` are int64, shape (n,).
+        """
+        at = np.searchsorted(self.tick, np.floor(places), side="left")
+        row: Array = np.append(self.row, NA)[at]
+        return row
+
+
+_FLUSHES = ("flushed", "call_dropped")
+_STOPS = (("xoff_received", "xon_received"), ("peer_busy", "peer_ready"))
+_CLEARS = ("reset_started", "reset_done", "call_dropped", "disconnected")
+"""What ends an XOFF without an XON."""
+
+
+def backlog(joined: Join) -> tuple[Array, Array]:
+    """Return the stretches of slots [begin, end) in which a packet of any flow waited, disjoint.
+
+    Returns
+    -------
+    begin, end : ndarray of int64, slots, shape (n_stretches,)
+    """
+    near = joined.transfer.near
+    assert near is not None
+    queued = near.rows("packet_queued")
+    begin = near.events["tick"][queued] + 1
+    end = np.maximum(_left(joined, near, queued), begin)
+    return merged(begin, end)
+
+
+def _left(joined: Join, near: LinkSide, queued: Array) -> Array:
+    """Return the slot before which each queued packet had left the queue for good."""
+    carriages, tick = joined.carriages, near.events["tick"]
+    log_end = max(int(tick.max(initial=0)), int(near.frames["tick"].max(initial=0))) + 1
+    left = np.full(len(queued), log_end, dtype=np.int64)
+    left[np.isin(queued, joined.dropped_from)] = 0
+    mine = np.flatnonzero(carriages["queued_row"] != NA)
+    place = np.searchsorted(queued, carriages["queued_row"][mine])
+    first = near.frames["attempt"][joined.pieces["frame_row"]] == 1
+    octets = np.bincount(
+        joined.pieces["carriage"][first], joined.pieces["bytes"][first], minlength=len(carriages)
+    )
+    flushes = near.rows(*_FLUSHES)
+    flush_tick = np.append(tick[flushes] + 1, log_end)
+    flushed = flush_tick[np.searchsorted(flushes, carriages["event_row"][mine])]
+    whole = octets[mine] >= carriages["wire_bytes"][mine]
+    left[place] = np.where(whole, carriages["sent_tick"][mine] + 1, flushed)
+    return left
+
+
+def stops(side: LinkSide) -> tuple[Array, Array, Array]:
+    """Return the stretches of slots in which the far end had stopped this one, and the event of each.
+
+    Returns
+    -------
+    begin, end, event : ndarray of int64, shape (n_stops,)
+        Slots, and the row of the event.
+    """
+    begins, ends, rows = [], [], []
+    tick = side.events["tick"]
+    for stop, go in _STOPS:
+        started, over = side.rows(stop), side.rows(go, *_CLEARS)
+        log_end = max(int(tick.max(initial=0)), int(side.frames["tick"].max(initial=0))) + 1
+        until = np.append(tick[over] + 1, log_end)[np.searchsorted(over, started)]
+        begins.append(tick[started] + 1)
+        ends.append(until)
+        rows.append(started)
+    begin, end, row = (np.concatenate(parts) for parts in (begins, ends, rows))
+    order = np.argsort(begin, kind="stable")
+    left, right = merged(begin, end)
+    return left, right, row[order][np.searchsorted(begin[order], left)]
+
+
+def reading(joined: Join) -> tuple[Array, Array]:
+    """Return until when the far end still read what the link had brought, in slots of this end.
+
+    A far end that is slower than the link keeps reading from its buffer while the sender is silent. It is the
+    bottleneck then, as it is when it sends XOFF. From a slot of the first array on (all of a packet was sent
+    before it), the far end reads until the slot of the second. Empty without its log.
+
+    Returns
+    -------
+    sent, read : ndarray of int64, slots, shape (n_packets,), ascending
+    """
+    carriages, arrived = joined.carriages, joined.delivery
+    mine = np.flatnonzero(carriages["arrived_tick"] != NA)
+    if arrived is None or not len(mine):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    sent = carriages["last_tick"][mine] + 1
+    read = carriages["arrived_tick"][mine] - arrived.pipe_slots + 1
+    return np.maximum.accumulate(sent), np.maximum.accumulate(read)
+
+
+def gaps(transfer: Transfer, silence: Silence) -> Uses:
+    """Return the uses of the idle stretches of a transfer.
+
+    A wait for a retransmission began with what lost the copy before, if the link tells; others began with the
+    last frame that was sent. Where TCP could have sent but the far end had stopped the link, or still read
+    what it had got, the transfer waited for the far end; where a repeated frame ends the stretch, it waited
+    for the link's recovery.
+    """
+    chosen = silence.idle
+    began = _begins(silence, chosen)
+    ender = silence.entries.after(began)
+    why = idle(transfer.once(SenderView), silence.time.stamps(began), ender)
+    use, cause = why.use.copy(), why.cause.copy()
+    waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
+    stopped = waits & (silence.stop[chosen] != NA)
+    for where, instead, its_cause in (
+        (waits & silence.read[chosen], Use.XOFF, UseCause.FAR_BUFFER),
+        (stopped, Use.XOFF, UseCause.NONE),
+        (waits & silence.repeats[chosen], Use.ARQ, UseCause.NONE),
+    ):
+        use[where], cause[where] = instead, its_cause
+    lost = np.where(use == Use.XOFF, NA, lost_by(silence.joined, transfer.verdicts, ender))
+    event = np.where(stopped, silence.stop[chosen], lost)
+    return silence.uses(
+        chosen,
+        use,
+        cause=cause,
+        back_off=np.where(use == Use.IDLE_RTO, why.back_off, NA),
+        source=np.where(event == NA, "near.frames", "near.events"),
+        row=np.where(event == NA, silence.frame[chosen], event),
+        ended_row=ender,
+    )
+
+
+def _begins(silence: Silence, chosen: Array) -> Array:
+    """Return where the gap began that each stretch is part of.
+
+    A gap ends where a frame is sent, a packet waits, or a segment is dropped at the queue's door.
+    """
+    begin, end = silence.begin[chosen], silence.end[chosen]
+    if not len(begin):
+        return begin
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = (begin[1:] > end[:-1]) | np.isin(begin[1:], silence.entries.refused)
+    return begin[np.maximum.accumulate(np.where(opens, np.arange(len(begin)), 0))]
+
+
+def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
+    """Return the row in near.events of what lost the earlier copy of each segment: a drop or a reset.
+
+    Parameters
+    ----------
+    joined : Join
+    verdicts : Table
+        VERDICTS of the transfer.
+    again : ndarray of int64, shape (n,)
+        Rows of `sender`, or NA.
+
+    Returns
+    -------
+    ndarray of int64, shape of `again`
+        NA for NA, for what is no retransmission, and where no event shows what lost the copy (or its ACK).
+    """
+    if not len(verdicts):
+        return np.full(len(again), NA, dtype=np.int64)
+    at = np.minimum(np.searchsorted(verdicts["row"], again), len(verdicts) - 1)
+    earlier = np.where(verdicts["row"][at] == again, verdicts["earlier_row"][at], NA)
+    by_queue = _looked_up(joined.dropped, joined.dropped_rows, earlier)
+    carriage = np.where(earlier == NA, NA, joined.carriage_of[earlier])
+    return np.where(by_queue != NA, by_queue, _resets(joined, carriage, again))
+
+
+def _looked_up(keys: Array, values: Array, wanted: Array) -> Array:
+    order = np.argsort(keys, kind="stable")
+    at = np.searchsorted(keys[order], wanted)
+    has_value = np.append(keys[order], NA - 1)[at] == wanted
+    return np.where(has_value & (wanted != NA), np.append(values[order], NA)[at], NA)
+
+
+def _resets(joined: Join, carriage: Array, again: Array) -> Array:
+    """Return the reset that lost each carriage or its ACK, or put the decompressor out of step before it.
+
+    That is the first to begin between the carriage and what was sent again; for a wrong header else the last
+    before the carriage.
+    """
+    near, carriages = joined.transfer.near, joined.carriages
+    assert near is not None
+    resets = near.rows("reset_started")
+    if not len(carriages) or not len(resets):
+        return np.full(len(carriage), NA, dtype=np.int64)
+    written = carriages["event_row"]
+    next_one = np.searchsorted(resets, written[carriage])
+    until = np.where(again == NA, NA, joined.carriage_of[again])
+    in_time = np.append(resets, np.iinfo(np.int64).max)[next_one] < written[until]
+    wrong = np.isin(carriages["fate"][carriage], (Fate.DAMAGED, Fate.TOSSED)) & (next_one > 0)
+    which = np.where(in_time, next_one, next_one - 1)
+    known = (carriage != NA) & (until != NA) & (in_time | wrong)
+    return np.where(known, np.append(resets, NA)[which], NA)

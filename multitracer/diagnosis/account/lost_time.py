@@ -19,10 +19,10 @@ import numpy as np
 from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
 from multitracer.diagnosis.account.by_packets import inferred
 from multitracer.diagnosis.account.by_slots import measured
-from multitracer.diagnosis.use import LOST, SAYS, WASTED_SAYS, Use, UseCause
+from multitracer.diagnosis.account.uses import LOST, SAYS, WASTED_SAYS, Use, UseCause
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join.segments_and_frames import Join
+    from multitracer.diagnosis.join import Join
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Table
 

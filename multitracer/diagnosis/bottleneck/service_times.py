@@ -3,6 +3,11 @@
 A sender hands over segments in pairs and more, so they stand behind each other in the queue of the slowest
 link, and arrive as far apart as it takes for one. Others that share the link push some apart; the shorter
 gaps stay what the link needs (packet pairs: Dovrolis, Ramanathan, Moore, INFOCOM 2001).
+
+What a host kept back counts as one arrival of several segments, at the time of the last: that one was kept
+back least. A device with segmentation offload waits a while for more to join, a driver for its next
+interrupt, a busy host for its turn; a link cannot deliver two segments nearer than its own time for one.
+Where that time changed once, and stayed, the link's rate made a step (`rate_step`).
 """
 
 from __future__ import annotations
@@ -12,7 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import places, span_minimum
-from multitracer.diagnosis.bottleneck.bunches import Arrivals, joined, own_ns, queued_means
 from multitracer.diagnosis.held import stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
@@ -172,3 +176,158 @@ def busy_pieces(gaps: ArrivalGaps, busy: Array) -> BusyPieces:
 def in_pieces(values: Array, width: int) -> Array:
     """Return values as rows of `width` each; what is left over at the end is left out."""
     return np.asarray(values[: len(values) // width * width].reshape(-1, width))
+
+
+_SHORT = 0.5
+"""Of the link's own time for a segment: what comes nearer was kept back. Clocks and hosts are more exact."""
+_MEANT_ARRIVALS = 8  # arrivals in a mean: only its first and its last, kept back, still move it. Not measured
+_ALL = 0.8  # of a gap that the later one waited, as in `service_times`: the rest is noise
+_BLOCK = 32  # means that show it together, with those of both sides: a link's rate may change. Not measured
+
+
+class Arrivals(NamedTuple):
+    """What came as one at the receiver, in order of sending; arrays of shape (n,)."""
+
+    first: Array
+    """Number of its first segment ..."""
+    last: Array
+    """... and of its last, in order of sending."""
+    row: Array
+    """Row of the last in `sender`."""
+    sent_ns: Array
+    """When the last was sent."""
+    came_ns: Array
+    many: Array
+    """Full segments; 0 where one of another size is among them."""
+
+    @property
+    def follows(self) -> Array:
+        """Whether each but the first came right behind the one before, both full: bool, shape (n - 1,)."""
+        full = self.many > 0
+        return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
+
+
+def queued_means(came: Arrivals, waited_ns: Array) -> Array:
+    """Return what a segment took over some arrivals in a row, of which each had waited all the time.
+
+    Of others the sender made the gap, not the link.
+
+    Parameters
+    ----------
+    came : Arrivals
+    waited_ns : ndarray of int64, ns, shape (n,)
+        How long the last segment of each waited; 0 where that is not known.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape (max(n - 8, 0),)
+        Infinite where that is not so.
+    """
+    broken = np.append(0, np.cumsum(~came.follows | (waited_ns[1:] < _ALL * np.diff(came.came_ns))))
+    took = came.came_ns[_MEANT_ARRIVALS:] - came.came_ns[:-_MEANT_ARRIVALS]
+    before = np.append(0, np.cumsum(came.many))
+    many = before[_MEANT_ARRIVALS + 1 :] - before[1 : max(len(before) - _MEANT_ARRIVALS, 1)]
+    whole = (broken[_MEANT_ARRIVALS:] == broken[:-_MEANT_ARRIVALS]) & (took > 0)
+    return np.where(whole, took / np.maximum(many, 1), np.inf)
+
+
+def own_ns(means: Array) -> float:
+    """Return the link's own time for a segment, as most queued means show it; 0 if there are none."""
+    known = means[np.isfinite(means)]
+    return float(np.quantile(known, _SHORTER)) if len(known) else 0.0
+
+
+def joined(came: Arrivals, means: Array) -> Arrivals:
+    """Return the arrivals, those in one that came nearer to each other than the link lets them.
+
+    Parameters
+    ----------
+    came : Arrivals
+    means : ndarray of float64, ns
+        What `queued_means` returns of them.
+    """
+    gap = np.diff(came.came_ns)
+    if not np.isfinite(means).any():
+        return came
+    short = came.follows & (gap >= 0) & (gap < _SHORT * _usual(means, len(gap)) * came.many[1:])
+    begin = np.flatnonzero(np.append(True, ~short))
+    last = np.append(begin[1:], len(came.row)) - 1
+    many = np.add.reduceat(came.many, begin)
+    row, sent_ns, came_ns = (each[last] for each in (came.row, came.sent_ns, came.came_ns))
+    return Arrivals(came.first[begin], came.last[last], row, sent_ns, came_ns, many)
+
+
+def _usual(means: Array, count: int) -> Array:
+    """Return the link's own time for a segment at each gap: of the means around, or of all; 0 without.
+
+    The least of all would be that of a burst that was kept back as a whole.
+    """
+    padded = np.append(means, np.full(-len(means) % _BLOCK, np.inf))
+    of_block = np.quantile(padded.reshape(-1, _BLOCK), _SHORTER, axis=1, method="lower")
+    block = np.minimum(np.arange(count) // _BLOCK, len(of_block) - 1)
+    last = len(of_block) - 1
+    near = np.stack([of_block[np.clip(block + step, 0, last)] for step in (-1, 0, 1)])
+    least = near.min(axis=0)
+    return np.where(np.isfinite(least), np.minimum(least, own_ns(means)), 0)
+
+
+_LEAST_PIECES = 3
+"""On both sides: it lasts ..."""
+_LEAST_S = 0.5
+"""... and so long."""
+_LEAST_BUSY = 0.02
+"""Part of the segments on either side that the link delayed: at known steps 0.06 and more. On a link that has
+nearly always room a busy host makes the few waits: 0.003 of them."""
+_FACTOR = 1.3
+"""Less is how links vary."""
+_CONSISTENT = 0.9
+"""Part of the pieces on either side that lie on their side of the middle."""
+_EXPLAINED = 0.8
+"""Part of what the pieces vary that one step explains: 0.97 and more at steps, 0.5 and less elsewhere."""
+
+
+class RateStep(NamedTuple):
+    """The step of the link's time for a segment that explains most."""
+
+    time_ns: int
+    """When the middle segment of the first piece after it was sent."""
+    row: Array
+    """Rows in `sender` of the segments in the middle of the pieces before and after it."""
+    before_ns: float
+    after_ns: float
+
+
+def rate_step(case: Case, gaps: ArrivalGaps) -> RateStep | None:
+    """Return the step of the link's rate; None if there is none, or another picture."""
+    busy = is_busy(case, gaps)
+    pieces = busy_pieces(gaps, busy)
+    step = _step(pieces, least_ns=_LEAST_S * NS_PER_S / case.transfer.speed)
+    return step if step is not None and _was_busy(gaps.time_ns, busy, step.time_ns) else None
+
+
+def _was_busy(time_ns: Array, busy: Array, at_ns: int) -> bool:
+    """Return whether the link delayed enough of the segments before and after a time to show its rate."""
+    after = time_ns >= at_ns
+    return bool(min(busy[after].mean(), busy[~after].mean()) >= _LEAST_BUSY)
+
+
+def _step(pieces: BusyPieces, *, least_ns: float) -> RateStep | None:
+    """Return the step of the link's time for a segment; None if there is none, or another picture."""
+    time, size = pieces.time_ns, np.log(np.maximum(pieces.service_ns, 1))
+    places = range(_LEAST_PIECES, len(size) - _LEAST_PIECES + 1)
+    lasting = [at for at in places if min(time[at] - time[0], time[-1] - time[at]) >= least_ns]
+    if not lasting:
+        return None
+    at = min(lasting, key=lambda each: _varies(size[:each]) + _varies(size[each:]))
+    before, after = float(np.median(size[:at])), float(np.median(size[at:]))
+    above = (size - (before + after) / 2) * np.sign(after - before) > 0
+    consistent = min(np.mean(~above[:at]), np.mean(above[at:])) >= _CONSISTENT
+    left = (_varies(size[:at]) + _varies(size[at:])) / max(_varies(size), 1e-9)
+    if abs(after - before) < np.log(_FACTOR) or not consistent or left > 1 - _EXPLAINED:
+        return None
+    around = pieces.row[at - 1 : at + 1]
+    return RateStep(int(time[at]), around, float(np.exp(before)), float(np.exp(after)))
+
+
+def _varies(values: Array) -> float:
+    return float(np.abs(values - np.median(values)).sum())

@@ -15,12 +15,16 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.capture import Flag, Mark
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
-from multitracer.diagnosis.limits.doubts import weak_limits
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
-from multitracer.diagnosis.limits.stamps import sent_by_stamps
-from multitracer.diagnosis.packets.numbered import missing_before
-from multitracer.diagnosis.packets.requests import requests_at_receiver
+from multitracer.diagnosis.limits.observed import (
+    Answers,
+    DelaySamples,
+    Observed,
+    Sends,
+    sent_by_stamps,
+    weak_limits,
+)
+from multitracer.diagnosis.packets.requests import missing_before, requests_at_receiver
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 

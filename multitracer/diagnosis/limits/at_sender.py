@@ -14,22 +14,27 @@ from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.capture import Flag, Mark
-from multitracer.diagnosis.limits.doubts import weak_limits, window_scale_by
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
-from multitracer.diagnosis.limits.stamps import stamp_lag_ns
+from multitracer.diagnosis.limits.observed import (
+    Answers,
+    DelaySamples,
+    Observed,
+    Sends,
+    stamp_lag_ns,
+    weak_limits,
+    window_scale_by,
+)
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
+from multitracer.diagnosis.packets.packet_delays import WireSegments, wire_segments
 from multitracer.diagnosis.packets.policing import LEAST_LOSSES, policer
 from multitracer.diagnosis.packets.requests import requests_at_sender
-from multitracer.diagnosis.packets.wire_segments import WireSegments, wire_segments
 from multitracer.tables import NA
 from multitracer.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join.recorded_transfer import Pairs
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.transfer import Pairs, Transfer
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 500 * NS_PER_US

@@ -1,28 +1,41 @@
 """The link: the bottleneck has data of this transfer queued or in service.
 
-Shown by its queue (segments take longer than the shortest way), and by its rate (data are delivered as fast
-as they were while there was a queue).
+Shown by its queue (segments take longer than the shortest way of their path, `Paths`), and by its rate
+(data are delivered as fast as they were while there was a queue). Three rules beside these:
+
+- Answers that queue on their own way make round trips longer, too. A busy link of data delivers what it
+  served meanwhile: an answer for twice as many bytes comes after twice the time. A busy link of answers
+  lets each through after the same time, whatever it covers.
+- The link had room where the delay stays while more data are under way. What is under way is the rate times
+  the delay (J. D. C. Little, A proof for the queuing formula L = λW, 1961). A busy link has one rate, so
+  more data under way wait longer; where they do not, the least delay of that time is the path's own,
+  however long it is.
+- Where no delay can be measured: data arrive for a whole round trip as fast as they ever do. A window that
+  is smaller than the path leaves in a burst at the rate of the link, and a pause; a busy link delivers
+  without one. A sender that spaces its segments evenly looks the same: all of it is weak.
 """
 
 from __future__ import annotations
 
+import itertools
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.analysis.intervals import places, span_minimum
-from multitracer.diagnosis.limits.answer_queue import answers_queue
-from multitracer.diagnosis.limits.floors import Paths
 from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.diagnosis.limits.steady import steady_delays
-from multitracer.diagnosis.limits.trains import steady_arrivals
-from multitracer.diagnosis.limits.window import full_window, samples_in_full_window
-from multitracer.diagnosis.packets.train_rate import HEADERS_BYTES
+from multitracer.diagnosis.limits.windows import GROWS, full_window, samples_in_full_window
+from multitracer.diagnosis.packets.packet_delays import path_changes
+from multitracer.diagnosis.packets.policing import HEADERS_BYTES
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.observed import Observed
+    from collections.abc import Iterator
+
+    from multitracer.diagnosis.limits.observed import DelaySamples, Observed
     from multitracer.tables import Array
 
 # Thresholds of limits.md, found where the answer did not depend on them on ninety recordings of known cause.
@@ -309,3 +322,375 @@ def _is_withheld(seen: Observed) -> bool:
     steps = np.diff(seen.answers.ack)
     steps = steps[steps > 0]
     return bool(len(steps)) and float(np.median(steps)) > _WITHHELD_SEGMENTS * seen.mss_bytes
+
+
+_LARGER, _SMALLER = 1.4, 0.6
+"""Answers that cover so many times the usual bytes are compared with the usual ones: with delayed ACKs 1, 2
+and 3 segments part here."""
+_FEWEST = 10  # of larger, or of smaller ones: fewer may be chance. Not measured
+_PIECE = 64  # answers: enough for a median. Not measured
+_SAME = 0.1
+"""The times before them may differ from the usual by this part. In 250 recordings of known cause they differ
+by less than 0.04 where answers queue, by 0.4 and more where data do."""
+
+
+def answers_queue(seen: Observed, queued: Spans) -> bool:
+    """Return whether the answers within `queued` stretches waited on their own way, by their rhythm.
+
+    False where all cover the same number of bytes: then the rhythm tells nothing.
+    """
+    wait_ns, covered = _steps(seen, queued)
+    if len(wait_ns) < 2 * _FEWEST:
+        return False
+    pieces = len(wait_ns) // _PIECE
+    return all(_is_even(_of_usual(wait_ns, many), _of_usual(covered, many)) for many in {1, max(1, pieces)})
+
+
+def _is_even(wait: Array, covered: Array) -> bool:
+    """Return whether answers come after the usual time (1) whatever part of the usual bytes they cover."""
+    odd = [each for each in (covered >= _LARGER, covered <= _SMALLER) if each.sum() >= _FEWEST]
+    return bool(odd) and all(abs(float(np.median(wait[each])) - 1) <= _SAME for each in odd)
+
+
+def _of_usual(values: Array, pieces: int) -> Array:
+    """Return values as parts of the median of their piece: a link may become slower meanwhile."""
+    return np.concatenate([piece / max(np.median(piece), 1) for piece in np.array_split(values, pieces)])
+
+
+def _steps(seen: Observed, queued: Spans) -> tuple[Array, Array]:
+    """Return the times between answers that deliver, and the bytes each delivers, both in one stretch."""
+    done = seen.answers.delivered
+    new = np.flatnonzero(np.diff(done, prepend=done[:1]) > 0)
+    time_ns = seen.answers.time_ns[new]
+    stretch = queued.which(time_ns)
+    inside = (stretch[1:] >= 0) & (stretch[1:] == stretch[:-1])
+    return np.diff(time_ns)[inside], np.diff(done[new])[inside]
+
+
+_FEWEST_ROUNDS = 8
+"""Round trips in which the delay stays. An avoiding sender adds a segment in each. Not measured"""
+_SAME_NS, _SAME_SERVICES = NS_PER_MS, 2.0
+"""The least delays of these rounds differ by no more, nor by more times of a segment: a pair of segments, and
+the noise of hosts ..."""
+_MUCH = 4.0
+"""... and what was added takes the link so many times that. Not measured"""
+_ROOM, _ADDED = 0.8, 3.0
+"""Up to this part of the most that was under way, and so many times that less, the link had room: with more
+it may have been full, and its queue still short."""
+
+
+class Steady(NamedTuple):
+    """When the delay stayed though more data were under way, and when that proves room on the link."""
+
+    spans: Spans
+    room: Spans
+
+
+def steady_delays(seen: Observed, service_ns: float) -> Steady:
+    """Return when no queue of this transfer stood, as more data did not wait longer.
+
+    Parameters
+    ----------
+    seen : Observed
+    service_ns : float
+        Time that the bottleneck takes for a segment; 0 if not known.
+    """
+    steady = Steady(Spans.none(), Spans.none())
+    if not service_ns or not seen.floor_ns or not len(seen.delays.time_ns):
+        return steady
+    rounds, unclear_ns = _rounds(seen), _unclear_ns(seen)
+    many = _FEWEST_ROUNDS
+    while many <= len(rounds.time_ns):
+        longer = _over(rounds, many, seen, service_ns, unclear_ns)
+        steady = Steady(*(each.union(more) for each, more in zip(steady, longer, strict=True)))
+        many *= 2
+    return steady
+
+
+class _Rounds(NamedTuple):
+    """Of each round trip the segment whose answer came soonest."""
+
+    time_ns: Array
+    """When it left ..."""
+    took_ns: Array
+    """... and how long its answer took."""
+    flight: Array
+    """Bytes under way then and in the next round: a probe of one round has no queue yet."""
+
+
+def _rounds(seen: Observed) -> _Rounds:
+    over = places(seen.answers.ack, seen.sends.end[seen.fresh])
+    known = over < len(seen.answers)
+    time = seen.sends.time_ns[seen.fresh][known]
+    if not len(time):
+        return _Rounds(time, time, time)
+    took = seen.answers.time_ns[over[known]] - time
+    number = (time - time[0]) // max(seen.floor_ns, int(np.median(took)), 1)
+    first = _soonest(number, took)
+    flight = seen.undelivered(time[first])
+    return _Rounds(time[first], took[first], np.minimum(flight, np.append(flight[1:], flight[-1:])))
+
+
+def _soonest(number: Array, took: Array) -> Array:
+    """Return of each round trip the first of the segments whose answers came soonest; rounds ascend."""
+    if (number[1:] < number[:-1]).any():
+        order = np.lexsort((took, number))
+        return order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    least = np.repeat(np.minimum.reduceat(took, begins), np.diff(begins, append=len(number)))
+    soonest = np.flatnonzero(took == least)
+    return soonest[np.searchsorted(soonest, begins)]
+
+
+def _over(rounds: _Rounds, many: int, seen: Observed, service_ns: float, unclear_ns: Array) -> Steady:
+    """Return what stretches of so many rounds show."""
+    time, took, flight = rounds
+    first = np.arange(len(time) - many + 1)
+    last = first + many
+    most, same_ns = _greatest(flight, first, last), max(_SAME_NS, _SAME_SERVICES * service_ns)
+    same_bytes = same_ns * seen.mss_bytes / service_ns
+    is_steady = _greatest(took, first, last) - span_minimum(took, first, last) <= same_ns
+    is_steady &= most - span_minimum(flight, first, last) >= _MUCH * same_bytes
+    begin, end = time[first] - 2 * took[first], time[last - 1] + 2 * seen.floor_ns
+    is_steady &= np.searchsorted(unclear_ns, begin) == np.searchsorted(unclear_ns, end)
+    roomy = np.where(is_steady, np.minimum(_ROOM * most, most - _ADDED * same_bytes), 0)
+    spans = Spans.of(time[first[is_steady]], time[last[is_steady] - 1])
+    return Steady(spans, _up_to(time, flight, roomy, many))
+
+
+def _greatest(values: Array, low: Array, high: Array) -> Array:
+    return np.asarray(-span_minimum(-values, low, high))
+
+
+def _unclear_ns(seen: Observed) -> Array:
+    """Return when something was sent again, and when what was not captured begins and ends; ascending.
+
+    What a repair waits for, and what was acknowledged unseen, would count as under way.
+    """
+    gaps = not_captured(seen)
+    return np.sort(np.concatenate([seen.sends.time_ns[seen.sends.again], gaps.begin, gaps.end]))
+
+
+def _up_to(time: Array, flight: Array, most: Array, many: int) -> Spans:
+    """Return when no more was under way than `most` of a stretch of `many` rounds around it."""
+    at = np.arange(len(time))
+    low, high = np.maximum(at - many + 1, 0), np.minimum(at + 1, len(most))
+    within = np.flatnonzero(flight <= _greatest(most, np.minimum(low, high - 1), high))
+    within = within[within + 1 < len(time)]
+    return Spans.of(time[within], time[within + 1])
+
+
+_SHORT = 0.25
+"""Of a round trip: over so long the best rate is measured, over a whole one what was reached."""
+_SHORT_NS, _LONG_NS = 5 * NS_PER_MS, 30 * NS_PER_MS
+"""The least of both windows: below, stamps and the bunches of a radio decide. Not measured."""
+_FEWEST_SEGMENTS = 8  # over which a rate is taken, as in `link`
+_NEAR = 0.85  # part of the best rate from which on a round trip has no pause. Not measured
+_BEST = 0.9
+"""Quantile of the rates over short windows that is the link's."""
+_BUNCHED = 2.5
+"""Neighbours that come so many times faster than short windows do are a radio's or a host's bunches."""
+_CLOSE, _IN_A_ROW = 0.87, 0.01
+"""A host that holds a segment until another comes (GRO) shortens one gap, never two in a row: 0.002 at most
+of the short gaps follow a short one; with a link that pauses 0.02 to 0.9 do (17 recordings)."""
+_PIECE_NS = 2 * NS_PER_S
+"""The link's rate is found anew so often, or every twenty round trips."""
+_PIECE_ROUNDS = 20  # enough rates for a quantile. Not measured
+_WAIT_NS, _WAIT_SPACINGS, _WAITED = 20 * NS_PER_MS, 5.0, 0.3
+"""No radio that sends in bunches waits so long; nor is a link busy if waits make so much of the time."""
+_FULL = 0.8
+"""Part of the segments that must be full: a writer of small pieces sets its own pace."""
+
+
+def steady_arrivals(seen: Observed) -> Spans:
+    """Return the stretches in which data arrived without a pause, at the best rate of that time."""
+    sends = seen.sends
+    if len(sends) <= _FEWEST_SEGMENTS or not seen.floor_ns:
+        return Spans.none()
+    order = np.argsort(sends.time_ns, kind="stable")
+    time, size = sends.time_ns[order], (sends.end - sends.begin)[order]
+    short = _rates_before(time, size, max(int(_SHORT * seen.floor_ns), _SHORT_NS))
+    width = max(seen.floor_ns, _LONG_NS)
+    whole = _rates_before(time, size, width)
+    full = np.concatenate([[0], np.cumsum(size >= seen.mss_bytes)])
+    first = np.searchsorted(time, time - width)
+    many = np.arange(1, len(time) + 1) - first
+    is_bulk = full[np.arange(1, len(time) + 1)] - full[first] >= _FULL * many
+    best = _best(time, size, short, seen.floor_ns)
+    near = (whole >= _NEAR * best) & (whole > 0)
+    fast = np.flatnonzero(near & is_bulk & ~_grows(time, whole, width) & ~_waits(time, width, seen.floor_ns))
+    return Spans.of(time[fast] - width, time[fast])
+
+
+def _best(time: Array, size: Array, short: Array, floor_ns: int) -> Array:
+    """Return the link's rate in the piece of time around each arrival, bytes per ns; infinite if unknown.
+
+    That of neighbours, as two segments that were sent together come apart by the time the link takes for one;
+    of short windows where a radio or a host hands them over in bunches, or a host holds each second one.
+    """
+    single = size / np.maximum(np.diff(time, prepend=time[:1]), 1)
+    single[:1] = 0.0
+    of_windows = _of_pieces(time, short, floor_ns, _BEST)
+    of_neighbours = _of_pieces(time, single, floor_ns, _BEST)
+    close = single >= _CLOSE * of_neighbours
+    if (close[1:] & close[:-1]).sum() < _IN_A_ROW * close.sum():
+        return of_windows
+    bunched = of_neighbours > _BUNCHED * of_windows
+    return np.where(bunched, of_windows, np.maximum(of_windows, of_neighbours))
+
+
+def _grows(time: Array, whole: Array, width: int) -> Array:
+    """Return at which arrivals the rate is well above that of a round trip before: a window still opens."""
+    before = np.searchsorted(time, time - width, side="right") - 1
+    return np.asarray((before < 0) | (whole > GROWS * whole[np.maximum(before, 0)]))
+
+
+def _waits(time: Array, width: int, floor_ns: int) -> Array:
+    """Return at which arrivals much of the round trip before was without any: bursts, and waits."""
+    gap = np.diff(time, prepend=time[:1])
+    usual = _of_pieces(time, gap, floor_ns, 0.5)
+    long = np.where(gap > np.maximum(_WAIT_NS, _WAIT_SPACINGS * usual), gap, 0)
+    waited = np.cumsum(long)
+    first = np.searchsorted(time, time - width)
+    before = np.minimum(long[first], time[first] - (time - width))
+    return np.asarray(waited - waited[first] + before > _WAITED * width)
+
+
+def _rates_before(time: Array, size: Array, width: int) -> Array:
+    """Return bytes per ns before each arrival, over `width` and eight segments at least; 0 if too early."""
+    done = np.concatenate([[0], np.cumsum(size)])
+    at = np.arange(len(time))
+    since = np.minimum(np.searchsorted(time, time - width, side="right") - 1, at - _FEWEST_SEGMENTS)
+    known = since >= 0
+    rate = np.zeros(len(time))
+    begin = since[known]
+    gone = np.maximum(time[known] - time[begin], 1)
+    rate[known] = (done[at[known] + 1] - done[begin + 1]) / gone
+    return rate
+
+
+def _of_pieces(time: Array, values: Array, floor_ns: int, quantile: float) -> Array:
+    """Return a quantile of the values above 0 in the piece of time around each; infinite if none is."""
+    piece = (time - time[0]) // max(_PIECE_NS, _PIECE_ROUNDS * floor_ns)
+    bounds = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(time)]
+    quantiles = np.full(len(time), np.inf)
+    for begin, end in itertools.pairwise(bounds):
+        known = values[begin:end][values[begin:end] > 0]
+        if len(known):
+            quantiles[begin:end] = np.quantile(known, quantile)
+    return quantiles
+
+
+_STEP_NS = 10 * NS_PER_MS  # limits.md: a step is larger than this ...
+_STEP_OF_FLOOR = 0.1  # ... and than this part of the floor ...
+_STEP_SERVICES = 5.0  # ... and than this many times of a segment at the bottleneck. Not measured
+"""A step is larger than what a few segments add to a queue."""
+_FASTER_THAN_QUEUES = 3.0
+"""A queue into which four times the link's rate pours grows by this much in a unit of time."""
+_NOISE_NS, _NOISE_SERVICES = NS_PER_MS, 1.5
+"""By so much a way may be shorter than the path's least before: clocks, and a pair of segments."""
+_LASTS_NS = 3 * NS_PER_S  # limits.md
+_LASTS_PART = 0.7
+"""A step lasts if so much of it is left in the best of all that follows for three seconds."""
+_GROWS_PART = 2.0
+"""If the best way grew by more than so many steps, a queue grew. Found on rates that step: overlap with the
+truth from 0.63 to 0.99 and from 0.79 to 1.00 on two, from 0.86 to 0.81 on one of 54."""
+_STAYS_PART = 0.6
+"""A longer path is so for a time as long as the step, too. Where a host was busy, what had come meanwhile
+comes at once, and the way soon is the old one: of five such steps of 18 to 68 ms, in a queue of 0.34 s, 0 to
+0.55 was left."""
+
+
+class Paths(NamedTuple):
+    """The paths that a transfer took, one after another.
+
+    Attributes
+    ----------
+    begin_ns : ndarray of int64, shape (n,)
+        When the first segment of each was sent; at least one.
+    floor_ns : ndarray of int64, shape (n,)
+        The shortest way of each, up to the same constant for all.
+    """
+
+    begin_ns: Array
+    floor_ns: Array
+
+    @classmethod
+    def of(cls, delays: DelaySamples, service_ns: float, steady: Spans | None = None) -> Paths:
+        """Return the paths.
+
+        Parameters
+        ----------
+        delays : DelaySamples
+            At least one.
+        service_ns : float
+            Time that the bottleneck takes for a segment; 0 if not known.
+        steady : Spans, optional
+            When no queue stood, however long the way (`steady_delays`).
+        """
+        way_ns = delays.way_ns
+        changes = path_changes(delays.time_ns, way_ns).tolist()
+        begins = {
+            *_path_steps(delays, service_ns),
+            *changes,
+            *_around(delays, service_ns, steady or Spans.none()),
+        }
+        bounds = [0, *sorted(begins - {0, len(way_ns)}), len(way_ns)]
+        floors = [way_ns[a:b].min() for a, b in pairwise(bounds)]
+        if delays.unloaded_ns is not None:  # data may meet their own queue from the first window on
+            floors[0] = min(floors[0], int(delays.unloaded_ns + service_ns))
+        return cls(delays.time_ns[bounds[:-1]], np.array(floors, dtype=np.int64))
+
+    @property
+    def is_one(self) -> bool:
+        """Whether the path never changed."""
+        return len(self.begin_ns) == 1
+
+    def above_first(self, times_ns: Array) -> Array:
+        """Return by how much the path's shortest way exceeds that of all: int64, ns, shape (n,)."""
+        at = np.maximum(np.searchsorted(self.begin_ns, times_ns, side="right") - 1, 0)
+        return np.asarray((self.floor_ns - self.floor_ns.min())[at])
+
+    def queue(self, sent_ns: Array, way_ns: Array) -> Array:
+        """Return by how much each way exceeds the shortest of its path: int64, ns, shape of `way_ns`."""
+        return np.asarray(way_ns - self.floor_ns.min() - self.above_first(sent_ns))
+
+
+def _path_steps(delays: DelaySamples, service_ns: float) -> list[int]:
+    """Return the indexes at which another path begins: the way jumps up or down, and stays so.
+
+    What was sent between two samples may have waited in the queue before the second.
+    """
+    sent, way, place = delays.time_ns, delays.way_ns, delays.place
+    if len(way) < 2:
+        return []
+    jump, apart = np.diff(way), np.diff(sent)
+    least = max(_STEP_NS, _STEP_OF_FLOOR * float(max(way.min(), 0)), _STEP_SERVICES * service_ns)
+    own = np.diff(place) * service_ns
+    sudden = (jump > least + own + _FASTER_THAN_QUEUES * apart) | (-jump > least + apart)
+    at = np.flatnonzero(sudden) + 1
+    if not len(at):
+        return []
+    before = np.searchsorted(sent, sent[at - 1] - _LASTS_NS)
+    after = np.searchsorted(sent, sent[at] + _LASTS_NS, side="right")
+    moved = span_minimum(way, at, np.maximum(after, at + 1)) - span_minimum(
+        way, np.minimum(before, at - 1), at
+    )
+    size = jump[at - 1]
+    soon = np.searchsorted(sent, sent[at] + np.maximum(size, 0), side="right")
+    stays = span_minimum(way, at, np.maximum(soon, at + 1)) - way[at - 1] >= _STAYS_PART * size
+    longer = stays & (moved >= _LASTS_PART * size) & (moved <= _GROWS_PART * size)
+    lasts = np.where(size > 0, longer, -moved >= _LASTS_PART * -size)
+    return [int(each) for each in at[lasts]]
+
+
+def _around(delays: DelaySamples, service_ns: float, steady: Spans) -> Iterator[int]:
+    """Yield the indexes between which the way is never shorter than in a steady stretch among them."""
+    for begin, end in zip(*np.searchsorted(delays.time_ns, steady), strict=True):
+        if begin == end:
+            continue
+        least = delays.way_ns[begin:end].min() - max(_NOISE_NS, _NOISE_SERVICES * service_ns)
+        shorter = np.flatnonzero(delays.way_ns < least)
+        at = int(np.searchsorted(shorter, begin))
+        yield int(shorter[at - 1]) + 1 if at else 0
+        yield int(shorter[at]) if at < len(shorter) else len(delays.way_ns)

@@ -1,8 +1,12 @@
-"""The names of the answer: limits, their parts, how sure each is, and from where it was seen."""
+"""The names of the answer: limits, parts, how sure each is, where it was seen; and the share of each."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from multitracer.tables import Document
 
 
 class _Named(IntEnum):
@@ -91,3 +95,42 @@ class View(_Named):
     RECEIVER = 4
     NOWHERE = 5
     """One direction, packets without time, no data: nothing can be shown."""
+
+
+_DIGITS = 6  # microseconds, as in `diagnose`
+
+
+class LimitShare(NamedTuple):
+    """One limit, with one part, and the time that it held."""
+
+    limit: Limit
+    part: Part
+    seconds: float
+    share: float
+    """Of T, 1 is all of it."""
+    share_low: float
+    """What is not weak."""
+    share_high: float
+    """With what is weak elsewhere and may have been this."""
+    confidence: Confidence
+    """Of most of its time."""
+
+    def document(self) -> Document:
+        """Return it as `diagnose --json` writes it."""
+        return {
+            "limit": self.limit.label,
+            "part": self.part.label if self.part else None,
+            "seconds": round(self.seconds, _DIGITS),
+            "share": round(self.share, _DIGITS),
+            "share_low": round(self.share_low, _DIGITS),
+            "share_high": round(self.share_high, _DIGITS),
+            "confidence": self.confidence.label,
+        }
+
+
+def by_limit(rows: list[LimitShare]) -> dict[Limit, float]:
+    """Return the share of each limit, parts together, the largest first."""
+    sums: dict[Limit, float] = {}
+    for row in rows:
+        sums[row.limit] = sums.get(row.limit, 0.0) + row.share
+    return dict(sorted(sums.items(), key=lambda item: -item[1]))

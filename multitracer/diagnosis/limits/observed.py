@@ -1,6 +1,8 @@
 """A transfer in the time of its sender, whatever it was seen from: what the rules of this folder work on.
 
-The view of the receiver is brought into this form, too (`at_receiver.py`): a rule holds for all views.
+The view of the receiver is brought into this form, too (`at_receiver.py`): a rule holds for all views. What a
+capture cannot show well enough makes limits `weak`, with the reason. The sender's timestamps are its clock up
+to a constant (RFC 7323): by them a segment has the time at which TCP made it.
 """
 
 from __future__ import annotations
@@ -11,16 +13,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, places
+from multitracer.analysis.group import has
+from multitracer.analysis.intervals import distinct, places, unwrapped
+from multitracer.capture import Mark
+from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.ranges import merged
+from multitracer.tcp import WindowScaleBy
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from multitracer.analysis.intervals import Side
-    from multitracer.diagnosis.limits.names import Limit, View
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.losses import Carried
+    from multitracer.diagnosis.packets.packet_delays import WireSegments
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.requests import Requests
-    from multitracer.diagnosis.packets.wire_segments import WireSegments
+    from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
 _NOTHING = np.empty(0, dtype=np.int64)  # no packet
@@ -291,3 +300,124 @@ def _picked(column: Array, at: Array, empty: int) -> Array:
     values: Array = column[at]
     values[at < 0] = empty
     return values
+
+
+ALL_BUT_HANDSHAKE = frozenset(limit for limit in Limit if limit is not Limit.HANDSHAKE)
+NOT_CAPTURED = "the capture lost packets that the receiver got"
+
+
+def weak_limits(transfer: Transfer, view: View, *, coarse: bool = False) -> frozenset[Limit]:
+    """Return the limits that are weak in this capture, whatever its view shows elsewhere.
+
+    All but the handshake with coarse times of the sender, or options (SACK, timestamps) that were cut off;
+    the link where a round trip cannot be parted into the ways of data and ACKs; the receiver's window where
+    only what was sent tells its scale.
+    """
+    if coarse or _is_cut(transfer):
+        return ALL_BUT_HANDSHAKE
+    weak = set()
+    one_end = view in (View.SENDER, View.SENDER_STATE)
+    if one_end and sent_by_stamps(transfer.sender, transfer.acks) is None:
+        weak.add(Limit.LINK)
+    if window_scale_by(transfer) is not WindowScaleBy.SYN:
+        weak.add(Limit.RECEIVER_WINDOW)
+    return frozenset(weak)
+
+
+def _is_cut(transfer: Transfer) -> bool:
+    """Return whether most of the packets were captured without all of their options."""
+    cut = has(transfer.sender["marks"], Mark.HEADER_CUT)
+    return 2 * int(np.count_nonzero(cut)) > len(cut)
+
+
+def window_scale_by(transfer: Transfer) -> WindowScaleBy:
+    """Return how the scale of the receiver's window is known."""
+    directions = transfer.layers.part.analysis.directions
+    receiver = 2 * (transfer.layers.connection - 1) + (not transfer.reverse)
+    return WindowScaleBy(int(directions["window_shift_by"][receiver]))
+
+
+def not_captured(seen: Observed) -> Spans:
+    """Return from when until when the capture lost data that the receiver acknowledged.
+
+    Data that are in no segment of the capture and were acknowledged all the same; from the segment before
+    them to the one behind.
+    """
+    sends = seen.sends
+    begin, end = merged(sends.begin, sends.end)
+    known = begin[1:] <= (int(seen.answers.ack.max()) if len(seen.answers) else 0)
+    after, before = begin[1:][known], end[:-1][known]
+    first_behind = np.searchsorted(seen.highest, after, side="right")
+    last_before = np.searchsorted(seen.highest, before, side="right") - 1
+    some = (first_behind < len(sends)) & (last_before >= 0)
+    return Spans.of(sends.time_ns[last_before[some]], sends.time_ns[first_behind[some]])
+
+
+_TICKS_NS = np.array([NS_PER_US, NS_PER_MS, 4 * NS_PER_MS, 10 * NS_PER_MS, 100 * NS_PER_MS, NS_PER_S // 2])
+"""Ticks that hosts have: Linux 1 ms (1 us by route), older ones and others 4, 10, 100 and 500 ms."""
+_FEWEST_TICKS = 20  # a tick is then known to 5 %, by its resolution alone; usual ones differ by 2.5 times
+_FURTHEST = 1.6
+"""A measured tick may be off by this factor: a queue that grew in a short transfer stretches it."""
+_LONG_NS = 30 * NS_PER_S  # in less, 200 parts in a million make 6 ms at most: left as they are
+_FASTEST_DRIFT = 2e-4
+"""No two clocks drift faster apart than 200 parts in a million."""
+
+
+def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
+    """Return when segments of one direction were sent by their own timestamps, and the tick of these.
+
+    The rows of `table` and the times (ns, up to a constant) are int64, shape (n,); the tick is in ns. None
+    without timestamps, or where their tick is unknown.
+    """
+    stamped = has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
+    if not len(rows) or not stamped.all():
+        return None
+    time, value = table["time_ns"][rows], table["tsval"][rows]
+    ticks = unwrapped(value, np.array([0, len(rows)]))
+    tick = _tick_ns(ticks, time)
+    if tick is None:
+        return None
+    sent = ticks * tick
+    return sent + _drift(sent, time - sent), tick
+
+
+def _tick_ns(ticks: Array, time: Array) -> int | None:
+    passed = int(ticks.max() - ticks.min())
+    if passed < _FEWEST_TICKS:
+        return None
+    measured = float(time[-1] - time[0]) / passed
+    if measured <= 0:
+        return None
+    off = np.abs(np.log(_TICKS_NS / measured))
+    best = int(np.argmin(off))
+    return int(_TICKS_NS[best]) if off[best] <= np.log(_FURTHEST) else None
+
+
+def _drift(sent: Array, way: Array) -> Array:
+    """Return by how much the clock of the stamps lags at each time, by the shortest ways of both ends."""
+    span = int(sent[-1] - sent[0])
+    if span < _LONG_NS:
+        return np.zeros(len(sent), dtype=np.int64)
+    early, late = sent < sent[0] + span // 3, sent > sent[0] + 2 * span // 3
+    if not early.any() or not late.any():
+        return np.zeros(len(sent), dtype=np.int64)
+    first, last = np.argmin(np.where(early, way, way.max())), np.argmin(np.where(late, way, way.max()))
+    slope = float(way[last] - way[first]) / float(max(sent[last] - sent[first], 1))
+    if abs(slope) > _FASTEST_DRIFT:
+        return np.zeros(len(sent), dtype=np.int64)
+    return np.asarray(np.rint((sent - sent[0]) * slope).astype(np.int64))
+
+
+def stamp_lag_ns(table: Table, rows: Array, chosen: Array) -> Array:
+    """Return of chosen rows of a table what their way took above the shortest of their direction's `rows`.
+
+    0 for rows of others and where timestamps do not tell; never more than is certain: a tick is taken off.
+    """
+    by_stamps = sent_by_stamps(table, rows)
+    if by_stamps is None:
+        return np.zeros(len(chosen), dtype=np.int64)
+    lag = np.zeros(len(table), dtype=np.int64)
+    sent, tick = by_stamps
+    way = table["time_ns"][rows] - sent
+    lag[rows] = np.maximum(way - way.min() - tick, 0)
+    return lag[chosen]

@@ -1,4 +1,7 @@
-"""Which limit holds at each instant: the first in order that can be shown, a round trip being the unit."""
+"""Which limit holds at each instant: the first in order that can be shown, a round trip being the unit.
+
+What can be shown comes from `link`, `gaps` and `windows`; holes that wait for their repair are found here.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,36 @@ import numpy as np
 
 from multitracer.analysis.intervals import distinct
 from multitracer.analysis.parallel import meanwhile
-from multitracer.diagnosis.limits.buffer import full_buffer, full_congestion_window, steady_flight
-from multitracer.diagnosis.limits.doubts import not_captured
-from multitracer.diagnosis.limits.growth import slow_start
-from multitracer.diagnosis.limits.holes import Holes, holes
-from multitracer.diagnosis.limits.idle.pauses import Pauses, pauses
-from multitracer.diagnosis.limits.idle.quiet import quiet
-from multitracer.diagnosis.limits.idle.silence import Outages, outages
+from multitracer.diagnosis.limits.gaps import (
+    ROUND,
+    Outages,
+    Pauses,
+    outages,
+    pauses,
+    quiet,
+)
 from multitracer.diagnosis.limits.link import Busy, busy
 from multitracer.diagnosis.limits.names import Limit, Part, View
+from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.diagnosis.limits.window import FullWindow, full_window
+from multitracer.diagnosis.limits.windows import (
+    FullWindow,
+    full_buffer,
+    full_congestion_window,
+    full_window,
+    slow_start,
+    steady_flight,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from multitracer.diagnosis.limits.gaps import Quiet
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
 _REST = (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
 _LASTING = (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
-_ROUND = 1.3
-"""A round trip with what its own window adds (limits.md)."""
 
 
 class Cells(NamedTuple):
@@ -156,7 +167,7 @@ def _whole_rounds(cells: Cells, seen: Observed, cwnd: Spans) -> Cells:
     rest = np.isin(limit, _REST)
     before = np.concatenate([limit[:1], limit[:-1]])
     trip = np.where(before == Limit.RECEIVER_WINDOW, max(seen.floor_ns, seen.turn_ns), seen.floor_ns)
-    short = cells.end - cells.begin < _ROUND * trip
+    short = cells.end - cells.begin < ROUND * trip
     same = np.zeros(len(limit), dtype=bool)
     same[1:-1] = (limit[:-2] == limit[2:]) & np.isin(
         limit[:-2], (Limit.LINK, Limit.RECEIVER_WINDOW, Limit.SENDER_BUFFER)
@@ -185,3 +196,53 @@ def _last_flight(cells: Cells, seen: Observed) -> Cells:
     elif kept in (*_LASTING, *_REST):
         limit[behind], part[behind] = kept, part[before[-1]]
     return cells._replace(limit=limit, part=part)
+
+
+class Holes(NamedTuple):
+    """Stretches in which the oldest outstanding byte had been lost."""
+
+    spans: Spans
+    part: Array
+
+
+def holes(seen: Observed, still: Quiet) -> Holes:
+    """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
+    sends = seen.sends
+    repairs = np.flatnonzero(sends.needed)
+    by_timer = _unseen(seen, still).union(still.unheard)
+    if not len(repairs) or not len(seen.answers):
+        return Holes(by_timer, np.full(len(by_timer.begin), int(Part.TIMER)))
+    ack = seen.answers.ack
+    over = np.searchsorted(ack, sends.begin[repairs], side="right")  # the first answer that passes the repair
+    came = np.append(seen.answers.time_ns, seen.end_ns)[over]
+    stalled = np.searchsorted(ack, sends.begin[repairs], side="left")  # the first that asks for it
+    asks = np.append(seen.answers.time_ns, seen.end_ns)[np.minimum(stalled, over)]
+    begin = np.minimum(np.maximum(asks, _first_sent(seen, repairs) + seen.floor_ns), sends.time_ns[repairs])
+    spans = Spans.of(begin, came).union(by_timer)
+    if len(still.idle):  # nobody saw when the first copy of a lost segment left: not before the sender sent
+        spans = spans.without(still.silent)
+    which = spans.which(sends.time_ns[repairs])
+    timed = np.zeros(len(spans.begin) + 1, dtype=bool)
+    np.logical_or.at(timed, which, sends.by_timer[repairs])
+    timed[spans.which(by_timer.end - 1)] = True
+    return Holes(spans, np.where(timed[:-1], int(Part.TIMER), int(Part.FAST)))
+
+
+def _unseen(seen: Observed, still: Quiet) -> Spans:
+    """Return silences before the next data whose last packets are known to be missing: a timer ended them.
+
+    Only a receiver's capture has such: what was lost and its repair look like new data there.
+    """
+    sends = seen.sends
+    ended = np.flatnonzero(sends.by_timer & ~sends.again & (sends.missing > 0))
+    ended = ended[(ended > 0) & ~np.isin(ended, still.idle)]
+    return Spans.of(sends.time_ns[ended - 1] + seen.floor_ns, sends.time_ns[ended])
+
+
+def _first_sent(seen: Observed, repairs: Array) -> Array:
+    """Return when the first byte of each repair was sent first; long ago where that was not seen."""
+    fresh = seen.fresh
+    begins = seen.sends.begin[fresh]
+    at = np.searchsorted(begins, seen.sends.begin[repairs], side="right") - 1
+    known = (at >= 0) & (seen.sends.end[fresh][np.maximum(at, 0)] > seen.sends.begin[repairs])
+    return np.where(known, seen.sends.time_ns[fresh][np.maximum(at, 0)], seen.begin_ns)

@@ -32,8 +32,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join.recorded_transfer import Pairs
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.transfer import Pairs, Transfer
     from multitracer.tables import Array
 
 _SOONEST = 0.8
@@ -320,3 +319,17 @@ class _Lost(NamedTuple):
 def _rows_lost(pairs: Pairs) -> Array:
     """Return the rows, of the end that sent them, of what was lost."""
     return np.asarray(pairs.sent[(pairs.table["outcome"] == Outcome.LOST) & (pairs.sent != NA)])
+
+
+def timeouts(transfer: Transfer) -> tuple[Array, Array]:
+    """Return the rows of `sender` that the timer sent again, in order, and which timeout in a row each is.
+
+    The first timeout of a segment is 1, the next without anything new acknowledged 2: its timer was doubled.
+    """
+    verdicts, begin = transfer.verdicts, transfer.sender["seq_bytes"]
+    rows = verdicts["row"][verdicts["cause"] == Cause.TIMEOUT]
+    first = np.ones(len(rows), dtype=bool)
+    first[1:] = begin[rows][1:] != begin[rows][:-1]
+    starts = np.flatnonzero(first)
+    since = np.repeat(starts, np.diff(np.append(starts, len(rows))))
+    return rows, np.arange(len(rows)) - since + 1

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.once import Once, kept
-from multitracer.diagnosis.packets.packet_delays import data_delays, lost_places
-from multitracer.diagnosis.packets.packets_ahead import is_full
+from multitracer.diagnosis.packets.packet_delays import data_delays, is_full, lost_places
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.packets.packet_delays import PacketDelays
-    from multitracer.diagnosis.packets.wire_segments import WireSegments
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 

@@ -1,36 +1,234 @@
-"""How long packets waited: the delay of each beyond the least, and which of them were lost.
+"""How long packets waited: the delay of each beyond the least, those ahead of it, and which were lost.
 
-Rules of the file
------------------
-- With a capture at both ends the delay is that of the way of the data, by the clocks as they are related; an
-  error that is constant cancels. Without, it is the round trip by exact ACKs (Karn's rule).
-- Only segments of (nearly) full size count: a small one takes less time to be sent, and would make all others
-  look as if they had waited.
-- The least delay is that of a path: where the delay jumps faster than any queue of ours can grow or drain and
-  never comes back, another path begins, with a least of its own.
+- With a capture at both ends the delay is that of the way of the data, by the clocks as they are related;
+  an error that is constant cancels. Without, it is the round trip by exact ACKs (Karn's rule).
+- Only segments of (nearly) full size count: a small one takes less time to be sent, and would make all
+  others look as if they had waited.
+- The least delay is that of a path: where the delay jumps faster than any queue of ours can grow or drain
+  and never comes back, another path begins, with a least of its own.
 - Packets that were lost in a dead time, or never left the host, say nothing of a queue and are left out.
+- What happens on a path happens to its segments (`WireSegments`). A device with segmentation offload shows
+  its capture one packet for what leaves as up to 44 segments, and another joins what arrives (GSO, TSO,
+  GRO, LRO): packets that were cut or joined between two captures are cut here into full segments, and what
+  arrived is known by bytes. Without offload a segment is a packet.
+- A queue that holds so many packets, and not so much time, is full at another wait whenever the link has
+  another rate, as that of a radio. How many were ahead (`packets_ahead`) then shows more than how long they
+  took.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import in_order
+from multitracer.analysis.intervals import distinct, in_order, places
+from multitracer.analysis.two_points.alike import Copies, arrivals
 from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.diagnosis.once import Once, kept
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join.recorded_transfer import Pairs
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.packets.wire_segments import WireSegments
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.diagnosis.transfer import Pairs, Transfer
     from multitracer.tables import Array, Table
+
+
+class WireSegments(NamedTuple):
+    """Segments with payload in the data direction, in the order of the sender's capture.
+
+    Attributes
+    ----------
+    row : ndarray of int64, shape (n,)
+        Row of `sender`; several segments share one that was cut behind the capture.
+    payload_bytes : ndarray of int64, shape (n,)
+    arrived : ndarray of int64, shape (n,)
+        Row of `receiver` in which it arrived; NA if it did not, or nobody knows.
+    closes : ndarray of bool, shape (n,)
+        It is the last segment of that row: when it arrived is known. What came before it in the same row had
+        to wait to be joined.
+    lost : ndarray of bool, shape (n,)
+    """
+
+    row: Array
+    payload_bytes: Array
+    arrived: Array
+    closes: Array
+    lost: Array
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+class _Pieces(NamedTuple):
+    row: Array
+    begin: Array
+    end: Array
+
+
+def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None) -> WireSegments:
+    """Return the segments of a transfer; as its sender sent them if no capture shows what arrived.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    full_bytes : int
+        Payload of a full segment.
+    offered_bytes : int or None
+        The most that the receiver offered to take in one (MSS, RFC 9293, section 3.7.1), if that is known:
+        what is larger was joined.
+    """
+    pairs, receiver = transfer.data_pairs, transfer.receiver
+    if pairs is None or receiver is None:
+        return _as_sent(transfer)
+    outcome, arrived = _of_rows(pairs, len(transfer.sender))
+    table, rows = transfer.sender, transfer.data
+    joined = outcome[rows] == Outcome.RECUT
+    if offered_bytes is not None:
+        joined |= transfer.payload_bytes > offered_bytes
+    if not joined.any():
+        return _as_captured(transfer, outcome, arrived)
+    pieces = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
+    exact = outcome[pieces.row] == Outcome.MATCHED
+    came = np.where(exact, arrived[pieces.row], _by_bytes(transfer, pieces, _arrivals(transfer, pairs)))
+    lost = (came == NA) & (outcome[pieces.row] != Outcome.NOT_COVERED)
+    closes = (came != NA) & np.append(came[1:] != came[:-1], True)[: len(came)]
+    return WireSegments(pieces.row, pieces.end - pieces.begin, came, closes, lost)
+
+
+def _of_rows(pairs: Pairs, count: int) -> tuple[Array, Array]:
+    """Return the outcome of each row of `sender` (NOT_COVERED if it has none), and where it arrived."""
+    sent = np.flatnonzero(pairs.sent != NA)
+    outcome = np.full(count, Outcome.NOT_COVERED, dtype=np.uint8)
+    arrived = np.full(count, NA, dtype=np.int64)
+    outcome[pairs.sent[sent]] = pairs.table["outcome"][sent]
+    arrived[pairs.sent[sent]] = pairs.arrived[sent]
+    return outcome, arrived
+
+
+def _as_sent(transfer: Transfer) -> WireSegments:
+    """Return the segments as one capture shows them: lost is what had to be sent again."""
+    verdicts, rows = transfer.verdicts, transfer.data
+    needed = (verdicts["necessity"] == Necessity.NECESSARY) & (verdicts["cause"] != Cause.LOCAL_DROP)
+    nowhere = np.full(len(rows), NA, dtype=np.int64)
+    payload = transfer.payload_bytes.astype(np.int64)
+    lost = np.isin(rows, verdicts["earlier_row"][needed])
+    return WireSegments(rows, payload, nowhere, nowhere != NA, lost)
+
+
+def _as_captured(transfer: Transfer, outcome: Array, arrived: Array) -> WireSegments:
+    rows = transfer.data
+    outcome, came = outcome[rows], arrived[rows]
+    came[outcome != Outcome.MATCHED] = NA
+    payload = transfer.payload_bytes.astype(np.int64)
+    return WireSegments(rows, payload, came, came != NA, outcome == Outcome.LOST)
+
+
+def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
+    """Return the rows, each cut into segments of so many bytes and what is left of it."""
+    payload = table["payload_bytes"][rows].astype(np.int64)
+    many = np.maximum(-(-payload // full_bytes), 1)
+    of = np.repeat(np.arange(len(rows)), many)
+    number = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many)
+    first = table["seq_bytes"][rows][of]
+    begin = first + number * full_bytes[of]
+    return _Pieces(rows[of], begin, np.minimum(begin + full_bytes[of], first + payload[of]))
+
+
+def _arrivals(transfer: Transfer, pairs: Pairs) -> _Pieces:
+    """Return what arrived with payload, in order, its bytes as the sender's capture counts them."""
+    table, other = transfer.sender, transfer.receiver
+    assert other is not None
+    rows = distinct(pairs.arrived[pairs.arrived != NA])
+    rows = rows[other["payload_bytes"][rows] > 0]
+    both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))[:1]
+    shift = table["seq_bytes"][pairs.sent[both]] - other["seq_bytes"][pairs.arrived[both]]
+    begin = other["seq_bytes"][rows] + int(shift.sum())
+    return _Pieces(rows, begin, begin + other["payload_bytes"][rows])
+
+
+def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
+    """Return the row in which the last byte of each piece arrived; NA where it did not."""
+    assert transfer.receiver is not None
+    of, end = _holding(came, distinct(pieces.end))
+    came_ns = transfer.came_ns[came.row[of]]
+    sent = Copies(pieces.end, transfer.sender["time_ns"][pieces.row])
+    left, arrived = arrivals(sent, Copies(end, came_ns))
+    arrival_rows = np.full(len(pieces.row), NA, dtype=np.int64)
+    arrival_rows[left] = came.row[of[arrived]]
+    return arrival_rows
+
+
+def _holding(pieces: _Pieces, ends: Array) -> tuple[Array, Array]:
+    """Return pairs of a piece and an end, where the piece holds the byte before the end; by piece."""
+    first, last = (np.searchsorted(ends, each, side="right") for each in (pieces.begin, pieces.end))
+    many = last - first
+    of = np.repeat(np.arange(len(many)), many)
+    number = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
+    return of, ends[number]
+
+
+_MOST = 0.995  # quantile of what was ahead that is the most: single ones are noise. Not measured
+_AS_MANY = 0.8
+"""Part of the most that were ever ahead from which on the queue may have been full."""
+_NEXT_TO_ALL, _RANK, _QUARTILE = 0.9, 0.89, 0.25
+"""Of the most, and among all, what three in four lost ones must reach, as for waits in `losses`."""
+_LEAST = 4
+"""Packets that a queue holds at the least, where fewer ahead of a lost one may be chance. Not measured"""
+
+
+def packets_ahead(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
+    """Return how many segments had left before and were not through the slowest link.
+
+    Parameters
+    ----------
+    delays : PacketDelays
+        One way, in order of sending.
+    place : ndarray of int64, shape (n,)
+        Places of segments, also of lost ones.
+    sent_ns : ndarray of int64, shape (n,)
+        When they left.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+    """
+    through_ns = np.maximum.accumulate(delays.time_ns + delays.queue_ns)  # but for a constant
+    before = places(delays.place, place)
+    return np.asarray(before - np.minimum(before, places(through_ns, sent_ns, "right")))
+
+
+def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
+    """Return whether about as many were ahead of each segment as ever: bool, shape (n,)."""
+    ahead = packets_ahead(delays, place, sent_ns)
+    return np.asarray((ahead >= _AS_MANY * most_ahead(delays)) & (ahead >= _LEAST))
+
+
+def most_ahead(delays: PacketDelays) -> float:
+    """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
+    return _most(delays.once(_of_all))
+
+
+def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
+    """Return whether most segments had as many ahead of them as few others had."""
+    everywhere = in_order(delays.once(_of_all))
+    ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
+    below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
+    rank = (below + up_to) / (2 * len(everywhere))
+    return bool(ahead >= max(_LEAST, _NEXT_TO_ALL * _most(everywhere)) and rank >= _RANK)
+
+
+def _of_all(delays: PacketDelays) -> Array:
+    return packets_ahead(delays, delays.place, delays.time_ns)
+
+
+def _most(ahead: Array) -> float:
+    return float(np.quantile(ahead, _MOST))
+
 
 _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""

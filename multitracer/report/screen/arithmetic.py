@@ -15,7 +15,7 @@ from multitracer.words import duration, rate, size
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.shares import LimitShare
+    from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.report.drawn import Drawn
 
 _NARROW = 1.2

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.happened import is_policed
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part
-from multitracer.diagnosis.limits.shares import by_limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, Part, by_limit
+from multitracer.diagnosis.sentence import is_policed
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
 from multitracer.report.markup import Markup, element
@@ -20,7 +19,7 @@ from multitracer.words import duration
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.limits.group import Member
-    from multitracer.diagnosis.limits.shares import LimitShare
+    from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.report.screen.time_axis import TimeAxis
     from multitracer.tables import Array
 

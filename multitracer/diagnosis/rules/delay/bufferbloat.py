@@ -12,7 +12,7 @@ import numpy as np
 
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.floors import Paths
+from multitracer.diagnosis.limits.link import Paths
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, ack_delays
 from multitracer.units import NS_PER_S

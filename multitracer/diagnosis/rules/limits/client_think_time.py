@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.held import WORTH, held
+from multitracer.diagnosis.held import WORTH, client_pauses_s, held, pauses_s
 from multitracer.diagnosis.limits.names import Limit, Part
-from multitracer.diagnosis.request_pauses import client_pauses_s, pauses_s
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 from multitracer.words import about, duration

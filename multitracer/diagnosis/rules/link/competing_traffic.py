@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.rate_steps import rate_step
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
+from multitracer.diagnosis.account.uses import Use
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces, rate_step
 from multitracer.diagnosis.bottleneck.work_of_others import work_of_others
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
-from multitracer.diagnosis.use import Use
 from multitracer.protocols.channel_events import STREAM_BITS
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.join.segments_and_frames import Fate
-from multitracer.diagnosis.use import Use, UseCause
+from multitracer.diagnosis.join import Fate
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.join.segments_and_frames import Join
+    from multitracer.diagnosis.join import Join
     from multitracer.tables import Array
 
 KIND = "header-decompressor-failure"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.use import Use
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import rate
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.account.outages import reset_episodes, resets
+from multitracer.diagnosis.account.by_slots import reset_episodes, resets
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.use import Use
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

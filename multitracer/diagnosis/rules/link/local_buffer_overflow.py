@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Evidence
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes, few
-from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.rate_steps import rate_step
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps
+from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, rate_step
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
 from multitracer.units import NS_PER_S
@@ -16,7 +15,7 @@ from multitracer.words import rate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.bottleneck.rate_steps import RateStep
+    from multitracer.diagnosis.bottleneck.service_times import RateStep
 
 KIND = "rate-change"
 HELP = "What set in at that moment: the cell, its load and modulation, a quota or a shaper; not the two ends."

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.outages import resets
+from multitracer.diagnosis.account.by_slots import resets
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
-from multitracer.diagnosis.use import Use
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.join.segments_and_frames import Join
+    from multitracer.diagnosis.join import Join
     from multitracer.tables import Array
 
 KIND = "rlp-retransmission-burst"

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
 from multitracer.diagnosis.limits.names import Part
-from multitracer.diagnosis.silences.receiver_silences import repeated_in, silences
-from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.silences import repeated_in, silences
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.silences.receiver_silences import ReceiverSilence
+    from multitracer.diagnosis.silences import ReceiverSilence
     from multitracer.tables import Array
 
 KIND = "ack-loss"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes
-from multitracer.diagnosis.silences.dead_link import BLACKOUT_S, RADIO_HELP, dead_link
-from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.silences import BLACKOUT_S, RADIO_HELP, dead_link
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

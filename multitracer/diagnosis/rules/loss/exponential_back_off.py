@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.timeouts import timeouts
-from multitracer.diagnosis.use import Use
+from multitracer.diagnosis.packets.dead_times import timeouts
 from multitracer.words import duration
 
 if TYPE_CHECKING:

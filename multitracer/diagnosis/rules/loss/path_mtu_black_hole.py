@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.silences.mtu_hole import largest_bytes, mtu_holes
-from multitracer.diagnosis.silences.receiver_silences import is_smaller_after, silences
+from multitracer.diagnosis.silences import is_smaller_after, largest_bytes, mtu_holes, silences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.silences.receiver_silences import ReceiverSilence
+    from multitracer.diagnosis.silences import ReceiverSilence
 
 KIND = "path-mtu-black-hole"
 HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC 4821, tcp_mtu_probing)."

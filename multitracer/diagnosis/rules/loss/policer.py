@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.loss_causes import repair_s
+from multitracer.diagnosis.bottleneck.queue_at_losses import repair_s
 from multitracer.diagnosis.case import Case, Finding, rows
 
 if TYPE_CHECKING:

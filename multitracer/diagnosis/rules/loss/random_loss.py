@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.behind_queue import lost_behind_queue
-from multitracer.diagnosis.bottleneck.empty_queue import lost_at_empty_queue
-from multitracer.diagnosis.bottleneck.loss_causes import loss_finding, losses_of
+from multitracer.diagnosis.bottleneck.queue_at_losses import (
+    loss_finding,
+    losses_of,
+    lost_at_empty_queue,
+    lost_behind_queue,
+)
 from multitracer.diagnosis.packets.losses import rounds
 from multitracer.diagnosis.packets.policing import is_suspected
-from multitracer.diagnosis.silences.mtu_hole import mtu_holes
+from multitracer.diagnosis.silences import mtu_holes
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

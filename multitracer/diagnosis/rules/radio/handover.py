@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.join.radio_logs import LINK, STAMPS
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.transfer import LINK, STAMPS
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 

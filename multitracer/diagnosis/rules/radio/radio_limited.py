@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.use import Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

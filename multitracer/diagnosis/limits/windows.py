@@ -1,13 +1,22 @@
-"""The sender's buffer: the application has more, its send buffer is full, and no window is."""
+"""The windows: which of them the data outstanding fill.
+
+The receiver's, within one segment of what is offered; the send buffer's or the congestion window's, by the
+height of the flight; and the congestion window's while it grows (slow start).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.diagnosis.chance import chance
-from multitracer.diagnosis.limits.idle.pauses import answered, gaps, writes_alone
+from multitracer.diagnosis.limits.gaps import (
+    ROUND,
+    answered,
+    gaps,
+    writes_alone,
+)
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
@@ -16,7 +25,6 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array, Table
 
-_ROUND = 1.3  # round trips in a round: each holds a whole flight (limits.md, from ninety recordings)
 _FEWEST_ROUNDS = 7  # of one height: fewer may be alike by chance (limits.md)
 _SPREAD = 0.12  # part of the height by which these rounds may differ (limits.md) ...
 _SPREAD_SEGMENTS = 2  # ... or so many segments: a flight ends within a segment of its window (limits.md)
@@ -124,7 +132,7 @@ def steady_flight(seen: Observed, missing: Spans) -> Spans:
     time = seen.sends.time_ns[fresh]
     if len(fresh) < _FEWEST_ROUNDS * 2 or not seen.floor_ns or writes_alone(seen):
         return Spans.none()
-    width = max(int(_ROUND * seen.floor_ns), 1)
+    width = max(int(ROUND * seen.floor_ns), 1)
     place, number = _places((time - time[0]) // width)
     top = _tops(place, seen.outstanding(time))
     if seen.slack_ns:  # times are in ticks: ACKs of a tick count as come, or as not come
@@ -174,3 +182,101 @@ def _constant(top: Array, begins_ns: Array, seen: Observed) -> Spans:
         begin, low, high = i, value, value
     columns = np.array(runs, dtype=np.int64).reshape(-1, 2)
     return Spans.of(columns[:, 0], columns[:, 1])
+
+
+_IDLE_NS = 200_000_000
+"""After an idle time of a retransmission timeout a TCP begins anew (RFC 9293, RFC 5681 section 4.1)."""
+GROWS = 1.2
+"""Rounds of slow start double, with delayed ACKs grow by half; an avoiding sender adds one segment."""
+_STALE_ROUNDS = 3  # one or two rounds may be cut short by the application (limits.md). Not measured
+
+
+def slow_start(seen: Observed, filled: Spans, idle: Spans) -> Spans:
+    """Return when the sender was in slow start.
+
+    Parameters
+    ----------
+    filled : Spans
+        When the link was the limit.
+    idle : Spans
+        When the application was.
+    """
+    long = idle.where(idle.length_ns >= max(_IDLE_NS, seen.floor_ns))
+    begins = np.concatenate(
+        [[seen.opened_ns], long.end[(long.end > seen.opened_ns) & (long.end < seen.end_ns)]]
+    )
+    losses = seen.sends.time_ns[seen.sends.needed]
+    stops = np.sort(np.concatenate([filled.begin, losses, _standing(seen), [seen.end_ns]]))
+    ends = stops[np.minimum(np.searchsorted(stops, begins, side="left"), len(stops) - 1)]
+    had_loss = np.searchsorted(np.sort(losses), begins) > 0
+    keep = ~had_loss | (begins == seen.opened_ns)
+    return Spans.of(begins[keep], ends[keep])
+
+
+def _standing(seen: Observed) -> Array:
+    """Return when rounds had ceased to grow for three in a row."""
+    fresh = seen.fresh
+    if not len(fresh) or not seen.floor_ns:
+        return np.empty(0, dtype=np.int64)
+    time = seen.sends.time_ns[fresh]
+    size = (seen.sends.end - seen.sends.begin)[fresh]
+    filled, first = np.unique((time - time[0]) // seen.floor_ns, return_index=True)
+    sums = np.add.reduceat(size, first)
+    filled, sums = filled[sums > 0], sums[sums > 0]
+    grows = sums[1:] >= GROWS * sums[:-1]
+    if len(grows) < _STALE_ROUNDS:
+        return np.empty(0, dtype=np.int64)
+    still = np.convolve(~grows, np.ones(_STALE_ROUNDS), mode="valid") == _STALE_ROUNDS
+    return np.asarray(time[0] + filled[1:][: len(still)][still] * seen.floor_ns, dtype=np.int64)
+
+
+class FullWindow(NamedTuple):
+    """Stretches in which the window offered had no room for one more segment."""
+
+    spans: Spans
+    zero: Spans
+    """Of these, those in which less than one segment was offered at all."""
+
+
+def full_window(seen: Observed) -> FullWindow:
+    """Return when the window offered kept the sender back.
+
+    After the last send nothing shows that more waited, so the rest of the transfer is left out; a closed
+    window counts there too, if what ended it was data. A window into which what was sent next fits, with room
+    left, kept nothing back, however small it is: not while nothing is under way, nor of small writes.
+    """
+    first, behind = np.searchsorted(seen.moments_ns, (seen.opened_ns, seen.end_ns))
+    chosen = slice(first, behind)
+    times = seen.moments_ns[chosen]
+    fresh = seen.fresh
+    if not len(times) or not len(fresh):
+        return FullWindow(Spans.none(), Spans.none())
+    until = np.append(times[1:], seen.end_ns)
+    last = seen.sends.time_ns[fresh[-1]]
+    edge, sent = seen.edge_of(seen.moments_answer[chosen]), seen.moments_sent[chosen]
+    acked = seen.moments_acknowledged[chosen]
+    is_idle = seen.moments_acknowledged[chosen] >= sent
+    fits = _fits(seen, times, edge) & (is_idle | writes_alone(seen))
+    is_known = (edge >= 0) & (times < last) & ~fits
+    full = is_known & (edge - sent < seen.mss_bytes)
+    closed = is_known & (edge - acked < seen.mss_bytes)
+    return FullWindow(
+        Spans.of(times[full | closed], until[full | closed]), Spans.of(times[closed], until[closed])
+    )
+
+
+def _fits(seen: Observed, times: Array, edge: Array) -> Array:
+    """Return at which times the new segment that came next left room in the window then offered."""
+    ends, fresh = seen.sends.end, seen.fresh
+    following = np.searchsorted(seen.sends.time_ns[fresh], times, side="right")
+    fits: Array = ends[fresh[np.minimum(following, len(fresh) - 1)]] < edge
+    return fits & (following < len(fresh))
+
+
+def samples_in_full_window(seen: Observed) -> float:
+    """Return the part of delay samples taken while the window offered was full."""
+    if not len(seen.delays.time_ns):
+        return 0.0
+    at: Array = seen.delays.time_ns
+    edge = seen.window_edge(at)
+    return float(((edge >= 0) & (edge - seen.sent_by(at) < seen.mss_bytes)).mean())

@@ -1,0 +1,356 @@
+"""What a moment of the link was used for: the classes of the account, rows of them, what names an idle gap.
+
+A gap, in which nothing was sent though nothing was queued, takes the class of what ended it, for that is
+what the sender had waited for (rule 4 of docs/lost_time.md). The sender's limits are those of the moment
+before: what was outstanding as the gap began, and what its TCP was last read to have before the segment
+from the peer that ended the gap.
+
+Four readings of the definition. A gap with the FIN outstanding that a retransmission of payload ends is no
+handshake. One that nothing ended, in a transfer that was never completed, waited for the timer in vain. One
+that new data ended while something sent again was outstanding waited for recovery, though the advertised
+window was full. And an application that wrote less than a segment, which Nagle's algorithm keeps back, has
+nothing to send.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.capture import Flag
+from multitracer.diagnosis.packets.dead_times import timeouts
+from multitracer.findings import LINK_USE
+from multitracer.tables import NA, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import ArrayLike, DTypeLike
+
+    from multitracer.diagnosis.packets.sender_view import SenderView
+    from multitracer.tables import Array
+
+
+class Use(IntEnum):
+    """What a moment of the link was used for; `label` is its name outside."""
+
+    USEFUL = 0
+    """Payload on its way that the receiving TCP got from this carriage first."""
+    ARQ = 1
+    """The link repeats a frame, or waits for the answer to one."""
+    XOFF = 2
+    """The far end has stopped the sender."""
+    ACCESS = 3
+    """Waiting for a contended channel."""
+    OUTAGE = 4
+    """The link delivers nothing."""
+    OTHER = 5
+    """Other flows, and pure ACKs."""
+    IDLE_APP = 6
+    """The application has nothing to send."""
+    HANDSHAKE = 7
+    """Opening and closing the connection."""
+    IDLE_RTO = 8
+    """Waiting for the retransmission timer."""
+    IDLE_CWND = 9
+    """The congestion window is full."""
+    IDLE_RWND = 10
+    """The advertised window is full."""
+    IDLE_SNDBUF = 11
+    """The send buffer is full: the application may not write."""
+    REDUNDANT = 12
+    """Payload that the receiver already had."""
+    WASTED = 13
+    """Payload that never reached the receiving TCP intact."""
+    UNKNOWN = 14
+    """None of these."""
+
+    @property
+    def label(self) -> str:
+        """The name outside: `idle:rto`."""
+        return self.name.lower().replace("_", ":")
+
+
+IDLE = (Use.HANDSHAKE, Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF)
+"""T_idle of the utilization: TCP could have used the link."""
+REPEATED = (Use.REDUNDANT, Use.WASTED)
+"""T_redundant of the utilization: TCP used the link in vain."""
+LOST: tuple[Use, ...] = IDLE + REPEATED
+"""What lowers the utilization."""
+
+SAYS = {
+    Use.USEFUL: "new data under way",
+    Use.ARQ: "the link repeated frames or waited for itself",
+    Use.XOFF: "the far end of the link stopped it",
+    Use.ACCESS: "the link waited for its turn on a shared channel",
+    Use.OUTAGE: "the link delivered nothing",
+    Use.OTHER: "other traffic and pure ACKs",
+    Use.IDLE_APP: "the application had nothing to send",
+    Use.HANDSHAKE: "the connection was opened or closed",
+    Use.IDLE_RTO: "TCP waited for its retransmission timer",
+    Use.IDLE_CWND: "the congestion window was full",
+    Use.IDLE_RWND: "the receiver's window was full",
+    Use.IDLE_SNDBUF: "the send buffer was full",
+    Use.REDUNDANT: "data that had arrived were sent again",
+    Use.WASTED: "data were sent that were lost or arrived broken",
+    Use.UNKNOWN: "nothing explains it",
+}
+"""Every use in words for people."""
+
+
+class UseCause(IntEnum):
+    """Why, where a use has several causes."""
+
+    NONE = 0
+    RESET = 1
+    """A link reset."""
+    RADIO = 2
+    """No frame came through."""
+    DECOMPRESSOR = 3
+    """The header decompressor was out of step."""
+    RECOVERY = 4
+    """A window full of what has to be sent again."""
+    SLOW_START = 5
+    """A window that has not grown yet."""
+    REFUSED = 6
+    """The receiver had given up the connection."""
+    UNFINISHED = 7
+    """The recording ended first."""
+    NAGLE = 9
+    """Less than a segment was written, and TCP waited for more (RFC 9293, section 3.7.4)."""
+    FAR_BUFFER = 8
+    """The far end, slower than the link, still reads what it has got."""
+
+    NETWORK = 10
+    """Lost behind the link."""
+
+    @property
+    def label(self) -> str:
+        """The name outside; empty for none."""
+        return self.name.lower().replace("_", "-") if self else ""
+
+
+WASTED_SAYS = {
+    UseCause.RESET: "were lost in a reset of the link",
+    UseCause.DECOMPRESSOR: "arrived broken, with wrong headers",
+    UseCause.REFUSED: "the receiver had given up",
+    UseCause.UNFINISHED: "had not arrived when the recording ended",
+    UseCause.NETWORK: "were lost behind the link",
+    UseCause.NONE: "were lost",
+}
+"""What became of the data that were carried in vain, by cause."""
+
+
+_KINDS: dict[str, tuple[DTypeLike, object]] = {
+    "cause": (np.uint8, 0),
+    "back_off": (np.int16, NA),
+    "payload": (np.float64, 0.0),
+    "source": ("U11", ""),
+    "row": (np.int64, NA),
+    "ended_row": (np.int64, NA),
+}
+"""Columns that a rule may leave out: dtype, and what stands there then."""
+
+
+class Uses(NamedTuple):
+    """Intervals of one rule; columns as in LINK_USE, times as places on an axis of the account's own."""
+
+    begin: Array
+    end: Array
+    use: Array
+    seconds: Array
+    cause: Array
+    back_off: Array
+    payload: Array
+    source: Array
+    row: Array
+    ended_row: Array
+
+    @classmethod
+    def of(cls, begin: Array, end: Array, use: Array | Use, seconds: Array, **more: ArrayLike) -> Uses:
+        """Return rows; a column that is left out, or given as one value, is the same for all."""
+        shape = np.shape(begin)
+        rest = {
+            name: np.broadcast_to(np.asarray(more.get(name, usual), dtype=dtype), shape)
+            for name, (dtype, usual) in _KINDS.items()
+        }
+        return cls(
+            np.asarray(begin, dtype=np.float64),
+            np.asarray(end, dtype=np.float64),
+            np.broadcast_to(np.asarray(use, dtype=np.uint8), shape),
+            np.asarray(seconds, dtype=np.float64),
+            **rest,
+        )
+
+    def where(self, chosen: Array) -> Uses:
+        """Return the rows that a mask or positions choose."""
+        count = int(np.count_nonzero(chosen)) if chosen.dtype == bool else len(chosen)
+        if chosen.dtype == bool and count == len(chosen):
+            return self
+        return Uses(*(np.broadcast_to(c[:1], count) if _is_constant(c) else c[chosen] for c in self))
+
+    @classmethod
+    def together(cls, parts: list[Uses]) -> Uses:
+        """Return the rows of all parts in order of time."""
+        joined = cls(*(_joined(columns) for columns in zip(*parts, strict=True)))
+        return joined.where(np.lexsort((joined.end, joined.begin)))
+
+    def runs(self) -> Uses:
+        """Return the rows with neighbours of the same event and use made one; rows are in order of time."""
+        if not len(self.begin):
+            return self
+        differs = np.ones(len(self.begin), dtype=bool)
+        differs[1:] = self.begin[1:] > self.end[:-1]
+        for column in (self.use, self.cause, self.source, self.row, self.ended_row):
+            differs[1:] |= column[1:] != column[:-1]
+        starts = np.flatnonzero(differs)
+        last = np.append(starts[1:], len(differs)) - 1
+        return self.where(starts)._replace(
+            end=self.end[last],
+            seconds=np.add.reduceat(self.seconds, starts),
+            payload=np.add.reduceat(self.payload, starts),
+        )
+
+    def table(self, stamps: Callable[[Array], Array]) -> Table:
+        """Return LINK_USE; `stamps` turns places (float64) into stamps of the sender's clock (int64, ns)."""
+        columns = self._asdict() | {"begin_ns": stamps(self.begin), "end_ns": stamps(self.end)}
+        columns["payload_bytes"] = columns.pop("payload")
+        return Table(LINK_USE, {name: columns[name] for name in LINK_USE.names})
+
+
+def _is_constant(column: Array) -> bool:
+    """Return whether a column is one value for all of its rows, as `Uses.of` makes it, and has rows."""
+    return len(column) > 0 and column.strides == (0,)
+
+
+def _joined(columns: Sequence[Array]) -> Array:
+    """Return columns one behind the other; one value in all of them stays one value."""
+    filled = [column for column in columns if len(column)]
+    if filled and all(map(_is_constant, filled)) and len({column[0].item() for column in filled}) == 1:
+        return np.broadcast_to(filled[0][:1], sum(map(len, filled)))
+    return np.concatenate(columns)
+
+
+class Idle(NamedTuple):
+    """Why each of some gaps was."""
+
+    use: Array
+    cause: Array
+    back_off: Array
+    """1 for the first timeout in a row, NA where no timer ended the gap."""
+
+
+def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
+    """Return the class of gaps.
+
+    Parameters
+    ----------
+    view : SenderView
+    begin_ns : ndarray of int64, shape (n_gaps,)
+        When the link had nothing left to send.
+    ender : ndarray of int64, shape (n_gaps,)
+        Row of `sender` that ended each gap: data, SYN or FIN; NA if none did.
+    """
+    table = view.transfer.sender
+    row = np.maximum(ender, 0)
+    kind, flags = (np.where(ender == NA, 0, table[name][row]) for name in ("kind", "flags"))
+    payload = np.where(ender == NA, 0, table["payload_bytes"][row])
+    again = (kind & int(Kind.RETRANSMISSION)) != 0
+    probe = (kind & int(Kind.ZERO_WINDOW_PROBE)) != 0
+    use, cause = _limits(view, begin_ns, ender, payload)
+    _set(use, cause, probe, Use.IDLE_RWND)
+    tries = _tries(view, ender)
+    _set(use, cause, again, Use.IDLE_CWND, UseCause.RECOVERY)
+    _set(use, cause, tries > 0, Use.IDLE_RTO)
+    _set(use, cause, (ender == NA) & _unanswered(view, begin_ns), Use.IDLE_RTO, UseCause.UNFINISHED)
+    closing = _fin_outstanding(view, begin_ns) & ~(again & (payload > 0)) & (use != Use.IDLE_RTO)
+    _set(use, cause, closing | _opening(view, begin_ns, ender, flags), Use.HANDSHAKE)
+    back_off = np.where(use == Use.IDLE_RTO, np.where(tries > 0, tries, NA), NA)
+    return Idle(use, cause, back_off)
+
+
+def _tries(view: SenderView, rows: Array) -> Array:
+    """Return which timeout in a row sent each row, 0 for those that no timer sent."""
+    by_timer, number = timeouts(view.transfer)
+    at = np.minimum(np.searchsorted(by_timer, rows), max(len(by_timer) - 1, 0))
+    has_timeouts = len(by_timer) > 0
+    return (
+        np.where(by_timer[at] == rows, number[at], 0) if has_timeouts else np.zeros(len(rows), dtype=np.int64)
+    )
+
+
+def _set(use: Array, cause: Array, where: Array, its_use: Use, its_cause: UseCause = UseCause.NONE) -> None:
+    use[where], cause[where] = its_use, its_cause
+
+
+def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> tuple[Array, Array]:
+    """Return the class of each gap as if new data had ended it."""
+    row = np.maximum(ender, 0)
+    trigger = np.where(ender == NA, NA, view.trigger(row))
+    before = np.where(trigger != NA, trigger, row) - 1
+    at_begin = view.row_at(begin_ns)
+    moment = np.maximum(np.where(ender == NA, at_begin, np.minimum(at_begin, before)), 0)
+    flight, window = view.flight_bytes(moment), view.window_bytes(moment)
+    woken = np.where(ender == NA, moment, np.where(trigger != NA, trigger, row))
+    cwnd, unsent = view.variable_before("cwnd_bytes", woken), view.variable_before("notsent_bytes", woken)
+    full = (ender != NA) & view.buffer_is_full(moment, woken)
+    window_reached = (window != NA) & (flight + payload > window)
+    cwnd_reached = (cwnd != NA) & (flight + payload > cwnd)
+    # without the sender's word: what an ACK set free had been held back, by the window or by cwnd
+    silent = unsent == NA
+    held = np.where(silent, (trigger != NA) & (flight > 0) | window_reached, unsent > 0)
+    waiting = (ender != NA) & (payload > 0) & (held | full)
+    by_cwnd = waiting & np.where(cwnd == NA, ~window_reached & silent, cwnd_reached & (cwnd < window))
+    use = np.full(len(ender), Use.UNKNOWN, dtype=np.uint8)
+    cause = np.zeros(len(ender), dtype=np.uint8)
+    _set(use, cause, waiting & full, Use.IDLE_SNDBUF)
+    _set(use, cause, waiting & (window_reached | cwnd_reached), Use.IDLE_RWND)
+    _set(use, cause, by_cwnd, Use.IDLE_CWND)
+    _set(use, cause, by_cwnd & _growing(view, woken, cwnd), Use.IDLE_CWND, UseCause.SLOW_START)
+    _set(use, cause, waiting & view.in_recovery(moment), Use.IDLE_CWND, UseCause.RECOVERY)
+    _set(use, cause, ~waiting, Use.IDLE_APP)
+    mss = view.variable_before("snd_mss_bytes", woken)
+    small = (use == Use.UNKNOWN) & (unsent > 0) & (unsent < mss) & (flight > 0)
+    _set(use, cause, small, Use.IDLE_APP, UseCause.NAGLE)
+    return use, cause
+
+
+def _growing(view: SenderView, rows: Array, cwnd: Array) -> Array:
+    """Return whether the window was below the slow-start threshold, or that was not set yet."""
+    threshold = view.variable_before("ssthresh_bytes", rows)
+    growing: Array = (cwnd != NA) & ((threshold == NA) | (cwnd < threshold))
+    return growing
+
+
+def _opening(view: SenderView, begin_ns: Array, ender: Array, flags: Array) -> Array:
+    """Return which gaps lie before the first data segment, or are ended by a SYN."""
+    data = view.transfer.data
+    syn = (flags & int(Flag.SYN)) != 0
+    if not len(data):
+        return np.ones(len(ender), dtype=bool)
+    first_ns = int(view.transfer.sender["time_ns"][data[0]])
+    before: Array = syn | ((ender != NA) & (ender <= data[0])) | (begin_ns < first_ns)
+    return before
+
+
+def _fin_outstanding(view: SenderView, begin_ns: Array) -> Array:
+    """Return whether the FIN had left and its ACK had not come as each gap began."""
+    table, sent = view.transfer.sender, view.transfer.sent
+    fins = sent[(table["flags"][sent] & np.uint16(Flag.FIN)) != 0]
+    if not len(fins):
+        return np.zeros(len(begin_ns), dtype=bool)
+    covering = view.transfer.acks[table["ack_bytes"][view.transfer.acks] >= table["end_bytes"][fins[0]]]
+    over_ns = int(table["time_ns"][covering[0]]) if len(covering) else np.iinfo(np.int64).max
+    outstanding: Array = (begin_ns >= table["time_ns"][fins[0]]) & (begin_ns < over_ns)
+    return outstanding
+
+
+def _unanswered(view: SenderView, begin_ns: Array) -> Array:
+    """Return whether payload was outstanding at the begin of each gap in a transfer never completed."""
+    if view.transfer.is_complete:
+        return np.zeros(len(begin_ns), dtype=bool)
+    waiting: Array = view.flight_bytes(np.maximum(view.row_at(begin_ns), 0)) > 0
+    return waiting
