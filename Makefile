@@ -21,7 +21,7 @@ export PIP_ROOT_USER_ACTION := ignore
 
 IN_VENV := $(VENV)/bin/python -m
 PIP_INSTALL := $(IN_VENV) pip install --quiet --prefer-binary --retries 10
-CHECKS := --manifest-path native/checks/Cargo.toml
+CHECKS := --manifest-path native/Cargo.toml --package multitracer-core
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
@@ -66,11 +66,11 @@ soak: debian $(VENV)/.developer  ## capture for SOAK_MINUTES, then a day in fast
 
 fuzz: $(VENV)/.developer  ## feed the readers broken captures for FUZZ_SECONDS, and where cargo is the crate, as long
 	MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) $(IN_VENV) pytest -m fuzz -rP -n $(JOBS) --timeout 0 $(PYTEST_ARGS)
-	! command -v cargo || MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) MULTITRACER_FUZZ_SEED=$$(date +%s) cargo test --release $(CHECKS) --test damage -- --nocapture
+	! command -v cargo || MULTITRACER_FUZZ_SECONDS=$(FUZZ_SECONDS) MULTITRACER_FUZZ_SEED=$$(date +%s) cargo test --profile checks $(CHECKS) --test damage -- --nocapture
 
 sanitize:  ## run the crate's tests in Miri and with AddressSanitizer (nightly Rust with Miri; some minutes)
 	cargo +nightly miri test $(CHECKS)
-	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --release $(CHECKS) --target $$(rustc -vV | sed -n 's/host: //p')
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly test --profile checks $(CHECKS) --target $$(rustc -vV | sed -n 's/host: //p')
 
 native: $(VENV)/.developer  ## build the native kernel and install it, where Rust's cargo is (a minute or two)
 	@$(PIP_INSTALL) --force-reinstall --no-deps ./native

@@ -12,13 +12,12 @@ import warnings
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from multitracer import __version__
-from multitracer.native_columns import Columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -32,7 +31,7 @@ VARIABLE = "MULTITRACER_NATIVE"
 _MODULE = "multitracer_native"
 
 
-class Kernel(Columns, Protocol):
+class Kernel(Protocol):
     """What the native kernel offers; `native/src/lib.rs` says what comes in and out."""
 
     Fault: type[Exception]
@@ -103,28 +102,53 @@ class Kernel(Columns, Protocol):
     def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
         """Return what counts the connections of a capture while it is read."""
 
-    def tcp_packet(
-        self, source: bytes, destination: bytes, ecn: int, identification: int, /, *segment: int | bytes
-    ) -> bytes:
-        """Return an IPv4 packet; of its segment both ports, seq, ack, flags, window, options, payload."""
+    # --- columns, whatever they are about ---
 
-    def pcap_records(
-        self, packets: list[tuple[bytes, int]], clock: tuple[int, float], snap_bytes: int, /
-    ) -> bytes | None:
-        """Return pcap records of packets and their times; None if a time does not fit."""
+    def identities(self, columns: list[Array], rows: Array | None, /) -> Array:
+        """Return a hash of some columns of each row, or of some rows."""
 
-    def reading_lines(
+    def copies(self, key: Array, /) -> tuple[Array, Array]:
+        """Return how many equal keys came before each one, and how many there are."""
+
+    def copy_numbers(self, key: Array, /) -> Array:
+        """Return how many equal keys came before each one."""
+
+    def among(self, key: Array, wanted: Array, /) -> Array:
+        """Return the indexes of the keys that are among some wanted ones."""
+
+    def shared(self, key: Array, others: list[Array], /) -> list[int]:
+        """Return how many distinct keys others hold, of each of these in turn."""
+
+    def join(
+        self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
+    ) -> tuple[Array, Array]:
+        """Return the indexes of equal (key, copy) at both points, in order of the near one."""
+
+    def same_packets(
         self,
-        rows: Sequence[tuple[object, ...]],
-        pieces: list[str],
-        places: list[tuple[int, int]],
-        blank: bytes,
+        near: tuple[list[Array], Array | None],
+        far: tuple[list[Array], Array | None],
+        only: Array | None,
         /,
-    ) -> bytes | None:
-        """Return lines with TCP's variables; None if one of them is strange."""
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
+        """Return the indexes of packets that are the same, and which are first, equally many, and alone."""
 
-    def event_records(self, events: Sequence[object], lines: object, clock: tuple[int, float], /) -> bytes:
-        """Return the records of events of a link, of which `lines` says how they look."""
+    def place_segments(
+        self, *columns: Array | tuple[Array, ...], missing: int, with_acked: bool
+    ) -> dict[str, Array]:
+        """Return columns of TCP_SEGMENTS by row, and the highest ACK of both sides if that is asked for."""
+
+    def places(self, ordered: Array, values: Array, right: bool, /) -> Array | None:
+        """Return what `numpy.searchsorted` does; None if the first column is not sorted."""
+
+    def span_minimum(self, values: Array, low: Array, high: Array, /) -> Array | None:
+        """Return the minimum of values[low[i]:high[i]]; None if the stretches are not in order."""
+
+    def first_painters(self, left: Array, right: Array, cells: int, /) -> Array | None:
+        """Return the first span that covers each cell, or their number; None if one covers no cell."""
+
+    def ordered(self, values: Array, /) -> Array:
+        """Return numbers in ascending order."""
 
     def fail(self) -> None:
         """Fail as a bug would; for tests."""
@@ -228,15 +252,6 @@ class CaptureFile(Protocol):
     def rests(self) -> list[Rest]:
         """Return what Python looks at of each block since the last look."""
 
-    def overview(self, most: int, resolution_ns: float, /) -> Overview | None:
-        """Return what a summary for people says; None if that needs more than was counted."""
-
-    def calm_stamps(self, short_ns: int, /) -> list[tuple[int, tuple[int, int, int]]]:
-        """Return of the two sides of the busiest sender of timestamps what `Kernel.calm_stamps` does."""
-
-    def stamp_disagreements(self, side: int, /, **limits: float) -> int:
-        """Return how often time and ticks of one of these sides disagree."""
-
     def flows(self) -> dict[str, Array]:
         """Return the flows as columns."""
 
@@ -245,29 +260,6 @@ class CaptureFile(Protocol):
 
     def counts(self) -> RunningPass:
         """Return the pass over the connections; nothing else may be asked for behind that."""
-
-
-End = tuple[int, bytes, int]
-"""IP version, address in network order, and port."""
-
-
-Listed = tuple[int, End, End, tuple[int, int], tuple[int, int], tuple[int, int], "float | None"]
-"""A connection: its number from 0, initiator, responder, begin and end, bytes each way, segments that were
-sent again and segments with data, the larger median of round trips."""
-
-
-class Overview(TypedDict):
-    """What a summary for people says of a file; see `native/src/pass/overview.rs`."""
-
-    connections: int
-    segments: int
-    marked: list[int]
-    giants: int
-    totals: dict[str, int]
-    payload_bytes: int
-    one_sided: tuple[int, int, int]
-    """How many connections, their payload, and their packets."""
-    listed: list[Listed]
 
 
 KeptSegments = tuple["Array", "Times", "DecodedPart"]

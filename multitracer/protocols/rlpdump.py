@@ -17,8 +17,8 @@ idle frames are counted, not logged.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.gsmtap import FRAME_NUMBER_AT, LOG_TEXT_AT, GsmtapType, encode, log_line
@@ -34,7 +34,7 @@ from multitracer.protocols.rlp.frame import is_information
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from multitracer.protocols.link_events import LinkEvent
 
@@ -43,10 +43,8 @@ MARK = "rlpdump 1"
 APPLICATION = "MultiTracer rlpdump"
 _KEPT_OCTETS = {30: 3, 72: 4, 42: 4, 144: 4, 288: 4}
 """Header and status octet of an information frame; in the longer ones a count may follow."""
-_KINDS = {kind: (name, kind._fields[2:]) for kind, name in EVENT_NAMES.items()}
-"""Name of each kind of event in the log, and the names of its facts."""
-_FACTS = dict(_KINDS.values())
-"""Names of what follows time and slot in every event."""
+_FACTS = {name: kind._fields[2:] for kind, name in EVENT_NAMES.items()}
+"""Name of each kind of event in the log -> the names of what follows time and slot."""
 _NOTHING = frozenset({None, "", b""})
 """Facts that are left out."""
 _STAMP, _TICK = struct.Struct("<II"), struct.Struct("!I4xII")
@@ -57,19 +55,6 @@ _DELIVERED = "delivered"
 """The fate that is not written down, because it is that of nearly every frame."""
 
 Fact = str | int | float
-
-
-class Lines(NamedTuple):
-    """How the record of an event is made that is a line; read by `native/src/simulator.rs`."""
-
-    kinds: Mapping[type[LinkEvent], tuple[str, tuple[str, ...]]]
-    """The name of a kind of event, and those of its facts."""
-    blank: Callable[[int], bytes]
-    """Returns the record of a text of so many spaces at the time 0."""
-    at: tuple[int, int, int]
-    """Where in it the time of the block, the number of the slot and the text begin."""
-    rest: Callable[[LinkEvent, int], bytes]
-    """Returns the record of what is no line, or holds anything rare, and its time."""
 
 
 def words(facts: Mapping[str, Fact | None]) -> str:
@@ -122,12 +107,6 @@ class RlpdumpWriter:
         comment = f"{MARK} {words({'side': self._side, **self._facts})}"
         section = section_header(application=APPLICATION, comment=comment)
         return section + interface_block(name=f"rlp-{self._side}", description="GSM radio link, as GSMTAP")
-
-    @property
-    def lines(self) -> Lines:
-        """What the native kernel makes records of."""
-        at = BLOCK_TIME_AT, _TICK_AT, _TEXT_AT
-        return Lines(_KINDS, partial(_blank_line, side=self._side), at, self.record)
 
     def records(self, events: list[LinkEvent]) -> bytes:
         """Return the records of `events`, to append to the file."""

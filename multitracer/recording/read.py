@@ -115,18 +115,18 @@ def read(  # noqa: PLR0913  # what a user may choose
         If nothing can be read. In a folder, a file that cannot be read is skipped with a warning as long
         as another one can.
     """
-    found = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))
+    named = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Inputs) else find_inputs(*_paths(inputs))
     if limits is not None:
         from multitracer.recording.stream import stream  # noqa: PLC0415  # few captures are read so
 
-        recording = Recording(found)
+        recording = Recording(named)
         stream(recording, window, max_packets, progress, stop, limits)
         return recording
     if (need is Need.NUMBERS or only is not None) and window == EVERYTHING and max_packets is None:
-        counted = _counted(found, only, progress)
+        counted = _counted(named, only, progress)
         if counted is not None:
             return counted
-    return _kept(found, need, window, max_packets, progress, meanwhile)
+    return _kept(named, need, window, max_packets, progress, meanwhile)
 
 
 def _paths(inputs: Sequence[Inputs | str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:

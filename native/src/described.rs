@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
-use crate::pcapng::{Alike, Interface};
-use crate::walk::Layout;
-use crate::whole::Form;
+use multitracer_core::pcapng::{Alike, Interface};
+use multitracer_core::walk::Layout;
+use multitracer_core::whole::Form;
 
 /// How records lie in the file; see `parsers/_pcap/dialect.py` and `parsers/_pcapng/opening.py`.
 #[derive(FromPyObject)]

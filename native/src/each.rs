@@ -5,10 +5,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::pass::connection::Rows;
-use crate::pass::each::Each;
-use crate::pass::source::Source;
 use crate::{Columns, outside};
+use multitracer_core::pass::connection::Rows;
+use multitracer_core::pass::each::Each;
+use multitracer_core::pass::source::Source;
 
 /// The columns of a capture that are read, borrowed for a call.
 struct Borrowed<'py> {

@@ -1,84 +1,41 @@
-//! The native kernel of MultiTracer: what its Python code does with captures, equal bit for bit, and faster.
+//! The native kernel of MultiTracer as Python sees it: what its Python code does with captures, equal bit for bit,
+//! and faster. The work is that of `core/`; here columns come in and go out.
 //!
 //! Python hands over a piece of a capture in memory and gets columns of the tables back. What is rare stays
-//! with Python (`None`, or the list `rest`), so each rule for odd input is written once. `walk.rs` and
-//! `pcapng.rs` find records; `segments.rs` decodes them by `link.rs`, `ip.rs` and `tcp.rs`, and
-//! `flows.rs` numbers connections. `pass/` counts what the segments of each connection were;
-//! `summarise.rs` hands that to Python. Of a large capture the segments do not go to Python: `block.rs`
-//! decodes them into rows, and `running.rs` hands these to the pass, block by block; `one_flow.rs` reads
-//! those of one connection alone. Most captures do not come to Python at all: `whole.rs` reads a file, or what
-//! Python unpacks of it (`zstd_file.rs` unpacks Zstandard itself), and `whole_file.rs` says what was counted; `described.rs` takes in how its records lie.
-//! `usual.rs` is the short way of most segments through decoding, `udp.rs` that of what is only counted. `times.rs` looks at times and timestamps;
-//! `matching.rs` and `partners.rs` find the same packets in two captures, `search.rs` looks up times, bytes and
-//! rows, `spans.rs` looks at stretches of columns, `placed.rs` and `placing.rs` say where each segment lies.
-//! `bucket.rs` fills and empties the bucket of a policer.
+//! with Python. Most captures do not come to Python at all: `whole_file.rs` reads a file, or what Python unpacks of
+//! it, and says what was counted; `described.rs` takes in how its records lie.
 //!
-//! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; memory is reserved before
-//! it is used, and where there is none Python gets a MemoryError; a panic becomes a `Fault`, whose text says where
-//! it was.
+//! What must hold: no unsafe code; nothing outlives a call but what `running.rs` says; where there is no memory
+//! Python gets a MemoryError; a panic becomes a `Fault`, whose text says where it was.
 #![deny(unsafe_code)]
 
-mod block;
-mod bucket;
-mod bytes;
+mod columns;
 mod described;
 mod each;
-mod flows;
-mod ip;
-mod link;
-mod mark;
 mod matching;
 mod one_flow;
-mod partners;
-mod pass;
-mod pcapng;
 mod placed;
-mod placing;
-mod room;
-mod rows;
 mod running;
-mod search;
-mod segment_row;
-mod segments;
-mod simulator;
-mod spans;
 mod summarise;
-mod tcp;
-mod threads;
-mod times;
-mod udp;
-mod usual;
-mod walk;
-mod whole;
 mod whole_file;
-mod zstd_file;
 
-use std::collections::TryReserveError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
+use multitracer_core::flows::Flow;
+use multitracer_core::pcapng::{Interface, Section};
+use multitracer_core::segments::{Part, Records};
+use multitracer_core::times::Stamped;
+use multitracer_core::walk::Layout;
+use multitracer_core::{OutOfMemory, segments, times};
 use numpy::{Element, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use described::DescribedPcap;
-use flows::Flow;
-use pcapng::{Interface, Section};
-use segments::{Part, Records};
-use times::Stamped;
-use walk::Layout;
 
 pyo3::create_exception!(multitracer_native, Fault, PyRuntimeError, "A bug in the native kernel.");
-
-/// There is no memory for what is asked.
-pub struct OutOfMemory;
-
-impl From<TryReserveError> for OutOfMemory {
-    fn from(_: TryReserveError) -> Self {
-        Self
-    }
-}
 
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
@@ -325,11 +282,10 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(time_facts, module)?)?;
     module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
-    module.add_function(wrap_pyfunction!(search::places, module)?)?;
-    module.add_function(wrap_pyfunction!(bucket::bucket_levels, module)?)?;
-    module.add_function(wrap_pyfunction!(spans::span_minimum, module)?)?;
-    module.add_function(wrap_pyfunction!(spans::first_painters, module)?)?;
-    module.add_function(wrap_pyfunction!(spans::ordered, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::places, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::span_minimum, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::first_painters, module)?)?;
+    module.add_function(wrap_pyfunction!(columns::ordered, module)?)?;
     module.add_function(wrap_pyfunction!(placed::place_segments, module)?)?;
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
@@ -338,10 +294,6 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(matching::keys_among, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
     module.add_function(wrap_pyfunction!(matching::same_packets, module)?)?;
-    module.add_function(wrap_pyfunction!(simulator::tcp_packet, module)?)?;
-    module.add_function(wrap_pyfunction!(simulator::pcap_records, module)?)?;
-    module.add_function(wrap_pyfunction!(simulator::reading_lines, module)?)?;
-    module.add_function(wrap_pyfunction!(simulator::event_records, module)?)?;
     module.add_function(wrap_pyfunction!(fail, module)?)?;
     Ok(())
 }

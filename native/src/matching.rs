@@ -3,12 +3,10 @@
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
-use crate::partners::{Copies, MIX, Partners, Point, Same, Two, among, named, shared, wide};
-use crate::room::with_room;
-use crate::{OutOfMemory, outside};
+use multitracer_core::identities::{Field, Packets};
+use multitracer_core::partners::{Copies, Partners, Point, Same, Two, among, named, shared, wide};
 
-/// As in `matching.py`.
-const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+use crate::outside;
 
 /// A column of SEGMENTS.
 #[derive(FromPyObject)]
@@ -16,13 +14,6 @@ pub enum Column<'py> {
     Unsigned(PyReadonlyArray1<'py, u32>),
     Short(PyReadonlyArray1<'py, u16>),
     Signed(PyReadonlyArray1<'py, i32>),
-}
-
-#[derive(Clone, Copy)]
-enum Field<'a> {
-    Unsigned(&'a [u32]),
-    Short(&'a [u16]),
-    Signed(&'a [i32]),
 }
 
 impl Column<'_> {
@@ -35,59 +26,13 @@ impl Column<'_> {
     }
 }
 
-impl Field<'_> {
-    fn len(self) -> usize {
-        match self {
-            Self::Unsigned(values) => values.len(),
-            Self::Short(values) => values.len(),
-            Self::Signed(values) => values.len(),
-        }
-    }
-
-    fn mix(self, keys: &mut [u64], rows: Option<&[i64]>) {
-        match self {
-            Self::Unsigned(values) => mix(keys, values, rows, u64::from),
-            Self::Short(values) => mix(keys, values, rows, u64::from),
-            Self::Signed(values) => mix(keys, values, rows, |value| u64::from(value as u32)),
-        }
-    }
-}
-
-/// Take a field of some rows, or of all, into their keys.
-fn mix<T: Copy>(keys: &mut [u64], values: &[T], rows: Option<&[i64]>, number: impl Fn(T) -> u64) {
-    let mixed = |key: u64, value: T| {
-        let key = (key ^ number(value)).wrapping_mul(ODD);
-        (key ^ key >> 31).wrapping_mul(MIX)
-    };
-    match rows {
-        Some(rows) => {
-            keys.iter_mut().zip(rows).for_each(|(key, &row)| *key = mixed(*key, values[row as usize]))
-        }
-        None => keys.iter_mut().zip(values).for_each(|(key, &value)| *key = mixed(*key, value)),
-    }
-}
-
-/// Columns of SEGMENTS, of all rows or of some.
-struct Packets<'a> {
-    fields: Vec<Field<'a>>,
-    rows: Option<&'a [i64]>,
-}
-
-impl<'a> Packets<'a> {
-    fn of<'py>(columns: &'a [Column<'py>], rows: Option<&'a PyReadonlyArray1<'py, i64>>) -> PyResult<Self> {
-        let fields = columns.iter().map(Column::field).collect::<PyResult<Vec<_>>>()?;
-        Ok(Self { fields, rows: rows.map(|rows| rows.as_slice()).transpose()? })
-    }
-
-    fn identities(&self) -> Result<Vec<u64>, OutOfMemory> {
-        let whole = self.fields.first().map_or(0, |field| field.len());
-        let count = self.rows.map_or(whole, <[i64]>::len);
-        let mut keys = with_room(count)?;
-        keys.resize(count, 0u64);
-        self.fields.iter().for_each(|field| field.mix(&mut keys, self.rows));
-        keys.iter_mut().for_each(|key| *key ^= *key >> 29);
-        Ok(keys)
-    }
+/// Return columns of SEGMENTS, of all rows or of some.
+fn packets<'a, 'py>(
+    columns: &'a [Column<'py>],
+    rows: Option<&'a PyReadonlyArray1<'py, i64>>,
+) -> PyResult<Packets<'a>> {
+    let fields = columns.iter().map(Column::field).collect::<PyResult<Vec<_>>>()?;
+    Ok(Packets { fields, rows: rows.map(|rows| rows.as_slice()).transpose()? })
 }
 
 /// Return a hash of some columns of each row, or of some rows; see `identities` in `matching.py`.
@@ -97,7 +42,7 @@ pub fn identities<'py>(
     columns: Vec<Column<'py>>,
     rows: Option<PyReadonlyArray1<'py, i64>>,
 ) -> PyResult<Bound<'py, PyArray1<u64>>> {
-    let packets = Packets::of(&columns, rows.as_ref())?;
+    let packets = packets(&columns, rows.as_ref())?;
     Ok(PyArray1::from_vec(py, outside(py, || packets.identities())?))
 }
 
@@ -186,7 +131,7 @@ pub fn same_packets<'py>(
     far: (Vec<Column<'py>>, Option<PyReadonlyArray1<'py, i64>>),
     only: Option<PyReadonlyArray1<'py, i64>>,
 ) -> PyResult<Matched<'py>> {
-    let (one, other) = (Packets::of(&near.0, near.1.as_ref())?, Packets::of(&far.0, far.1.as_ref())?);
+    let (one, other) = (packets(&near.0, near.1.as_ref())?, packets(&far.0, far.1.as_ref())?);
     let only = only.as_ref().map(|rows| rows.as_slice()).transpose()?;
     let same = outside(py, || {
         let (near, far) = (Point::of(one.identities()?)?, Point::of(other.identities()?)?);

@@ -4,8 +4,8 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::placing::{Group, Items, Pass, Sides};
 use crate::{Columns, outside};
+use multitracer_core::placing::{Group, Items, Pass, Sides};
 
 type Numbers<'py> = PyReadonlyArray1<'py, i64>;
 /// Bounds, seq, flags, window and units.

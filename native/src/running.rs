@@ -8,86 +8,30 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::block::Block;
-use crate::flows::Flows;
-use crate::link::UNTAGGED;
-use crate::pass::beginning::Beginning;
-use crate::pass::connection::Summary;
-use crate::pass::running::{Running, Side};
-use crate::pass::stamps::Stamps;
-use crate::room::{push, with_room};
-use crate::segment_row::{Row, Syn};
-use crate::segments::{Part, Records};
-use crate::times::{calm, disagreements};
-use crate::{Columns, OutOfMemory, flows_dict, out_of_memory, outside, part_dict, summarise};
-
-/// As in `parsers/_packets/columns.py`: what follows is rarely denser by more than this.
-const MARGIN: f64 = 1.05;
+use crate::{Columns, flows_dict, out_of_memory, outside, part_dict, summarise};
+use multitracer_core::block::Block;
+use multitracer_core::flows::Flows;
+use multitracer_core::kept::Kept;
+use multitracer_core::link::UNTAGGED;
+use multitracer_core::pass::beginning::Beginning;
+use multitracer_core::pass::running::{Running, Side};
+use multitracer_core::pass::stamps::Stamps;
+use multitracer_core::room::{push, with_room};
+use multitracer_core::segment_row::{Row, Syn};
+use multitracer_core::segments::Records;
+use multitracer_core::times::{calm, disagreements};
 
 /// Segments in capture order.
 #[pyclass]
 pub struct Segments(Block);
 
-/// Segments that Python has to keep.
-#[derive(Default)]
-pub struct Kept {
-    /// Twice the number of the connection, + 1 if the flow's second end sent it; empty if all are kept.
-    pub direction: Vec<i32>,
-    time_ns: Vec<i64>,
-    part: Part,
-}
-
 /// Direction, time and columns of kept segments in Python.
 pub type KeptColumns<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>);
 
-impl Kept {
-    /// Count the segments of a block; return those that Python has to keep.
-    pub fn of(block: &Block, running: &mut Running) -> Result<Option<Self>, OutOfMemory> {
-        let kept = running.add(block)?;
-        if kept.rows.is_empty() {
-            return Ok(None);
-        }
-        let (part, time_ns) = block.picked(&kept.rows)?;
-        Ok(Some(Self { direction: kept.direction, time_ns, part }))
-    }
-
-    /// Keep all segments of a block, too; `share` of the file has been read with it, from 0 to 1, if that is known.
-    pub fn add(&mut self, block: &Block, share: Option<f64>) -> Result<(), OutOfMemory> {
-        let (known, more) = (self.time_ns.len(), block.rows.len());
-        if known + more > self.time_ns.capacity() {
-            self.make_room(more, share)?;
-        }
-        for row in &block.rows {
-            self.part.add_row(block.first_frame + i64::from(row.record), row);
-            self.time_ns.push(row.time_ns);
-        }
-        for &(row, left, right) in &block.sack {
-            push(&mut self.part.sack, (known as i64 + row, left, right))?;
-        }
-        for &syn in &block.syn {
-            push(&mut self.part.syn, Syn { row: known as i64 + syn.row, ..syn })?;
-        }
-        Ok(())
-    }
-
-    /// Make room for so many more rows, and for those that the rest of the file lets expect: memory that is never
-    /// written costs nothing.
-    fn make_room(&mut self, more: usize, share: Option<f64>) -> Result<(), OutOfMemory> {
-        let known = self.time_ns.len();
-        let expected = share.map_or(0.0, |share| (known + more) as f64 / share * MARGIN) as usize;
-        let ample = expected.max(2 * (known + more)) - known;
-        self.reserve(ample).or_else(|OutOfMemory| self.reserve(more))
-    }
-
-    fn reserve(&mut self, more: usize) -> Result<(), OutOfMemory> {
-        self.part.reserve(more)?;
-        Ok(self.time_ns.try_reserve_exact(more)?)
-    }
-
-    pub fn columns(self, py: Python<'_>) -> PyResult<KeptColumns<'_>> {
-        let columns = (PyArray1::from_vec(py, self.direction), PyArray1::from_vec(py, self.time_ns));
-        Ok((columns.0, columns.1, part_dict(py, self.part)?))
-    }
+/// Return kept segments as columns.
+pub fn kept_columns(py: Python<'_>, kept: Kept) -> PyResult<KeptColumns<'_>> {
+    let columns = (PyArray1::from_vec(py, kept.direction), PyArray1::from_vec(py, kept.time_ns));
+    Ok((columns.0, columns.1, part_dict(py, kept.part)?))
 }
 
 fn column<T: Element + Copy>(table: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
@@ -249,8 +193,6 @@ impl RunningDecoder {
 #[derive(Default)]
 pub struct RunningPass {
     pub running: Running,
-    /// What was counted, if that is known already.
-    pub summaries: Option<Vec<Summary>>,
 }
 
 type Flag = fn(&Side) -> bool;
@@ -305,7 +247,7 @@ impl RunningPass {
         let Segments(block) = segments;
         let kept = outside(py, || Kept::of(block, &mut self.running))?;
         self.running.is_odd |= block.flows.iter().any(|flow| flow.vlan != UNTAGGED);
-        kept.map(|kept| kept.columns(py)).transpose()
+        kept.map(|kept| kept_columns(py, kept)).transpose()
     }
 
     /// Return (what `summarise` returns, by directed flow; the rest of each directed flow; each connection).
@@ -313,10 +255,7 @@ impl RunningPass {
         &mut self,
         py: Python<'py>,
     ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-        let summaries = match self.summaries.take() {
-            Some(summaries) => summaries,
-            None => outside(py, || self.running.finish())?,
-        };
+        let summaries = outside(py, || self.running.finish())?;
         let counted = summarise::columns(py, &summaries)?;
         let sides = Columns(PyDict::new(py));
         let mut each: Vec<&Side> = Vec::new();

@@ -4,10 +4,10 @@ use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::pass::connection::{Rows, Summary};
-use crate::pass::deliveries::Delivered;
-use crate::pass::direction::Counts;
 use crate::{Columns, outside};
+use multitracer_core::pass::connection::{Rows, Summary};
+use multitracer_core::pass::deliveries::Delivered;
+use multitracer_core::pass::direction::Counts;
 
 type Number = fn(&Counts) -> i64;
 type RoundTrips = fn(&Summary) -> i64;

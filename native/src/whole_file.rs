@@ -12,18 +12,12 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::OutOfMemory;
 use crate::described::Described;
-use crate::flows::End;
-use crate::pass::connection::Summary;
-use crate::pass::overview::{Columns, Counted, Listed};
-use crate::running::{KeptColumns, RunningPass};
-use crate::whole::{Bytes, Limits, Rest, Start, Stop, Whole};
-use crate::zstd_file::{ZstdFile, is_zstd};
+use crate::running::{KeptColumns, RunningPass, kept_columns};
 use crate::{flows_dict, outside};
-
-/// Of short pauses their number, time and ticks.
-type Calm = (usize, i64, i64);
+use multitracer_core::OutOfMemory;
+use multitracer_core::whole::{Bytes, Limits, Rest, Start, Stop, Whole};
+use multitracer_core::zstd_file::{ZstdFile, is_zstd};
 
 /// Bytes that Python unpacks, piece by piece.
 struct Unpacked(Py<PyAny>);
@@ -97,7 +91,6 @@ impl Origin {
 pub struct CaptureFile {
     whole: Whole,
     stored_bytes: Option<Arc<AtomicUsize>>,
-    summaries: Option<Vec<Summary>>,
 }
 
 /// The columns of packets: bytes, captured and original lengths, times.
@@ -140,7 +133,7 @@ impl CaptureFile {
         let block_bytes = block_bytes.min(total_bytes.map_or(usize::MAX, |total| total.saturating_add(1)));
         let start = Start { first_record, link_type, far_ns, block_bytes, total_bytes };
         let whole = Whole::new(bytes, start, form.into(), limits);
-        Ok(Self { whole, stored_bytes, summaries: None })
+        Ok(Self { whole, stored_bytes })
     }
 
     /// Read and count the file; return whether nothing is strange, so that Python need not read it.
@@ -204,78 +197,6 @@ impl CaptureFile {
         rests_in(py, std::mem::take(&mut self.whole.counts.rests))
     }
 
-    /// Return what a summary for people says, with up to `most` connections; None if more is needed.
-    fn overview<'py>(
-        &mut self,
-        py: Python<'py>,
-        most: usize,
-        resolution_ns: f64,
-    ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        if self.summaries.is_none() {
-            self.summaries = Some(outside(py, || self.whole.counts.running.finish())?);
-        }
-        let Some(counted) = self.counted(resolution_ns) else { return Ok(None) };
-        if !counted.is_simple() {
-            return Ok(None);
-        }
-        let Some(listed) = outside(py, || counted.largest(most))? else { return Ok(None) };
-        let answer = PyDict::new(py);
-        answer.set_item("connections", counted.running.beginnings.len())?;
-        answer.set_item("segments", counted.running.segments)?;
-        answer.set_item("marked", counted.running.marked)?;
-        answer.set_item("giants", counted.running.giants)?;
-        let listed =
-            listed.into_iter().map(|each| self.row(py, &counted, &each)).collect::<PyResult<Vec<_>>>()?;
-        answer.set_item("listed", listed)?;
-        let (sums, alone) = (counted.sums(), counted.one_sided());
-        let totals = PyDict::new(py);
-        for (name, sum) in [
-            ("data_segments", sums.data_segments),
-            ("capture_duplicates", sums.capture_duplicates),
-            ("acks_of_unseen", sums.acks_of_unseen),
-            ("missing_bytes", sums.missing_bytes),
-            ("unique_bytes", sums.unique_bytes),
-            ("acks_before_data", sums.acks_before_data),
-            ("negative_rtts", sums.negative_rtts),
-        ] {
-            totals.set_item(name, sum)?;
-        }
-        answer.set_item("totals", totals)?;
-        answer.set_item("payload_bytes", sums.payload_bytes)?;
-        answer.set_item("one_sided", (alone.connections, alone.payload_bytes, alone.packets))?;
-        Ok(Some(answer))
-    }
-
-    /// Return of the busiest sender of timestamps, and of its other side, how many packets are stamped (0 if not
-    /// by rule), and of the short pauses between them their number, time and ticks.
-    fn calm_stamps(&self, py: Python<'_>, short_ns: i64) -> PyResult<Vec<(i64, Calm)>> {
-        let Some(counted) = self.counted(1.0) else { return Ok(Vec::new()) };
-        outside(py, || {
-            let senders = counted.busiest_senders().into_iter();
-            let calm = |side| Ok::<_, OutOfMemory>(Columns::of(side)?.stamped().calm(short_ns));
-            senders.map(|(packets, side)| Ok((packets, calm(side)?))).collect()
-        })
-    }
-
-    /// Return how often time and ticks of one of these two sides disagree.
-    #[pyo3(signature = (side, *, tick_ns, least_ns, skew, resolution_ns))]
-    fn stamp_disagreements(
-        &self,
-        py: Python<'_>,
-        side: usize,
-        tick_ns: f64,
-        least_ns: f64,
-        skew: f64,
-        resolution_ns: f64,
-    ) -> PyResult<usize> {
-        let Some(counted) = self.counted(1.0) else { return Ok(0) };
-        outside(py, || {
-            let columns = Columns::of(counted.busiest_senders()[side].1)?;
-            let at = columns.stamped().disagreements(tick_ns, least_ns, skew, resolution_ns)?;
-            Ok(at.len())
-        })
-    }
-
     /// Return the flows as columns.
     fn flows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         flows_dict(py, &self.whole.flows().flows)
@@ -284,42 +205,13 @@ impl CaptureFile {
     /// Return direction, time and columns of the segments that Python has to keep; they are gone then. Without
     /// limits that is one piece, with all segments.
     fn kept<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<KeptColumns<'py>>> {
-        std::mem::take(&mut self.whole.counts.kept).into_iter().map(|kept| kept.columns(py)).collect()
+        std::mem::take(&mut self.whole.counts.kept).into_iter().map(|kept| kept_columns(py, kept)).collect()
     }
 
     /// Return the pass over the connections; it is gone then.
     fn counts(&mut self) -> RunningPass {
-        let running = std::mem::take(&mut self.whole.counts.running);
-        RunningPass { running, summaries: self.summaries.take() }
+        RunningPass { running: std::mem::take(&mut self.whole.counts.running) }
     }
-}
-
-impl CaptureFile {
-    fn counted(&self, resolution_ns: f64) -> Option<Counted<'_>> {
-        let summaries = self.summaries.as_deref()?;
-        Some(Counted { running: &self.whole.counts.running, summaries, resolution_ns })
-    }
-
-    /// Return a connection as (number from 0, the initiator's end, the other one, start, end, bytes each way,
-    /// segments sent again, segments with data, larger median of round trips or None); an end is (version, address, port).
-    fn row<'py>(&self, py: Python<'py>, counted: &Counted<'_>, each: &Listed) -> PyResult<Bound<'py, PyAny>> {
-        let beginning = &counted.running.beginnings[each.number];
-        let flow = &self.whole.flows().flows[beginning.flow];
-        let first = counted.initiator(each.number).unwrap_or(0);
-        let ends = if first == 0 { [flow.source, flow.destination] } else { [flow.destination, flow.source] };
-        let [one, two] =
-            ends.map(|end| (flow.version, PyBytes::new(py, &packed(flow.version, &end)), end.port));
-        let times = (each.start_ns, each.end_ns);
-        let counts = (each.retransmitted_segments, each.data_segments);
-        let row = (each.number, one, two, times, each.unique_bytes, counts, each.rtt_p50_ns);
-        Ok(row.into_pyobject(py)?.into_any())
-    }
-}
-
-/// Return an address in network order.
-fn packed(version: u8, end: &End) -> Vec<u8> {
-    let bytes = end.address.to_be_bytes();
-    if version == 4 { bytes[12..].to_vec() } else { bytes.to_vec() }
 }
 
 /// Raise what ended a reading, unless it is an error of the file: Python reads it and says what is wrong.

@@ -19,7 +19,7 @@ from multitracer.capture import Capture
 from multitracer.errors import MultiTracerError
 from multitracer.logs import Point
 from multitracer.native import VARIABLE, kernel
-from multitracer.recording.inputs import Inputs
+from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.read import Need, read, with_segments
 from multitracer.tables import Table
 from multitracer.tcp import TCP_SEGMENTS
@@ -170,7 +170,10 @@ def counted_alike(path: str, capture: Capture, analysis: Analysis) -> bool:
     bool
         Whether the kernel could.
     """
-    recording = read(Inputs(Path(path).name, [Point(path, (path,))]), need=Need.NUMBERS)
+    try:
+        recording = read(Inputs(Path(path).name, [Point(path, (path,))]), need=Need.NUMBERS)
+    except UNREADABLE:  # a record that is in no file of its own
+        return False
     (part,) = recording.parts
     if is_counted(recording):
         assert_same(part.analysis, analysis)

@@ -112,7 +112,7 @@ def test_records_outside_of_the_data_are_left_to_python(start: int, captured: in
 
 
 def test_marks_of_the_crate_are_those_of_the_package() -> None:
-    lines = (ROOT / "native" / "src" / "mark.rs").read_text().splitlines()
+    lines = (ROOT / "native" / "core" / "src" / "mark.rs").read_text().splitlines()
     values = [line.removesuffix(";").split() for line in lines if line.startswith("pub const")]
     assert {name.rstrip(":"): int(value, 16) for _, _, name, _, _, value in values}.items() <= {
         mark.name: mark.value for mark in Mark

@@ -1,7 +1,7 @@
 """TCP_SEGMENTS some rows at a time: with the native kernel, hardly anything made is as long as a connection.
 
-The kernel walks over each long connection twice (`native/src/pass/each.rs`), and keeps 12 bytes a segment of
-it. What it leaves to Python is what `compiled` leaves.
+The kernel walks over each long connection twice (`native/core/src/pass/each.rs`), and keeps 12 bytes a
+segment of it. What it leaves to Python is what `compiled` leaves.
 """
 
 from __future__ import annotations

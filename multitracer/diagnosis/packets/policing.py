@@ -18,7 +18,6 @@ import numpy as np
 
 from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.losses import losses, rounds
-from multitracer.native import kernel
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -217,9 +216,6 @@ _LEAST_SIZE = 5
 _EMPTY_PACKETS = 2.0
 """With fewer tokens the next pair of segments, which is how a TCP sends, loses one."""
 
-_MANY_LOSSES = 1_000
-"""Packets from which on the kernel follows the bucket, as in `intervals`. Not measured."""
-
 
 @dataclass(frozen=True)
 class ArrivedStream(Once):
@@ -312,9 +308,6 @@ def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> Bucket:
 def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
     """Return the most tokens from each loss on, and how many packets passed with none left for them."""
     least = -stream.full / 2
-    if len(stream.is_lost) >= _MANY_LOSSES and (native := kernel()):
-        columns = [np.ascontiguousarray(each) for each in (stream.time_s, stream.passed, stream.passing)]
-        return native.bucket_levels(columns, np.ascontiguousarray(stream.is_lost), rate, least)
     tokens = _since_loss(stream, rate)
     short = (tokens < least) & ~stream.is_lost
     return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))

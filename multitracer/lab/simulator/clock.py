@@ -41,11 +41,6 @@ class HostClock:
         elapsed_ns = self._elapsed_ns(now_ns) if self.skew_ppm else now_ns
         return EPOCH_NS + self.offset_ns + elapsed_ns
 
-    @property
-    def realtime(self) -> tuple[int, float]:
-        """What CLOCK_REALTIME is ahead of the time of the run at its start, in ns, and the skew in ppm."""
-        return EPOCH_NS + self.offset_ns, self.skew_ppm
-
     def reading(self, now_ns: int) -> dict[str, int]:
         """Return both clocks as a collector reads them together."""
         monotonic_ns = self.monotonic_ns(now_ns)

@@ -18,7 +18,7 @@ from multitracer.lab.tcp import (
     TcpProfile,
     parse_packet,
 )
-from multitracer.lab.tcp.packet import packet_builder, sequence_length
+from multitracer.lab.tcp.packet import build_packet, sequence_length
 from multitracer.lab.tcp.state import earlier
 
 if TYPE_CHECKING:
@@ -99,7 +99,6 @@ class Host:
         self.keeps_closed = True
         """Whether a closed socket stays in `sockets`, with its counters."""
         self._world = world
-        self._build = packet_builder()
         self._opened = 0
         self._by_address: dict[tuple[int, bytes, int], Socket] = {}
         self._listening: dict[int, tuple[Callable[[], Application], TcpProfile]] = {}
@@ -202,7 +201,7 @@ class Host:
         self._emit(Packet(self.address, packet.source, reset))
 
     def _emit(self, packet: Packet) -> bool:
-        data = self._build(packet)
+        data = build_packet(packet)
         self._world.saw_packet(self, packet, data, outgoing=True)
         return self._world.transmit(self, data)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 from multitracer.lab.channel.shared.hosts import side_of
 from multitracer.lab.scenario.session_folder import CAPTURE, RLPDUMP, TCP_STATE
 from multitracer.lab.simulator.tcp_state_log import TcpStateLog
-from multitracer.native import kernel
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 
@@ -83,7 +82,6 @@ class HostLogs:
         facts: Mapping[str, str | int | float],
     ) -> None:
         self.clock = clock
-        self._kernel = kernel()
         self._snap = snap_bytes
         self._opened = opened
         self._state = TcpStateLog(host, clock)
@@ -97,10 +95,6 @@ class HostLogs:
         self._packets.add((data, now_ns))
 
     def _records(self, packets: list[tuple[bytes, int]]) -> bytes:
-        if self._kernel is not None:
-            records = self._kernel.pcap_records(packets, self.clock.realtime, self._snap)
-            if records is not None:
-                return records
         realtime_ns, snap_bytes = self.clock.realtime_ns, self._snap
         return b"".join(
             [
@@ -125,8 +119,6 @@ class HostLogs:
         (self._events or self.open_link_log()).extend(events)
 
     def _event_records(self, events: list[LinkEvent]) -> bytes:
-        if self._kernel is not None:
-            return self._kernel.event_records(events, self._rlp.lines, self.clock.realtime)
         record, realtime_ns = self._rlp.record, self.clock.realtime_ns
         return b"".join([record(event, realtime_ns(event.time_ns)) for event in events])
 

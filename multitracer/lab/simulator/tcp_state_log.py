@@ -16,7 +16,6 @@ from multitracer import __version__
 from multitracer.lab.channel.shared.named import named
 from multitracer.lab.tcp.congestion import UNLIMITED_BYTES
 from multitracer.lab.tcp.state import CaState, State
-from multitracer.native import kernel
 from multitracer.protocols.sock_diag import TcpState
 from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH, LAYOUT
 from multitracer.protocols.sock_diag.words import SocketTimer
@@ -55,11 +54,6 @@ _FIELDS = (
     *("snd_wnd", "rcv_wnd", "total_rto"),
 )
 """The fields of `struct tcp_info` that our TCP knows, in the order of `tcp_info_values`; the state first."""
-_PLACES = [
-    (struct.calcsize("<" + "".join(code for _, code in LAYOUT[:at])), struct.calcsize("<" + LAYOUT[at][1]))
-    for at in ([name for name, _ in LAYOUT].index(field) for field in _FIELDS)
-]
-"""Where each of them stands in the struct, and how many octets it takes."""
 
 
 def tcp_info_values(connection: Connection) -> tuple[int, ...]:
@@ -109,7 +103,7 @@ def pack_tcp_info(fields: dict[str, int]) -> bytes:
 
 
 class Reading(NamedTuple):
-    """A socket's variables as they were at a time; the native kernel knows the order."""
+    """A socket's variables as they were at a time."""
 
     before: bytes
     """The line that precedes it, if one does."""
@@ -139,7 +133,6 @@ class TcpStateLog:
         self._clock_due_ns = 0
         self._last: dict[int, tuple[tuple[int, ...], int | None]] = {}
         self._reads = 0
-        self._kernel = kernel()
 
     def header(self) -> bytes:
         """Return the first line."""
@@ -180,10 +173,6 @@ class TcpStateLog:
 
     def lines(self, readings: list[Reading]) -> bytes:
         """Return the lines of readings."""
-        if self._kernel is not None:
-            lines = self._kernel.reading_lines(readings, _PIECES, _PLACES, _BLANK)
-            if lines is not None:
-                return lines
         return b"".join([part for reading in readings for part in _line_of(reading)])
 
     def _clock_lines(self, now_ns: int) -> bytes:
@@ -209,9 +198,6 @@ _TEMPLATE = (
     f'"tcp_info":{{{_NAMED}}},"raw":"%s"}}\n'
 )
 """The line of a reading with its values open: a quarter of the time of a JSON encoder."""
-_PIECES = _TEMPLATE.replace("%s", "%d").split("%d")
-"""What is between the values."""
-_BLANK = pack_tcp_info({})
 
 
 def _line_of(reading: Reading) -> tuple[bytes, bytes]:

@@ -13,15 +13,9 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import partial
-from typing import TYPE_CHECKING
 
 from multitracer.capture import Flag, IpProtocol, OptionKind
 from multitracer.errors import RemoteProtocolError
-from multitracer.native import kernel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 IP_HEADER_BYTES = 20  # RFC 791, 3.1, without options
 TCP_HEADER_BYTES = 20  # RFC 9293, 3.1, without options
@@ -113,21 +107,6 @@ def build_packet(packet: Packet) -> bytes:
     checksum = internet_checksum(pseudo + tcp).to_bytes(2, "big")
     header = _ip_header(packet, IP_HEADER_BYTES + len(tcp))
     return b"".join((header, tcp[:16], checksum, tcp[18:]))
-
-
-def packet_builder() -> Callable[[Packet], bytes]:
-    """Return what builds a packet: `build_packet`, or the native kernel, which does the same."""
-    native = kernel()
-    return build_packet if native is None else partial(_build_natively, native.tcp_packet)
-
-
-def _build_natively(tcp_packet: Callable[..., bytes], packet: Packet) -> bytes:
-    segment = packet.segment
-    return tcp_packet(
-        *(packet.source, packet.destination, packet.ecn, packet.identification),
-        *(segment.source_port, segment.destination_port, segment.seq, segment.ack, segment.flags),
-        *(segment.window, _build_options(segment), segment.payload),
-    )
 
 
 def _ip_header(packet: Packet, total_bytes: int) -> bytes:

@@ -1,8 +1,10 @@
 //! Which records of a file the kernel finds, and where it stops because something is strange.
 
-use multitracer_native_checks::made::{frame, packet_blocks, pcap};
-use multitracer_native_checks::pcapng::{Alike, Interface, Section};
-use multitracer_native_checks::walk::{Layout, Walked};
+mod made;
+
+use made::{frame, packet_blocks, pcap};
+use multitracer_core::pcapng::{Alike, Interface, Section};
+use multitracer_core::walk::{Layout, Walked};
 
 const LAYOUT: Layout = Layout {
     is_big_endian: false,

@@ -1,9 +1,6 @@
 //! Where values belong in a sorted column, if they are about in order themselves: times, bytes, rows.
 
-use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::prelude::*;
-
-use crate::{OutOfMemory, outside};
+use crate::OutOfMemory;
 
 /// Steps of one that are tried before they double: most values belong right behind the last one.
 const NEAR: usize = 8;
@@ -28,7 +25,7 @@ fn count(ordered: &[i64], near: usize, counts: impl Fn(i64) -> bool) -> usize {
 /// Values of which more than one in so many is less than the one before are not in order. Not measured.
 const SELDOM: usize = 8;
 
-fn found(ordered: &[i64], values: &[i64], right: bool) -> Result<Option<Vec<i64>>, OutOfMemory> {
+pub fn found(ordered: &[i64], values: &[i64], right: bool) -> Result<Option<Vec<i64>>, OutOfMemory> {
     let falls = values.windows(2).filter(|pair| pair[1] < pair[0]).count();
     if falls > values.len() / SELDOM || !ordered.is_sorted() {
         return Ok(None);
@@ -45,16 +42,4 @@ fn found(ordered: &[i64], values: &[i64], right: bool) -> Result<Option<Vec<i64>
         places.push(near as i64);
     }
     Ok(Some(places))
-}
-
-/// Return what `numpy.searchsorted` does; None if the column is not sorted, or the values not nearly.
-#[pyfunction]
-pub fn places<'py>(
-    py: Python<'py>,
-    ordered: PyReadonlyArray1<'py, i64>,
-    values: PyReadonlyArray1<'py, i64>,
-    right: bool,
-) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
-    let (ordered, values) = (ordered.as_slice()?, values.as_slice()?);
-    Ok(outside(py, || found(ordered, values, right))?.map(|places| PyArray1::from_vec(py, places)))
 }

@@ -1,10 +1,7 @@
 //! Columns as stretches: the least of each, who covers a cell first, and numbers in order.
 
-use numpy::{PyArray1, PyReadonlyArray1};
-use pyo3::prelude::*;
-
+use crate::OutOfMemory;
 use crate::room::with_room;
-use crate::{OutOfMemory, outside};
 
 /// Bits of a number by which it is sorted at once: the counts of a digit stay in the nearest cache.
 const DIGIT: u32 = 11;
@@ -26,7 +23,7 @@ fn is_in_order(low: &[i64], high: &[i64], count: usize) -> bool {
 /// Return the least value of each stretch; None if they are not in order.
 ///
 /// Of the values seen only those are kept that are less than all behind them, from `first` on.
-fn least(values: &[i64], low: &[i64], high: &[i64]) -> Result<Option<Vec<i64>>, OutOfMemory> {
+pub fn least(values: &[i64], low: &[i64], high: &[i64]) -> Result<Option<Vec<i64>>, OutOfMemory> {
     if values.len() >= u32::MAX as usize || !is_in_order(low, high, values.len()) {
         return Ok(None);
     }
@@ -60,7 +57,7 @@ fn free(next: &mut [u32], cell: usize) -> usize {
 }
 
 /// Return the first painter of each cell, or their number; None if one covers what is no cell.
-fn painted(left: &[i64], right: &[i64], cells: usize) -> Result<Option<Vec<i64>>, OutOfMemory> {
+pub fn painted(left: &[i64], right: &[i64], cells: usize) -> Result<Option<Vec<i64>>, OutOfMemory> {
     let covers = |(&left, &right): (&i64, &i64)| 0 <= left && left < right && right as u64 <= cells as u64;
     if left.len() != right.len() || cells >= u32::MAX as usize || !left.iter().zip(right).all(covers) {
         return Ok(None);
@@ -93,7 +90,7 @@ fn by_digit(values: &[i64], into: &mut [i64], least: i64, shift: u32) {
     }
 }
 
-fn in_order(values: &[i64]) -> Result<Vec<i64>, OutOfMemory> {
+pub fn in_order(values: &[i64]) -> Result<Vec<i64>, OutOfMemory> {
     let mut sorted = with_room(values.len())?;
     sorted.extend_from_slice(values);
     let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else {
@@ -110,38 +107,4 @@ fn in_order(values: &[i64]) -> Result<Vec<i64>, OutOfMemory> {
         std::mem::swap(&mut sorted, &mut other);
     }
     Ok(sorted)
-}
-
-/// Return the minimum of values[low[i]:high[i]] for each i; None if the stretches are not in order.
-#[pyfunction]
-pub fn span_minimum<'py>(
-    py: Python<'py>,
-    values: PyReadonlyArray1<'py, i64>,
-    low: PyReadonlyArray1<'py, i64>,
-    high: PyReadonlyArray1<'py, i64>,
-) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
-    let (values, low, high) = (values.as_slice()?, low.as_slice()?, high.as_slice()?);
-    Ok(outside(py, || least(values, low, high))?.map(|found| PyArray1::from_vec(py, found)))
-}
-
-/// Return for each cell the first of the spans that covers it, or their number; None if one covers no cell.
-#[pyfunction]
-pub fn first_painters<'py>(
-    py: Python<'py>,
-    left: PyReadonlyArray1<'py, i64>,
-    right: PyReadonlyArray1<'py, i64>,
-    cells: usize,
-) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
-    let (left, right) = (left.as_slice()?, right.as_slice()?);
-    Ok(outside(py, || painted(left, right, cells))?.map(|owner| PyArray1::from_vec(py, owner)))
-}
-
-/// Return numbers in ascending order.
-#[pyfunction]
-pub fn ordered<'py>(
-    py: Python<'py>,
-    values: PyReadonlyArray1<'py, i64>,
-) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let values = values.as_slice()?;
-    Ok(PyArray1::from_vec(py, outside(py, || in_order(values))?))
 }

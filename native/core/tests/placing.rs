@@ -1,7 +1,9 @@
 //! Where segments lie and what is outstanding after each, beside a model that looks through all items anew.
 
-use multitracer_native_checks::made::Chance;
-use multitracer_native_checks::placing::{Group, Items, Pass, Sides};
+mod made;
+
+use made::Chance;
+use multitracer_core::placing::{Group, Items, Pass, Sides};
 
 const MISSING: i64 = -1;
 const FLAGS: [u16; 7] = [0x10, 0x10, 0x18, 0x02, 0x12, 0x14, 0];

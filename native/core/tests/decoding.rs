@@ -1,8 +1,10 @@
 //! Which packets the kernel decodes, what it says of them, and which it leaves to Python.
 
-use multitracer_native_checks::made::{ethernet, frame, ipv4, ipv6, tcp};
-use multitracer_native_checks::mark;
-use multitracer_native_checks::segments::{Part, Records, decode};
+mod made;
+
+use made::{ethernet, frame, ipv4, ipv6, tcp};
+use multitracer_core::mark;
+use multitracer_core::segments::{Part, Records, decode};
 
 fn decoded_as(link_type: i64, frames: &[Vec<u8>], cut: usize) -> Vec<Part> {
     let (mut data, mut start, mut captured, mut original) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

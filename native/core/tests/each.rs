@@ -1,13 +1,15 @@
 //! What each segment of a connection was, beside a model that remembers every byte; pieces; and damage.
 
-use multitracer_native_checks::made::Chance;
-use multitracer_native_checks::mark::HAS_TIMESTAMPS;
-use multitracer_native_checks::pass::each::{
+mod made;
+
+use made::Chance;
+use made::strays::{Made, made};
+use multitracer_core::mark::HAS_TIMESTAMPS;
+use multitracer_core::pass::each::{
     CAPTURE_DUPLICATE, DATA, DUPLICATE_ACK, Each, Facts, KEEP_ALIVE, OUT_OF_ORDER, PARTIAL_RETRANSMISSION,
     RETRANSMISSION, SACK, WINDOW_UPDATE, ZERO_WINDOW, ZERO_WINDOW_PROBE,
 };
-use multitracer_native_checks::pass::source::Source;
-use multitracer_native_checks::strays::{Made, made};
+use multitracer_core::pass::source::Source;
 
 const UNITS: usize = 40_000;
 

@@ -2,12 +2,14 @@
 //!
 //! `MULTITRACER_FUZZ_SECONDS` says how long, `MULTITRACER_FUZZ_SEED` which seed is the first.
 
+mod made;
+
 use std::time::{Duration, Instant};
 
-use multitracer_native_checks::made::{Chance, any_frame, damaged, packet_blocks, pcap};
-use multitracer_native_checks::pcapng::{Alike, Interface, Section};
-use multitracer_native_checks::segments::{Part, Records, decode};
-use multitracer_native_checks::walk::{Layout, Walked};
+use made::{Chance, any_frame, damaged, packet_blocks, pcap};
+use multitracer_core::pcapng::{Alike, Interface, Section};
+use multitracer_core::segments::{Part, Records, decode};
+use multitracer_core::walk::{Layout, Walked};
 
 const LINKS: [i64; 9] = [0, 1, 1, 1, 9, 101, 113, 276, 147];
 

@@ -1,9 +1,11 @@
 //! The short way for usual segments decodes what the long way does, into columns and into rows.
 
-use multitracer_native_checks::block::Block;
-use multitracer_native_checks::flows::Flows;
-use multitracer_native_checks::made::{Chance, damaged, ethernet, ipv4, tcp};
-use multitracer_native_checks::segments::{Part, Records};
+mod made;
+
+use made::{Chance, damaged, ethernet, ipv4, tcp};
+use multitracer_core::block::Block;
+use multitracer_core::flows::Flows;
+use multitracer_core::segments::{Part, Records};
 
 const STAMPS: [u8; 12] = [1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8];
 

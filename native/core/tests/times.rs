@@ -1,6 +1,6 @@
 //! What times and timestamps show, also at the ends of what 64 bits hold.
 
-use multitracer_native_checks::times::{Stamped, facts};
+use multitracer_core::times::{Stamped, facts};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 

@@ -1,6 +1,6 @@
 //! Segments that no TCP sent, as columns; each set follows from a seed alone.
 
-use crate::pass::connection::Rows;
+use multitracer_core::pass::connection::Rows;
 
 /// Numbers that look random (Knuth, MMIX).
 pub struct Numbers(pub u64);

@@ -14,7 +14,6 @@ pub mod direction;
 pub mod each;
 mod holes;
 mod line;
-pub mod overview;
 mod round_trips;
 pub mod running;
 mod sacked;

@@ -1,7 +1,9 @@
 //! What the pass counts of segments that no TCP sent, with overflow checks on: it never fails, and adds up.
 
-use multitracer_native_checks::pass::connection::Summary;
-use multitracer_native_checks::strays::made;
+mod made;
+
+use made::strays::made;
+use multitracer_core::pass::connection::Summary;
 
 fn numbers_of(summary: &Summary) -> [i64; 8] {
     let counts = &summary.counts;

@@ -1,4 +1,7 @@
 //! Packets and captures, sane ones by grammar and damaged ones; each follows from a seed alone.
+#![allow(dead_code)] // each test uses some of it
+
+pub mod strays;
 
 /// Numbers by chance that can be repeated: SplitMix64.
 pub struct Chance(pub u64);
