@@ -87,11 +87,14 @@ class Surroundings:
         The capture point whose clock counts; None leaves the tables on the clocks of their hosts.
     bounds_ns : pair of int or None
         Only rows from the first time until before the second; None leaves a side open.
+    shown_of : (Surroundings, pair of int or None), optional
+        In which phones and route are found, and what of it is shown.
     """
 
     recording: Recorded
     point: str | None = None
     bounds_ns: Bounds = (None, None)
+    shown_of: tuple[Surroundings, Bounds] | None = None
 
     def shown(self, bounds_ns: Bounds) -> Surroundings:
         """Return what of these lies in a window, where phones and route are found in the whole.
@@ -100,12 +103,7 @@ class Surroundings:
         """
         if bounds_ns == (None, None):
             return self
-        part = replace(self, bounds_ns=within_both(self.bounds_ns, bounds_ns))
-        drive = None if self.drive is None else (self.drive[0], self.drive[1].within(*bounds_ns))
-        # in place of what its cached properties would find in the window alone
-        part.__dict__["phones"] = [own for _, own in most_within(self.phones, bounds_ns)]
-        part.__dict__["drive"] = drive if drive is not None and len(drive[1].table) else None
-        return part
+        return replace(self, bounds_ns=within_both(self.bounds_ns, bounds_ns), shown_of=(self, bounds_ns))
 
     @cached_property
     def radio(self) -> list[Placed]:
@@ -152,11 +150,18 @@ class Surroundings:
     @cached_property
     def phones(self) -> list[Phone]:
         """The phones of the recording on their drives, the one with most readings first."""
+        if self.shown_of is not None:
+            whole, bounds_ns = self.shown_of
+            return [own for _, own in most_within(whole.phones, bounds_ns)]
         return phones_of(self.radio, self.logged(HANDOVERS.name), self.recording.parts)
 
     @cached_property
     def drive(self) -> tuple[Placed, Route] | None:
         """The route of the track with most positions that can be trusted; None without any position."""
+        if self.shown_of is not None:
+            whole, bounds_ns = self.shown_of
+            drive = None if whole.drive is None else (whole.drive[0], whole.drive[1].within(*bounds_ns))
+            return drive if drive is not None and len(drive[1].table) else None
         routes = [(placed, route_of(placed.table)) for placed in self._tracks]
         longest = max(routes, key=lambda each: len(each[1].table), default=None)
         return longest if longest is not None and len(longest[1].table) else None

@@ -161,7 +161,7 @@ def test_texts_times_and_names_are_no_quantity() -> None:
 
 def test_recording_in_fast_motion_is_in_link_time(call: Quantities) -> None:
     recording = read(CALL)
-    recording.__dict__["speed"] = 4.0  # as a manifest states it
+    recording.speed = 4.0  # as a manifest states it
     fast = Quantities(recording)
     for name, factor in (("TcpSnd_rtt", 4.0), ("TcpSnd_flight", 1.0)):
         real, link = held(call, name), held(fast, name)
