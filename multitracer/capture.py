@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.captured import Flag as Flag  # noqa: PLC0414  # a reader hands these over, too
-from multitracer.captured import Interface as Interface  # noqa: PLC0414
-from multitracer.captured import IpProtocol as IpProtocol  # noqa: PLC0414
-from multitracer.captured import Mark as Mark  # noqa: PLC0414
-from multitracer.captured import OptionKind as OptionKind  # noqa: PLC0414
-from multitracer.captured import SourceFile as SourceFile  # noqa: PLC0414, TC001
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 if TYPE_CHECKING:
+    from multitracer.captured import SourceFile
     from multitracer.tables import Array, DecodedPart, Mask, Numbers, Times
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from multitracer.capture import Capture, SourceFile
+    from multitracer.capture import Capture
+    from multitracer.captured import SourceFile
     from multitracer.tables import Table
     from parsers._packets.records import Records
 

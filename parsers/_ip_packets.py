@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.capture import IpProtocol, SourceFile
+from multitracer.captured import IpProtocol, SourceFile
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.chain import ip_packets, link

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Capture, SourceFile, of_kernel
+from multitracer.capture import Capture, of_kernel
+from multitracer.captured import SourceFile
 from multitracer.native import reading
 from parsers._capture.ahead import ahead
 from parsers._packets.decode import OVERWRITTEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.capture import SourceFile
+from multitracer.captured import SourceFile
 from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._fileset import in_order

@@ -7,7 +7,8 @@ import os
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Capture, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import SourceFile
 from multitracer.errors import InputError, PluginError
 from multitracer.native import kernel
 from parsers import pcap

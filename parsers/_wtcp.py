@@ -36,7 +36,7 @@ from parsers._ip_packets import addresses, packets_of, read_records, udp_datagra
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.capture import SourceFile
+    from multitracer.captured import SourceFile
     from multitracer.protocols.wtcp.packet import Body, WtcpPacket
     from parsers._ip_packets import IpPacket, UdpDatagram
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from multitracer.capture import Capture, Interface, SourceFile
+from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError
 from parsers._capture.capture_file import decode_stream
 from parsers._capture.record_file import Layout, batches
@@ -23,6 +23,7 @@ from parsers._packets.records import Records
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from multitracer.capture import Capture
     from multitracer.tables import Numbers
     from parsers._format import Readable
     from parsers._packets.layers import Bytes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
-from multitracer.capture import Capture, Interface, SourceFile
+from multitracer.captured import Interface, SourceFile
 from parsers._capture.capture_file import Damage, decode_stream
 from parsers._capture.window import Window
 from parsers._format import Format, Match
@@ -19,6 +19,7 @@ from parsers._pcap.walk import Reading
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from multitracer.capture import Capture
     from parsers._format import Readable
     from parsers._packets.records import Records
 

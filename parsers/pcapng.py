@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
-from multitracer.capture import Capture, SourceFile
+from multitracer.captured import SourceFile
 from parsers._capture.bounds import LARGEST_PACKET
 from parsers._capture.capture_file import Damage, decode_stream
 from parsers._capture.window import Window
@@ -21,6 +21,7 @@ from parsers._pcapng.walk import Walked, next_block, skip_giant, walk
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from multitracer.capture import Capture
     from parsers._format import Readable
     from parsers._packets.records import Records
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from multitracer.analysis.initiator import assumed, servers
 from multitracer.analysis.intervals import spans
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture

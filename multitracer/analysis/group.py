@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import add_to_groups, places
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.capture import Capture, Mark
+    from multitracer.capture import Capture
+    from multitracer.captured import Mark
     from multitracer.tables import Array
 
 GROUP_ROWS = 1 << 18

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.errors import InputError
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.tables import NOT_A_TIME

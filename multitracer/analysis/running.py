@@ -24,7 +24,8 @@ from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import pauses_of, steps_by
 from multitracer.analysis.trust.stamp_rate import SMALLEST_STEP_NS
 from multitracer.analysis.trust.trust import SegmentFacts, giants
-from multitracer.capture import Capture, Mark, joined, of_kernel
+from multitracer.capture import Capture, joined, of_kernel
+from multitracer.captured import Mark
 from multitracer.native import LIMITS
 from multitracer.tables import NA
 

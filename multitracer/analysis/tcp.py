@@ -18,7 +18,7 @@ from multitracer.analysis.segments.in_pieces import Walked, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
 from multitracer.analysis.trust.trust import facts_of, trust_of
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME, Table

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.capture import IpProtocol
+from multitracer.captured import IpProtocol
 from multitracer.recorder.clapperboard import MAGIC
 
 if TYPE_CHECKING:

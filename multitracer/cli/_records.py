@@ -17,7 +17,7 @@ from multitracer.words import portable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from multitracer.capture import SourceFile
+    from multitracer.captured import SourceFile
     from multitracer.recording.part import Part
     from multitracer.tables import Document
 

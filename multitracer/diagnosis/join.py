@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.ranges import first_covered, spread, within
 from multitracer.findings import CARRIAGES, PIECES
 from multitracer.tables import NA, NOT_A_TIME, Table

@@ -25,7 +25,7 @@ from multitracer.analysis.intervals import places
 from multitracer.analysis.parallel import FEWEST_ROWS, meanwhile
 from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.moved_table import moved

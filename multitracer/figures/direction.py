@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.parallel import in_parallel
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NA
 from multitracer.tcp import Vantage

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from parsers._packets.decode import GSMTAP_LINKTYPES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from multitracer.capture import SourceFile
+    from multitracer.captured import SourceFile
     from multitracer.recording.part import Part
 
 

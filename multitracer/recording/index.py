@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from multitracer import __version__
-from multitracer.capture import Interface, SourceFile
+from multitracer.captured import Interface, SourceFile
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:

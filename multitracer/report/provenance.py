@@ -17,7 +17,7 @@ from multitracer.words import count, duration, moment, printable, size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from multitracer.capture import Interface, SourceFile
+    from multitracer.captured import Interface, SourceFile
     from multitracer.logs import Log
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording

@@ -14,7 +14,8 @@ from parsers._packets.decode import Decoder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from multitracer.capture import Capture, SourceFile
+    from multitracer.capture import Capture
+    from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
     from parsers._format import Readable
     from parsers._packets.records import Records

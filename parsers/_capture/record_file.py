@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import struct
     from collections.abc import Callable, Generator
 
-    from multitracer.capture import SourceFile
+    from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
     from parsers._capture.window import Window
     from parsers._packets.layers import Bytes

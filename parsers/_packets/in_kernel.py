@@ -14,7 +14,8 @@ from parsers._packets.kernel import Decoded, decoded, record_columns
 from parsers._packets.parts import numbered, of_flows
 
 if TYPE_CHECKING:
-    from multitracer.capture import Capture, SourceFile
+    from multitracer.capture import Capture
+    from multitracer.captured import SourceFile
     from multitracer.native import Kernel, Segments
     from parsers._packets.parts import Part
     from parsers._packets.records import Records

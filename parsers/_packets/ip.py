@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import IpProtocol, Mark
+from multitracer.captured import IpProtocol, Mark
 from parsers._packets.layers import Packets, headers, joined, members, u16, u32
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ class Packets:
     vlan: Numbers
     """VLAN ids as in the table of flows; `UNTAGGED` if none."""
     marks: NDArray[np.uint16]
-    """Bits of `multitracer.capture.Mark` so far."""
+    """Bits of `multitracer.captured.Mark` so far."""
 
     def __len__(self) -> int:
         return len(self.record)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import OptionKind
+from multitracer.captured import OptionKind
 from parsers._packets.layers import rows, u16, u32
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from parsers._packets.layers import headers
 from parsers._packets.options import Options, read_options, sack_pairs
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.layers import UNTAGGED
 

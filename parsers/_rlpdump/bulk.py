@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import IpProtocol
+from multitracer.captured import IpProtocol
 from multitracer.link import LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapType
 from multitracer.protocols.l2r import Address

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import IpProtocol
+from multitracer.captured import IpProtocol
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapError, GsmtapType, decode, log_text
 from multitracer.protocols.l2r import L2rError, unpack

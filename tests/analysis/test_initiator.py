@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.recording.read import read
 from multitracer.tcp import Initiator
 from tests.analysis.pcap_file import write_pcap

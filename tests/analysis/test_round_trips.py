@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.capture import Interface
+from multitracer.captured import Interface
 from multitracer.tables import NOT_A_TIME
 from tests.analysis.traffic import ACK, FIN, MS, RST, START_NS, SYN, Segment, capture, handshake
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.capture import Capture, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import SourceFile
 from multitracer.tables import FLOWS, SEGMENTS, Table
 from tests.analysis.traffic import ACK, SYN
 

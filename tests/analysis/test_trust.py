@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.capture import Interface, Mark
+from multitracer.captured import Interface, Mark
 from parsers import read_capture
 from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.tcp import WindowScaleBy
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture
 

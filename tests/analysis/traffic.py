@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from multitracer.capture import Capture, Flag, Mark, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import Flag, Mark, SourceFile
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 MS = 1_000_000

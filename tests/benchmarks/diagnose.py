@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.tcp.packet import Packet, Segment, build_packet
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from multitracer.capture import Capture, Mark, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import Mark, SourceFile
 from multitracer.tables import FLOWS, NA, SEGMENTS, SYN_OPTIONS, Table
 from multitracer.units import NS_PER_S
 

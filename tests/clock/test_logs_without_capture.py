@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from tests.cli.program import call, run
 from tests.conftest import SAMPLES
 from tests.recording.captures import Conversation, write_pcap

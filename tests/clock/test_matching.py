@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.capture import Capture, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import SourceFile
 from multitracer.clock.captures import matching
 from multitracer.clock.captures.matching import match
 from multitracer.clock.captures.two_captures import relate

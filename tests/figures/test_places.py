@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.kind import Kind
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
 from multitracer.figures.places import Place, places
 from multitracer.tables import NOT_A_TIME, Table

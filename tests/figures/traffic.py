@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer import native
-from multitracer.capture import Capture, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import SourceFile
 from parsers import pcap
 from parsers._capture.window import Window
 from parsers._packets import kernel

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from multitracer import native
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from parsers._read import read_capture
 from tests.parsers.frames import frame, pcap_file
 

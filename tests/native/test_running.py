@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from multitracer import native
 from multitracer.analysis import analyse
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.native import LIMITS
 from multitracer.recording.read import Need, analysis_of, read
 from parsers._capture.window import Window

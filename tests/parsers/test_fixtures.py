@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.errors import MultiTracerError
 from tests.fuzz.captures import check
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.capture import Capture, Mark
+from multitracer.captured import Mark
 from parsers import read_capture
 from parsers._packets import fragments as fragments_module
 from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file, read, tcp
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.capture import Capture
 
 PAYLOAD = bytes(range(200))
 SEGMENT = tcp(payload=PAYLOAD)

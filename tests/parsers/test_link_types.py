@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import GRE, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.layers.ppp import HDLC, PPP, PPPoE
 
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from parsers._packets.layers import UNTAGGED
 from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, read, tcp
 

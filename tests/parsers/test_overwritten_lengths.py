@@ -7,7 +7,7 @@ import random
 import pytest
 
 from multitracer.analysis.tcp import analyse
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from tests.parsers.frames import (
     Packet,
     enhanced,

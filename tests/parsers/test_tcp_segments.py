@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
 
-from multitracer.capture import Capture, Flag, Mark
+from multitracer.captured import Flag, Mark
 from tests.parsers.frames import Packet, ethernet, frame, ipv4, pcap_file, read, tcp
+
+if TYPE_CHECKING:
+    from multitracer.capture import Capture
 
 NOP = b"\x01"
 

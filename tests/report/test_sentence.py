@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from multitracer.capture import Capture, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import SourceFile
 from multitracer.logs import Point
 from multitracer.recording.inputs import Inputs
 from multitracer.recording.part import Part

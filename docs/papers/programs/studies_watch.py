@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.channel.shared.hosts import FIXED
 from multitracer.lab.scenario.session_folder import FIRST_PORT
 from multitracer.lab.simulator.observer import Observer

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.segments.duplicates import telling
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group

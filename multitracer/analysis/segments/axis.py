@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.group import Timeline, has
 from multitracer.analysis.intervals import add_to_groups, group_starts, reduce_groups, unwrapped
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group

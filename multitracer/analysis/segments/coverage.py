@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, first_painters
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group

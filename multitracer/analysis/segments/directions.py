@@ -19,7 +19,7 @@ from multitracer.analysis.segments.acknowledgments import max_flight
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import put_window_shift
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
 from multitracer.units import NS_PER_MS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import GoodputBy, Vantage
 from multitracer.units import NS_PER_S

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.kind import Kind
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

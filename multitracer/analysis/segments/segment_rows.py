@@ -19,7 +19,7 @@ from multitracer.analysis.segments.placed import placed
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.timestamps import echoes
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 

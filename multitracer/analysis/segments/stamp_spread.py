@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 
 if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.tcp import WindowScaleBy
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NA, Table
 from multitracer.tcp import RATES
 from multitracer.units import NS_PER_S

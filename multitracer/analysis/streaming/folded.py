@@ -25,7 +25,7 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import moments_by
 from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
 from multitracer.analysis.streaming.round_trips import RoundTripCounts
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.tables import NOT_A_TIME, between_ns
 from multitracer.tcp import GoodputBy, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import NS_PER_S

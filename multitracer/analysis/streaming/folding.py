@@ -17,7 +17,8 @@ from multitracer.analysis.streaming.folded import Count, count
 from multitracer.analysis.streaming.history import History
 from multitracer.analysis.trust.clock_steps import steps_of
 from multitracer.analysis.trust.stamp_rate import LEAST_SEGMENTS
-from multitracer.capture import Capture, Mark, SourceFile
+from multitracer.capture import Capture
+from multitracer.captured import Mark, SourceFile
 from multitracer.tables import Table
 from multitracer.tcp import DIRECTIONS
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.connections import opens
-from multitracer.capture import Capture, Flag, Mark
+from multitracer.capture import Capture
+from multitracer.captured import Flag, Mark
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.tcp import finished_tables, tables_of
 from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
 from multitracer.analysis.trust.trust import SegmentFacts, giants
-from multitracer.capture import Capture, Flag, joined
+from multitracer.capture import Capture, joined
+from multitracer.captured import Flag
 from multitracer.tables import FLOWS, NOT_A_TIME, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, Initiator
 

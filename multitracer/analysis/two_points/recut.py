@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, unwrapped
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Table

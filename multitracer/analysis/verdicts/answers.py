@@ -11,7 +11,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.verdicts.reports import CROSSING_NS
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 

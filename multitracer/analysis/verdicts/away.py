@@ -15,7 +15,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.verdicts.answers import SURELY_EARLY
 from multitracer.analysis.verdicts.stamps import Stamped, since, tick_ns
 from multitracer.analysis.verdicts.trigger import Trigger, duplicates_until, timeout_ns
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

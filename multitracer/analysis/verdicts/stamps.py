@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 

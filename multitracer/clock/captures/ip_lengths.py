@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture

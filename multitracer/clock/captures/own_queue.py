@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.clock.captures.ip_lengths import ip_lengths, unseen_bytes
 from multitracer.clock.captures.matching import identities
 

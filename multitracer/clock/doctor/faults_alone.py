@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.clock.doctor.complaints import Complaint
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S

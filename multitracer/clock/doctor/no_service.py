@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.clock.doctor.complaints import Complaint
 from multitracer.radio import SEARCHES
 from multitracer.tables import NOT_A_TIME

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.sources.one_way import LEAST_STAMPS, one_way_estimate
 from multitracer.clock.sources.timestamps import relate_timestamps

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.clock.sources.stalls import relate_stalls, stalls_of_arrivals, stalls_of_readings
 from multitracer.errors import ClockError
 from multitracer.tables import NA

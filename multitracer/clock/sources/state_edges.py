@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.clock.model.causal_bounds import corridor
 from multitracer.clock.model.estimate import Estimate, EventDirection
 from multitracer.errors import ClockError

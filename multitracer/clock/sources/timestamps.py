@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.clock.sources.one_way import LEAST_STAMPS, one_way_estimate
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.packets.sender_view import SenderView

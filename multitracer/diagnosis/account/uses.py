@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis import Kind
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.packets.dead_times import timeouts
 from multitracer.findings import LINK_USE
 from multitracer.tables import NA, Table

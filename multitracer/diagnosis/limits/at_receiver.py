@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import (

@@ -13,7 +13,7 @@ from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Flag, Mark
+from multitracer.captured import Flag, Mark
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import (
     Answers,

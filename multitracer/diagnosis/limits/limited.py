@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, first_painters
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.account.lost_time import account as account_of
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver

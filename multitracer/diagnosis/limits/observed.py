@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places, unwrapped
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.ranges import merged

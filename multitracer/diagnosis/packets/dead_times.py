@@ -24,7 +24,7 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import BEGIN_OR_END, has
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import spread
 from multitracer.tables import NA

@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 

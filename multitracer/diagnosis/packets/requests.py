@@ -13,7 +13,7 @@ import numpy as np
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 

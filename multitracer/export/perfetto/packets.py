@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.export.perfetto.lanes import Lanes
 from multitracer.export.perfetto.track_event import Flows
 from multitracer.tables import NA, NOT_A_TIME

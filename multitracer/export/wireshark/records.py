@@ -20,7 +20,7 @@ from multitracer.words import portable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.capture import SourceFile
+    from multitracer.captured import SourceFile
     from multitracer.clock.model.graph import Path
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording

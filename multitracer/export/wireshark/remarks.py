@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.export.wireshark.colours import CLOSED, EVIDENCE, INCIDENT, LOST, SENT_AGAIN
 from multitracer.tables import NA

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import Kind
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.export.xplot.commands import heading, lines, moment, rows
 
 if TYPE_CHECKING:

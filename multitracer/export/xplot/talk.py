@@ -10,7 +10,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.verdicts import Cause, Necessity, word
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT
 from multitracer.export.xplot.commands import timed
 from multitracer.tables import NA

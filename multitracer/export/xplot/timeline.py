@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.export.xplot.commands import heading, lines, rows, timed
 from multitracer.export.xplot.talk import half_round_trip_ns
 from multitracer.tcp import Vantage

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.scenario.flows import Flow, flows_document
 from multitracer.lab.tcp.packet import sequence_length
 from multitracer.lab.tcp.sequence import unwrap

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.errors import RemoteProtocolError
 from multitracer.lab.scenario.session_folder import FIRST_MOBILE_PORT
 from multitracer.lab.simulator.datagram import Datagram, build_datagram, is_udp, parse_datagram

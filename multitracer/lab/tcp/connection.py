@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.tcp.linux_sender import sender_of
 from multitracer.lab.tcp.numbering import Numbering

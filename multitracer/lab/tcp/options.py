@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.tcp.packet import IP_HEADER_BYTES, TCP_HEADER_BYTES, sack_blocks_that_fit
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import struct
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from multitracer.capture import Flag, IpProtocol, OptionKind
+from multitracer.captured import Flag, IpProtocol, OptionKind
 from multitracer.errors import RemoteProtocolError
 
 IP_HEADER_BYTES = 20  # RFC 791, 3.1, without options
@@ -61,7 +61,7 @@ class Segment:
     seq: int
     ack: int
     flags: int
-    """Bits of `multitracer.capture.Flag`."""
+    """Bits of `multitracer.captured.Flag`."""
     window: int
     payload: bytes = b""
     mss_bytes: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.vj.header import (
     MOST_SLOTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multitracer.capture import Flag, IpProtocol
+from multitracer.captured import Flag, IpProtocol
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
 from multitracer.lab.vj.header import (
     DELTAS,

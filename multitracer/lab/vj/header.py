@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntFlag
 from typing import NamedTuple
 
-from multitracer.capture import Flag, IpProtocol
+from multitracer.captured import Flag, IpProtocol
 
 PUSHED_OR_URGENT = int(Flag.PSH | Flag.URG)
 IP_OCTETS = 20  # RFC 791, 3.1, without options

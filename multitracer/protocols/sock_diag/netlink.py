@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.capture import IpProtocol
+from multitracer.captured import IpProtocol
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.sock_diag.words import Family, TcpState
 

@@ -8,7 +8,7 @@ from statistics import mean, median
 
 import pytest
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.channel.gsm.config import LinkConfig
 from multitracer.lab.scenario import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun

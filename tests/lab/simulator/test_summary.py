@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.scenario.summary import Line, LinkMeter, TransferMeter
 from multitracer.lab.tcp import Packet, Segment
 from multitracer.protocols.link_events import (

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.tcp import BSD, MODERN, Connection, Packet, Segment, State
 from tests.lab.stack.tcp_pair import START_NS, A, B, Pair, Seen, lossy

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.errors import RemoteProtocolError
 from multitracer.lab.tcp import Packet, Segment, build_packet, parse_packet
 from multitracer.lab.tcp.packet import (

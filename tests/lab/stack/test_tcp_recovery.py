@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.lab.tcp import BSD, MODERN, CaState, Packet, TcpProfile
 from multitracer.lab.tcp.packet import Ecn
 from multitracer.units import NS_PER_MS, NS_PER_S

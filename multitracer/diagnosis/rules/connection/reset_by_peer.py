@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.packets.opening_and_end import Opening
 from multitracer.diagnosis.rules.connection import idle_timeout

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.capture import Mark
+from multitracer.captured import Mark
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.tables import NA
 from multitracer.tcp import Vantage

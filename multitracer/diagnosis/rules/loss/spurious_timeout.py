@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
-from multitracer.capture import Flag
+from multitracer.captured import Flag
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.packets.opening_and_end import Opening

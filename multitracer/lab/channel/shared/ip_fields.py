@@ -6,7 +6,7 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple
 
-from multitracer.capture import IpProtocol
+from multitracer.captured import IpProtocol
 from multitracer.lab.channel.shared.named import named
 
 _TCP = IpProtocol.TCP.value
