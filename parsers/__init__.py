@@ -17,22 +17,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from parsers._chunks import Block, Chunks, first_packet_ns, read_capture
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import IpPacket, read_ip_packets, read_records
     from parsers._one_flow import is_plain, read_flow
-    from parsers._pieces import Block, Pieces
     from parsers._propose import propose_map
-    from parsers._read import detect, first_packet_ns, read, read_capture, read_lines
+    from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
     from parsers._text.sidecar import is_map
 
 __all__ = [
     "HEAD_BYTES",
     "Block",
+    "Chunks",
     "Format",
     "IpPacket",
     "Match",
-    "Pieces",
     "bundled_maps",
     "detect",
     "first_packet_ns",
@@ -52,15 +52,15 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Block": "parsers._pieces",
+    "Block": "parsers._chunks",
     "Format": "parsers._format",
     "HEAD_BYTES": "parsers._format",
     "IpPacket": "parsers._ip_packets",
     "Match": "parsers._format",
-    "Pieces": "parsers._pieces",
+    "Chunks": "parsers._chunks",
     "bundled_maps": "parsers._registry",
     "detect": "parsers._read",
-    "first_packet_ns": "parsers._read",
+    "first_packet_ns": "parsers._chunks",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._text.sidecar",
@@ -68,7 +68,7 @@ _LAZY = {
     "left_out": "parsers._registry",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
-    "read_capture": "parsers._read",
+    "read_capture": "parsers._chunks",
     "read_flow": "parsers._one_flow",
     "read_ip_packets": "parsers._ip_packets",
     "read_lines": "parsers._read",

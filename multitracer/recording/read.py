@@ -369,7 +369,10 @@ def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> 
     from multitracer.analysis.running import RunningAnalysis  # noqa: PLC0415  # see `_COUNTS`
     from multitracer.capture import Capture  # noqa: PLC0415
 
-    chunks = parsers.Pieces([path], rows=_CHUNK_ROWS, progress=progress, reads_ahead=True)
+    is_packed = not parsers.is_plain(path)  # to read is little beside unpacking
+    chunks = parsers.Chunks(
+        [path], rows=_CHUNK_ROWS, progress=progress, reads_ahead=True, unpacks_ahead=is_packed
+    )
     running = RunningAnalysis(native)
     with (
         reading(path),

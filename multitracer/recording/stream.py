@@ -1,6 +1,6 @@
 """Captures of any size, and endless pipes: memory holds the connections that are open.
 
-A capture comes in chunks (`parsers.Pieces`); what ended is counted by the same rules as a whole capture
+A capture comes in chunks (`parsers.Chunks`); what ended is counted by the same rules as a whole capture
 (`analysis/streaming/`) and written to files without a name, from which its tables are read. Of a large
 capture an index is kept (`index.py`), so that a window of it is found again without reading all.
 """
@@ -105,25 +105,25 @@ class _Streams:
         """Read one point; return whether the index, if there is one, was right."""
         state = state_of(point.paths[0]) if index is None and len(point.paths) == 1 else None
         ranges, packets = index.within(self._bounds_of(index.facts.first_ns)) if index else (None, 0)
-        open_now, pieces = OpenConnections(self._limits), self._pieces(point, ranges)
+        open_now, chunks = OpenConnections(self._limits), self._chunks(point, ranges)
         with contextlib.closing(EndedConnections()) as ended:
             try:
-                capture = self._follow(pieces, open_now, ended)
+                capture = self._follow(chunks, open_now, ended)
             except FormatError:
                 if index is None:
                     raise
                 forget_index(point.paths[0])
                 return False
             if index is None:
-                keep_index(point.paths[0], state, pieces.blocks, capture.files[:1])
+                keep_index(point.paths[0], state, chunks.blocks, capture.files[:1])
             elif not index.fits(capture.files[0], packets):
                 forget_index(point.paths[0])
                 return False
             self._add(point, capture, open_now, ended)
         return True
 
-    def _pieces(self, point: Point, ranges: Sequence[tuple[int, int]] | None) -> parsers.Pieces:
-        return parsers.Pieces(
+    def _chunks(self, point: Point, ranges: Sequence[tuple[int, int]] | None) -> parsers.Chunks:
+        return parsers.Chunks(
             files_to_read(self._recording, point.paths),
             rows=self._limits.rows,
             max_packets=self._max_packets,
@@ -132,14 +132,14 @@ class _Streams:
             ranges=ranges,
         )
 
-    def _follow(self, pieces: parsers.Pieces, open_now: OpenConnections, ended: EndedConnections) -> Capture:
-        """Read to the end; return the last piece, whose files have all their facts then."""
+    def _follow(self, chunks: parsers.Chunks, open_now: OpenConnections, ended: EndedConnections) -> Capture:
+        """Read to the end; return the last chunk, whose files have all their facts then."""
         capture = Capture([])
-        for capture in pieces:
+        for capture in chunks:
             cut = capture.between(*self._bounds_of(capture.first_ns))
             ended.add(open_now.take_in(cut))
-            open_now.renumber(*pieces.keep_flows(open_now.flows()))
-            pieces.rows = max(self._limits.rows, len(open_now))
+            open_now.renumber(*chunks.keep_flows(open_now.flows()))
+            chunks.rows = max(self._limits.rows, len(open_now))
             self._show(open_now)
         ended.add(open_now.end())
         return capture

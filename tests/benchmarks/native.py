@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.benchmarks.measure import Cost
 
-_READ = "import sys; from parsers._read import read_capture; read_capture(sys.argv[1:])"
+_READ = "import sys; from parsers._chunks import read_capture; read_capture(sys.argv[1:])"
 _PACKED = {".gz": (["gzip", "-c"], "zcat"), ".zst": (["zstd", "-qc"], "zstdcat")}
 _SEGMENTS = 1_000_000
 _RUNS = 7

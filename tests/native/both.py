@@ -23,7 +23,7 @@ from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.read import Need, read, with_segments
 from multitracer.tables import Table
 from multitracer.tcp import TCP_SEGMENTS
-from parsers._whole_capture import whole_capture
+from parsers._chunks import whole_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

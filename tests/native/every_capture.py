@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.native import kernel, state
 from multitracer.recording.read import analysis_of
-from parsers._read import read_capture
+from parsers._chunks import read_capture
 from tests.conftest import FIXTURES, SAMPLES
 from tests.native.both import (
     analyse_by_both,

@@ -17,8 +17,8 @@ from multitracer.capture import Capture
 from multitracer.captured import SourceFile
 from parsers import pcap
 from parsers._capture.window import Window
+from parsers._chunks import read_capture
 from parsers._packets import kernel
-from parsers._read import read_capture
 from tests.fuzz.captures import any_block, broken, link_frame, parser_of
 from tests.native.both import assert_equal, python_only, read_by_both
 from tests.parsers.frames import (

@@ -12,7 +12,7 @@ import pytest
 
 from multitracer import native
 from multitracer.captured import Mark
-from parsers._read import read_capture
+from parsers._chunks import read_capture
 from tests.parsers.frames import frame, pcap_file
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
@@ -75,7 +75,7 @@ def test_without_memory_for_all_segments_python_gets_an_exception(tmp_path: Path
     path, one = tmp_path / "long.pcap", pcap_file([frame()])
     path.write_bytes(one[:24] + one[24:] * 1_500_000)
     reads = f"whole_capture(kernel(), {str(path)!r}, None)"
-    loads = "from parsers._whole_capture import whole_capture"
+    loads = "from parsers._chunks import whole_capture"
     _says_out_of_memory(f"{loads}\n{_STARVED.replace('DECODE', reads)}")
 
 

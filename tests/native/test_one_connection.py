@@ -11,7 +11,7 @@ from multitracer import native
 from multitracer.analysis import analyse
 from multitracer.cli._reading import ConnectionChoice, one
 from multitracer.recording.read import analysis_of, read, with_segments
-from parsers._read import read_capture
+from parsers._chunks import read_capture
 from tests.cli.program import call
 from tests.native.both import python_only, read_alone
 from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, tcp

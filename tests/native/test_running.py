@@ -17,7 +17,7 @@ from multitracer.captured import Mark
 from multitracer.native import LIMITS
 from multitracer.recording.read import Need, analysis_of, read
 from parsers._capture.window import Window
-from parsers._read import read_capture
+from parsers._chunks import read_capture
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture, handshake
 from tests.cli.program import call

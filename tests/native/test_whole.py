@@ -24,11 +24,10 @@ from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import Need, read
 from parsers import _whole
 from parsers._capture.window import Window
-from parsers._read import read_capture
+from parsers._chunks import read_capture, whole_capture
 from parsers._rest import RestDecoder
 from parsers._stream import open_stream
 from parsers._whole import whole_file
-from parsers._whole_capture import whole_capture
 from tests.analysis.traffic import ACK
 from tests.conftest import SAMPLES
 from tests.native.both import assert_equal, assert_same, is_counted, python_only, read_by_both

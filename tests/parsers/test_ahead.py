@@ -12,7 +12,7 @@ import pytest
 from multitracer.errors import FormatError
 from parsers._capture.ahead import ahead
 from parsers._capture.window import Window
-from parsers._read import read_capture
+from parsers._chunks import read_capture
 from tests.native.both import assert_equal
 from tests.parsers.frames import enhanced, frame, interface, pcap_file, section
 
@@ -57,7 +57,7 @@ def test_a_file_read_ahead_is_read_as_without(what: str, tmp_path: Path) -> None
     path.write_bytes(CAPTURES[what])
     read = partial(read_capture, [path])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("parsers._read.ahead", lambda blocks: blocks)
+        patch.setattr("parsers._chunks.ahead", lambda blocks: blocks)
         alone = read()
     ahead_of_it = read()
     assert len(alone.segments) > 1_400

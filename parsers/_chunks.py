@@ -1,0 +1,324 @@
+"""Reads a capture of any length in chunks; a capture that is read as a whole comes as one.
+
+In go the files of one capture point, in whatever order, or a pipe. Out come `Capture`s, the segments of some
+blocks each (`Chunks`); or one, with all segments and with what only all of them tell (`read_capture`): flows
+of several VLANs are joined there, and a fragment is credited to a segment however late it comes. One file the
+native kernel may read by itself, with the same result (`whole_capture`).
+
+What must hold: a chunk that was taken is forgotten; the facts of the files do not depend on the chunks.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing, nullcontext
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.capture import Capture
+from multitracer.captured import SourceFile
+from multitracer.native import kernel, reading
+from multitracer.tables import SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
+from parsers._capture.ahead import AheadStream, ahead
+from parsers._capture.capture_file import StampFacts, decode_blocks
+from parsers._memory import let_malloc_keep_memory
+from parsers._packets.decode import Decoder
+from parsers._packets.in_kernel import KernelDecoder
+from parsers._read import format_of_capture, of_plug_in
+from parsers._stream import note_stream, open_stream
+from parsers._whole import whole_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from multitracer.native import Kernel, Segments
+    from multitracer.tables import Numbers
+    from parsers._format import Format
+    from parsers._packets.records import Records
+    from parsers._stream import Stream
+    from parsers._whole import Whole
+
+    PathLike = str | os.PathLike[str]
+    Progress = Callable[[int], None]
+
+_TIMES_APART = "times far from the others stand as they are, for the capture was read as a stream"
+
+
+def read_capture(
+    paths: Sequence[PathLike],
+    *,
+    max_packets: int | None = None,
+    progress: Progress | None = None,
+    alone: bool = True,
+) -> Capture:
+    """Return the TCP segments of one capture point, and the facts of its files.
+
+    Parameters
+    ----------
+    paths : sequence of path
+        One capture file, or several of one capture point, which are read as one trace in the order of
+        their first packets; "-" is standard input.
+    max_packets : int, optional
+        Stop after this many packets in all.
+    progress : callable, optional
+        Called now and then with the number of bytes read from the files (as stored) so far.
+    alone : bool
+        Whether no other capture is read at the same time, so that one thread more is of use.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or is a log but not a capture.
+    UnknownFormatError
+        If no format claims a file.
+    FormatError
+        If nothing in a file can be read.
+    """
+    let_malloc_keep_memory()
+    native = kernel()
+    if native is not None and len(paths) == 1 and max_packets is None:
+        capture = whole_capture(native, os.fspath(paths[0]), progress)
+        if capture is not None:
+            return capture
+    # the kernel decodes so fast that the next records are better read and found meanwhile
+    return Chunks(
+        paths,
+        max_packets=max_packets,
+        progress=progress,
+        reads_ahead=True,
+        unpacks_ahead=alone and native is not None,
+    ).whole()
+
+
+def first_packet_ns(path: PathLike) -> int | None:
+    """Return the time of a capture's first packet in ns since 1970; None if it has none, or none with a time.
+
+    Raises
+    ------
+    InputError, UnknownFormatError, FormatError
+        As `read_capture`; what a format of another package reads is refused, as one of several files.
+    """
+    return Chunks([path], max_packets=1, may_be_foreign=False).whole().files[0].first_ns
+
+
+class Block(NamedTuple):
+    """Some packets that follow each other in a file."""
+
+    offset: int
+    """Where in the file reading can begin with them."""
+    packets: int
+    first_ns: int
+    """Smallest time; NOT_A_TIME if one is missing."""
+    last_ns: int
+
+
+class Chunks:
+    """The segments of one capture point, some at a time; the facts of its files grow with them.
+
+    Parameters and errors are those of `read_capture`, and
+
+    Parameters
+    ----------
+    rows : float
+        From so many segments on, a chunk is handed out; it may be set anew between two chunks.
+    stop : callable, optional
+        Asked now and then; when it returns True, the input is taken to end.
+    ranges : sequence of (int, int), optional
+        The parts of the one file, not compressed, that are read; the first one holds its header.
+    reads_ahead, unpacks_ahead : bool
+        Whether a thread finds the next records while a chunk is decoded, and another one reads and unpacks
+        what comes after them; not of pipes, nor if only some packets are read.
+    may_be_foreign : bool
+        Whether one file may be of a format of another package, which reads it as a whole.
+    """
+
+    def __init__(  # noqa: PLR0913  # what a user chose
+        self,
+        paths: Sequence[PathLike],
+        *,
+        rows: float = inf,
+        max_packets: int | None = None,
+        progress: Progress | None = None,
+        stop: Callable[[], bool] | None = None,
+        ranges: Sequence[tuple[int, int]] | None = None,
+        reads_ahead: bool = False,
+        unpacks_ahead: bool = False,
+        may_be_foreign: bool = True,
+    ) -> None:
+        self.rows = rows
+        self.blocks: list[Block] = []
+        """What was read, if the format tells where a block begins, and only the first one has interfaces."""
+        self._interfaces: int | None = None
+        self._ranges, self._reads_ahead, self._unpacks_ahead = ranges, reads_ahead, unpacks_ahead
+        self._paths, self._max_packets = paths, max_packets
+        self._progress, self._stop = progress, stop
+        self._may_be_foreign = may_be_foreign and len(paths) == 1
+        self._is_whole = False
+        self._decoder = Decoder()
+        self._given_flows: Table | None = None
+        """The flows that a format of another package found."""
+
+    def __iter__(self) -> Generator[Capture]:
+        """Yield the chunks, at least one; `row` of the side tables counts within a chunk."""
+        decoder = Decoder()
+        with closing(self._each(decoder)) as each:
+            for given in each:
+                yield decoder.take() if given is None else given
+        if self._given_flows is None:
+            decoder.finish_fragments()
+            yield decoder.take()
+
+    def in_kernel(self, native: Kernel) -> Generator[list[Capture | Segments]]:
+        """Yield lists of chunks, as they lie in the native kernel or, where Python decodes too, as tables."""
+        decoder = KernelDecoder(native)
+        with closing(self._each(decoder)) as each:
+            for given in each:
+                yield decoder.pieces() if given is None else [given]
+        if self._given_flows is None:
+            decoder.finish_fragments()
+            yield decoder.pieces()
+
+    def whole(self) -> Capture:
+        """Return all segments as one chunk, with what only all of them tell."""
+        self.rows, self._is_whole = inf, True
+        decoder = Decoder()
+        with closing(self._each(decoder)) as each:
+            for given in each:
+                if given is not None:
+                    return given
+        return decoder.finish()
+
+    def _each(self, decoder: Decoder) -> Generator[Capture | None]:
+        """Yield when the decoder holds a chunk, or the capture that a format of another package found."""
+        self._decoder = decoder
+        let_malloc_keep_memory()
+        done = 0
+        for path in in_order(self._paths):
+            read = sum(file.packets for file in decoder.files)
+            left = None if self._max_packets is None else self._max_packets - read
+            if left == 0 or (self._stop is not None and self._stop()):
+                break
+            step = None if self._progress is None else self._counted(done)
+            with open_stream(path, progress=step, stop=self._stop, ranges=self._ranges) as stream:
+                fmt = format_of_capture(stream)
+                if fmt.blocks is None:
+                    capture = of_plug_in(fmt, stream, alone=self._may_be_foreign)
+                    self._given_flows = capture.flows
+                    yield capture
+                    return
+                with closing(self._decoded(fmt, stream, left)) as blocks:
+                    for records in blocks:
+                        self._note(records)
+                        if len(decoder) >= self.rows:
+                            yield None
+                done += stream.stored_bytes
+
+    def _decoded(self, fmt: Format, stream: Stream, max_packets: int | None) -> Generator[Records]:
+        """Decode one file, and yield each block then."""
+        assert fmt.blocks is not None
+        source = SourceFile(stream.path, fmt.name, compression=stream.compression)
+        clock, may_wait = StampFacts(source), max_packets is not None or stream.share_of(0) is None
+        reads_ahead, unpacks_ahead = self._reads_ahead and not may_wait, self._unpacks_ahead and not may_wait
+        share = stream.share_of if self._is_whole else lambda _: None
+        with AheadStream(stream) if unpacks_ahead else nullcontext(stream) as readable:
+            found = fmt.blocks(readable, source)
+            with closing(ahead(found) if reads_ahead else found) as each:
+                yield from decode_blocks(
+                    each, source, self._decoder, clock, max_packets=max_packets, share=share
+                )
+        note_stream(stream, source)
+        if stream.stopped:
+            source.stopped = True
+            source.damaged = source.damaged if source.lost_ranges else None  # it only ends within a record
+        era = clock.era()
+        if era is not None and self._is_whole:
+            self._decoder.keep_times(*era)
+        elif era is not None:
+            source.warnings.append(_TIMES_APART)
+
+    @property
+    def files(self) -> list[SourceFile]:
+        """The facts of the files, as far as they are read."""
+        return self._decoder.files
+
+    def keep_flows(self, kept: Numbers) -> tuple[Table, Numbers, Numbers]:
+        """Forget all flows but these (int64, ascending); return FLOWS, these, and their new numbers."""
+        if self._given_flows is not None:
+            return self._given_flows, kept, kept
+        flows, number = self._decoder.keep_flows(kept)
+        return flows, kept, number
+
+    def flows(self) -> tuple[Table, Numbers]:
+        """Return FLOWS in order of first sight when all was read, and the row in it of each flow before."""
+        return self._decoder.flows_in_order()
+
+    def _note(self, records: Records) -> None:
+        interfaces = sum(len(file.interfaces) for file in self._decoder.files)
+        self._interfaces = interfaces if self._interfaces is None else self._interfaces
+        if records.offset is not None and interfaces == self._interfaces:
+            begin_ns, end_ns = int(records.time_ns.min()), int(records.time_ns.max())
+            self.blocks.append(Block(records.offset, len(records), begin_ns, end_ns))
+
+    def _counted(self, done: int) -> Callable[[int], None]:
+        progress = self._progress
+        return lambda stored_bytes: None if progress is None else progress(done + stored_bytes)
+
+
+# --- the order of files ---
+
+
+def in_order(paths: Sequence[PathLike]) -> Sequence[PathLike]:
+    """Return the files by the time of their first packet; those without one, and pipes, keep their place.
+
+    A long capture is written as several files: by tcpdump (-C, -G, -W) as trace.pcap, trace.pcap1 … or with
+    a time in the name, by dumpcap (-b) as trace_00001_20261120101500.pcapng. A ring buffer overwrites the
+    oldest, so neither names nor numbers tell the order, but the first packet of each file does.
+    """
+    if len(paths) < 2 or not all(Path(path).is_file() for path in paths):
+        return paths  # what can be read only once is read in the order given
+    times = {path: first_packet_ns(path) for path in paths}
+    timed = iter(sorted((p for p in paths if times[p] is not None), key=lambda p: times[p] or 0))
+    return [path if times[path] is None else next(timed) for path in paths]
+
+
+# --- one file, by the native kernel ---
+
+
+def whole_capture(native: Kernel, path: str, progress: Progress | None) -> Capture | None:
+    """Return what `read_capture` does of one file; None if it is no capture, or Python has to read it.
+
+    Parameters
+    ----------
+    native : Kernel
+    path : str
+    progress : callable, optional
+        As for `read_capture`.
+    """
+
+    def look(whole: Whole) -> None:
+        if progress is not None:
+            progress(whole.stored_bytes)
+
+    with reading(path):
+        whole = whole_file(native, path, limits=None, look=look)
+        if whole is not None and progress is not None:
+            progress(Path(path).stat().st_size)
+        return None if whole is None else _capture(whole)
+
+
+def _capture(whole: Whole) -> Capture:
+    flows, number = whole.flows()
+    ((_, time_ns, part),) = whole.file.kept()
+    columns, flow = part["segments"], part["segments"]["flow"]
+    if not np.array_equal(number, np.arange(len(number))):  # IPv4 and IPv6 are numbered apart
+        columns["flow"] = number.astype(np.int32)[flow >> 1] << 1 | flow & 1
+    columns |= {
+        "time_ns": time_ns,
+        "frame": part["record"].astype(np.uint32),
+        "file": np.zeros(len(time_ns), np.uint16),
+    }
+    sides = Table(SACK_BLOCKS, part["sack_blocks"]), Table(SYN_OPTIONS, part["syn_options"])
+    return Capture([whole.source], Table(SEGMENTS, columns), flows, *sides)
