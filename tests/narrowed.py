@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, TypeVar
 
 import parsers
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.gsm import LinkConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.figures.surroundings.received_power import Transfer
-    from multitracer.lab.scenario.channel import ReceivedPower
+    from multitracer.lab.scenario.radio import ReceivedPower
     from multitracer.tables import Array
 
 
@@ -53,7 +53,7 @@ def plot_channel(reading: Reading, target: str, theme: ThemeName) -> None:
 
 def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
     from multitracer.figures.surroundings.received_power import power_figure
-    from multitracer.lab.scenario.channel import power_of, read_power
+    from multitracer.lab.scenario.radio import power_of, read_power
 
     transfer = None
     if Path(name).is_dir():
@@ -75,7 +75,7 @@ def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
 def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
     """Return the radio of a run in virtual time, and its transfer on the radio's axis of time."""
     from multitracer.api.session import open as open_session
-    from multitracer.lab.scenario.channel import power_of, repeated
+    from multitracer.lab.scenario.radio import power_of, repeated
     from multitracer.lab.scenario.session_folder import run_ns
     from multitracer.manifest import read_manifest
 

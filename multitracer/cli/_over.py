@@ -110,8 +110,8 @@ def measure_over(
 ) -> Journal:
     """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
     from multitracer.lab.channel.links import link_of
-    from multitracer.lab.rig.profiles import with_tcp_profile
-    from multitracer.lab.scenario import load_scenario, read_error_trace
+    from multitracer.lab.rig.radios import with_tcp_profile
+    from multitracer.lab.scenario.library import load_scenario, read_error_trace
     from multitracer.lab.scenario.radio import realism_of, under_errors
 
     assert chosen.over is not None
@@ -134,7 +134,7 @@ def measure_over(
 
         return run_virtual(plan, folder, scenario, **settings)
     from multitracer.lab.rig.real import run_real
-    from multitracer.lab.testbed.interruption import InterruptedRunError
+    from multitracer.lab.testbed.namespaces import InterruptedRunError
 
     try:
         return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)

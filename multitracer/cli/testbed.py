@@ -13,7 +13,7 @@ from multitracer.cli._options import FiniteRange, Group, debug_option, examples
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.radio import AtEnd, Realism
     from multitracer.lab.scenario.summary import Summary
     from multitracer.tables import Document
@@ -36,7 +36,7 @@ def command() -> None:
 def list_scenarios() -> None:
     """List the bundled scenarios."""
     from multitracer.cli._page import page
-    from multitracer.lab.scenario import bundled_names, load_scenario
+    from multitracer.lab.scenario.library import bundled_names, load_scenario
 
     scenarios = [load_scenario(name) for name in bundled_names()]
     rows = [(s.name, s.figure, s.title) for s in scenarios]
@@ -102,7 +102,7 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
     from multitracer.cli._channel import channel_facts
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._page import page
-    from multitracer.lab.scenario.channel import power_of
+    from multitracer.lab.scenario.radio import power_of
 
     if path is not None:
         check_output(str(path), [scenario])
@@ -198,7 +198,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     """
     from multitracer.cli._output import check_output
     from multitracer.cli._page import page
-    from multitracer.lab.scenario import load_scenario
+    from multitracer.lab.scenario.library import load_scenario
     from multitracer.lab.scenario.session_folder import run_ns
 
     check_output(str(folder), [])
@@ -332,7 +332,7 @@ def _in_virtual_time(scenario: Scenario, folder: Path, seed: int | None) -> Summ
 
 def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: float | None) -> Summary:
     from multitracer.cli._progress import progress_of
-    from multitracer.lab.testbed.interruption import InterruptedRunError
+    from multitracer.lab.testbed.namespaces import InterruptedRunError
     from multitracer.lab.testbed.run import run_real
 
     try:
@@ -345,7 +345,7 @@ def _in_real_time(scenario: Scenario, folder: Path, seed: int | None, speed: flo
 
 def _with_radio(scenario: Scenario, path: Path | None, at_end: AtEnd | None) -> tuple[Scenario, Realism]:
     """Return the scenario under the trace that an option names, and how real its radio is."""
-    from multitracer.lab.scenario import read_error_trace
+    from multitracer.lab.scenario.library import read_error_trace
     from multitracer.lab.scenario.radio import realism_of, under_errors, with_end
 
     if path is not None:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from multitracer.figures.surroundings.received_power import power_figure
-from multitracer.lab.scenario.channel import power_of
+from multitracer.lab.scenario.radio import power_of
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import ThemeName
-    from multitracer.lab.channel.ray.fades import Fades
-    from multitracer.lab.scenario.channel import ReceivedPower
+    from multitracer.lab.channel.ray import Fades
+    from multitracer.lab.scenario.radio import ReceivedPower
 
 
 class ChannelPower:

@@ -1,7 +1,7 @@
 """Records the bundled rehearsal: `python -m sample_traces.recording.rehearsal FOLDER`, without root or modem.
 
 A modem and a satellite receiver on pseudo-terminals drive twice as fast as a car through the loop of
-`multitracer/lab/rehearsal/drive.py`; on the way the modem is silent, speaks nonsense, and is plugged in
+`multitracer/lab/rehearsal/journey.py`; on the way the modem is silent, speaks nonsense, and is plugged in
 again under another name. The collectors `modem`, `gps` and `host_clock` record it as they would a real drive.
 """
 

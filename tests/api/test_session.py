@@ -12,7 +12,7 @@ import pytest
 
 import multitracer as mt
 from multitracer.errors import InputError
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from tests.recording.captures import SS_LOG, START_NS, Conversation, write_conversations
 

@@ -14,14 +14,14 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.ray.channel import channel_of
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.channel.ray import channel_of
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
 
 _PARTS = {
     "simulator/tcp_state_log": "log of TCP's variables",

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.shared.ip_fields import ip_facts
-from multitracer.lab.simulator.application import BulkSender, Reader
-from multitracer.lab.simulator.host import Host, Socket
-from multitracer.lab.simulator.loop import EventLoop
-from multitracer.lab.tcp import Endpoint, Packet, TcpProfile
+from multitracer.lab.channel.shared.interface import ip_facts
+from multitracer.lab.simulator.host import BulkSender, Host, Reader, Socket
+from multitracer.lab.simulator.world import EventLoop
+from multitracer.lab.tcp.packet import Endpoint, Packet
+from multitracer.lab.tcp.profile import TcpProfile
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.ray.channel import channel_of
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.channel.ray import channel_of
+from multitracer.lab.channel.switched import SwitchedConfig
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from tests.benchmarks import goals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
 
 RAYS = tuple(f"ray-{number}" for number in range(1, 6))
 MOST_S, MOST_POWER_S = 0.5, 0.2

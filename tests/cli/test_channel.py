@@ -13,7 +13,7 @@ import multitracer as mt
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.received_power import moving_rate
 from multitracer.lab.received_power import received_power
-from multitracer.lab.scenario.channel import power_of, read_power
+from multitracer.lab.scenario.radio import power_of, read_power
 from tests.cli.program import call
 
 

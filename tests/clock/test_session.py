@@ -18,8 +18,8 @@ from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import Clocks, _first_of_each, clocks_of
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.scenario.model import HostClock as WrongClock
-from multitracer.lab.simulator.clock import EPOCH_NS
 from multitracer.lab.simulator.record import record_virtual
+from multitracer.lab.simulator.world import EPOCH_NS
 from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME
 from tests.conftest import SAMPLES

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import parsers
-from multitracer.lab.rehearsal.drive import LOOP_S, place
+from multitracer.lab.rehearsal.journey import LOOP_S, place
 from tests.collectors.rehearsal import device
 from tests.collectors.running import end, records, run, running, until
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import parsers
-from multitracer.lab.rehearsal.voices import VOICES
+from multitracer.lab.rehearsal.modem import VOICES
 from tests.collectors.rehearsal import modem
 from tests.collectors.running import command, end, records, run, running, until
 

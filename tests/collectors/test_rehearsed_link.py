@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.lab.rehearsal.drive import _distance_m
-from multitracer.lab.rehearsal.journey import CONTROL, Journey
-from multitracer.lab.rehearsal.service import BANDWIDTH_HZ, CLASSES, Way, rate_bps
+from multitracer.lab.rehearsal.journey import CONTROL, Journey, _distance_m
+from multitracer.lab.rehearsal.relay import BANDWIDTH_HZ, CLASSES, Way, rate_bps
 from multitracer.units import NS_PER_S
 
 SEEDS = st.integers(1, 10_000)

@@ -7,11 +7,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.lab.simulator.application import BulkSender, Reader
-from multitracer.lab.simulator.host import Host, Socket
-from multitracer.lab.simulator.loop import EventLoop
-from multitracer.lab.tcp import Endpoint, Packet, TcpProfile
-from multitracer.lab.tcp.packet import sequence_length
+from multitracer.lab.simulator.host import BulkSender, Host, Reader, Socket
+from multitracer.lab.simulator.world import EventLoop
+from multitracer.lab.tcp.packet import Endpoint, Packet, sequence_length
 from multitracer.lab.tcp.state import CaState
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.ranges import RangeSet
@@ -20,6 +18,8 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from multitracer.lab.tcp.profile import TcpProfile
 
 POINTS = ("mobile", "middle", "fixed")
 """Where captures are made: at the sender of the data, half-way, and at its receiver."""

@@ -11,7 +11,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.corpus.link import Habits, Road, Transfer
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp import TcpProfile
+    from multitracer.lab.tcp.profile import TcpProfile
 
 SIZE = 240
 """Transfers in the corpus of hosts that heed SACKs, or do not offer them."""

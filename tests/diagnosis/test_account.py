@@ -12,7 +12,7 @@ import pytest
 from multitracer.analysis import Kind
 from multitracer.diagnosis.account.lost_time import Account, account
 from multitracer.diagnosis.account.uses import Use, UseCause
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.tables import NA
 from tests.diagnosis.rate import OFTEN_DEAD, by_rate

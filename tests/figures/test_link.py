@@ -16,7 +16,7 @@ from multitracer.errors import InputError
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
 from multitracer.figures.trends import Fit
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.logs import Log, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy

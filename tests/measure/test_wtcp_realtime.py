@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.measure.plan import Transaction
 from multitracer.measure.transports import Options, client

@@ -10,7 +10,7 @@ from docs.papers.programs.cross_layer_page import PAGE, PICTURES, part, parts, r
 from docs.papers.programs.cross_layer_plan import OFTEN_S, SACK, SWEEPS, base
 from docs.papers.programs.cross_layer_shapes import SHAPES, Shape
 from docs.papers.programs.studies_page import IMAGES
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 
 TEXT = PAGE.read_text("utf-8")
 _LARGEST_PICTURE = 150_000

@@ -21,7 +21,7 @@ from docs.papers.programs.experiment_sweep import (
 )
 from docs.papers.programs.experiment_sweep_page import PAGE, beside, known, palm, parts, ratio
 from docs.papers.programs.experiment_sweep_pictures import figures
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docs.papers.programs import ray, ray_page
-from multitracer.lab.scenario.channel import power_of
+from multitracer.lab.scenario.radio import power_of
 
 
 @pytest.mark.parametrize("name", ray_page.TABLES)

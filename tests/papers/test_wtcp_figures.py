@@ -16,7 +16,7 @@ from docs.papers.programs import wtcp_loss
 from docs.papers.programs.wtcp import FIGURES, FOLDER, PAGE, SEEDS, TRANSPORTS, Traced, figure_row, table
 from docs.papers.programs.wtcp_pictures import IMAGES, PICTURES, draw
 from multitracer.errors import InputError
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from tests.cli.program import call
 
 if TYPE_CHECKING:

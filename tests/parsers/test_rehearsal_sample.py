@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.lab.rehearsal.drive import place
+from multitracer.lab.rehearsal.journey import place
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:

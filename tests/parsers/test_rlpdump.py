@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, LocalProtocolError
-from multitracer.lab.rlp import RlpConfig, RlpEntity
+from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rEntity
+from multitracer.lab.rlp.xid import RlpConfig
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols import link_events as say
 from multitracer.protocols.gsmtap import GsmtapType, encode
@@ -32,7 +33,7 @@ from tests.narrowed import known, tables_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.rlp.config import Role
+    from multitracer.lab.rlp.xid import Role
     from multitracer.tables import Table
 
 Keep = Literal["headers", "frames"]

@@ -9,7 +9,7 @@ import pytest
 
 import parsers
 from multitracer.captured import WTCP_SYN
-from multitracer.lab.simulator.datagram import Datagram, build_datagram
+from multitracer.lab.simulator.host import Datagram, build_datagram
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.wtcp.packet import Ack, Body, Data, Hello, Opening, PacketFlag, PacketType, encode
 from multitracer.tables import NA

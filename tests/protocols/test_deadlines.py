@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from multitracer.lab.rlp import Parameters, RlpConfig, RlpEntity, RlpState
-from multitracer.lab.tcp import BSD, MODERN, State, as_linux
+from multitracer.lab.rlp.entity import RlpEntity
+from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
+from multitracer.lab.tcp.profile import BSD, MODERN, as_linux
+from multitracer.lab.tcp.state import State
 from multitracer.protocols.rlp import FrameKind, decode
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio
 from tests.lab.stack.tcp_pair import Pair
@@ -17,7 +19,8 @@ from tests.narrowed import known
 from tests.protocols.centaurus_net import MS, Copy, Network
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp import Connection, Packet
+    from multitracer.lab.tcp.connection import Connection
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.lab.tcp.profile import TcpProfile
 
 _QUIET = {State.CLOSED, State.LISTEN, State.TIME_WAIT}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.rlp import Parameters, decode_parameters
+from multitracer.lab.rlp.xid import Parameters, decode_parameters
 from multitracer.protocols.rlp import (
     FcsError,
     FrameError,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.tcp import Packet, TcpProfile
+from multitracer.lab.tcp.profile import TcpProfile
 from multitracer.protocols.wtcp import RateCause, RateChanged, WtcpConfig, WtcpCounters
 from multitracer.protocols.wtcp.losses import LossWindow
 from multitracer.protocols.wtcp.rate import Arrival, RateControl
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Fate, Pair
 from tests.protocols.wtcp_path import Direction, Path, goodput_packets_per_s
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.packet import Packet
 
 _SENT_MS = 100
 

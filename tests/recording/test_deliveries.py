@@ -13,7 +13,7 @@ import pytest
 import multitracer as mt
 from multitracer.analysis.deliveries import wtcp_deliveries
 from multitracer.endpoints import Endpoints
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.deliveries import RecordedFlow, _answers, tcp_flows, wtcp_flows
 from multitracer.recording.flow_curves import flow_curves

@@ -12,11 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
-from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config
-from multitracer.lab.channel.cdma2000.rates import FASTEST, FUNDAMENTAL
+from multitracer.lab.channel.capacity import CapacityConfig, TracedConfig
+from multitracer.lab.channel.cdma2000_radio import FASTEST, FUNDAMENTAL, Cdma2000Config
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 
 if TYPE_CHECKING:

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.lab.channel.shared.hosts import FIXED
-from multitracer.lab.simulator.observer import Observer
-from multitracer.lab.tcp.sequence import unwrap
+from multitracer.lab.channel.shared.packet_link import FIXED
+from multitracer.lab.simulator.world import Observer
+from multitracer.lab.tcp.packet import unwrap
 from multitracer.protocols.channel_events import PieceSent, RateAssigned
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.channel.shared.packet_link import RadioReading
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.channel.shared.packet_link import HostName, RadioReading
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.tables import Array
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.cdma2000.mean_rate import mean_rate_bps
-from multitracer.lab.channel.shared.hosts import FIXED
-from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.channel.cdma2000 import mean_rate_bps
+from multitracer.lab.channel.shared.packet_link import FIXED
+from multitracer.lab.simulator.world import Observer
 from multitracer.protocols.channel_events import RateAssigned
 from multitracer.protocols.link_events import PacketDropped
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.protocols.link_events import LinkEvent
 
 

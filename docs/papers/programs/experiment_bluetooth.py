@@ -15,14 +15,14 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from docs.papers.programs.experiment_sweep import DATA, SEED
-from multitracer.lab.channel.bluetooth.config import BluetoothConfig
+from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
 from multitracer.lab.rig.virtual import run_virtual
-from multitracer.lab.scenario import load_scenario
-from multitracer.lab.tcp import PROFILES
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.tcp.profile import PROFILES
 from multitracer.measure.plan import Experiment, Plan
 
 if TYPE_CHECKING:
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.measure.plan import ProtocolName
 
 FILE = DATA / "bluetooth-steps.csv"

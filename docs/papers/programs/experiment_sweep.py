@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.lab.channel.cdpd.config import CdpdConfig
-from multitracer.lab.rig.profiles import with_tcp_profile
+from multitracer.lab.channel.cdpd_config import CdpdConfig
+from multitracer.lab.rig.radios import with_tcp_profile
 from multitracer.lab.rig.virtual import run_virtual
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
@@ -28,7 +28,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.measure.plan import ProtocolName, Varied
 
 DATA = Path(__file__).parents[1] / "data" / "experiments"

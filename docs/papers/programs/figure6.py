@@ -20,13 +20,13 @@ from multitracer.diagnosis.account.by_slots import reset_episodes
 from multitracer.diagnosis.account.uses import LOST
 from multitracer.diagnosis.diagnose import Diagnosis, diagnose
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.lab.scenario.model import Scenario, Traffic
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.lab.tcp import BSD
+from multitracer.lab.tcp.profile import BSD
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 

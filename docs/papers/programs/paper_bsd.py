@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.papers.programs.paper_numbers import Trace, overflow, slow_start, trace
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 
 Document = dict[str, Any]

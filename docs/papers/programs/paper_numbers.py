@@ -11,7 +11,7 @@ import numpy as np
 
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.series.trendline import trendline
-from multitracer.lab.scenario import bundled_names, load_scenario
+from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.recording.layers import Layers
 from multitracer.recording.read import read

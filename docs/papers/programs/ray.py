@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from docs.papers.programs.ray_page import CHANNEL, FOLDER, REMEDIES, RUNS, SERIES, TABLE, write_page
 from multitracer import __version__
-from multitracer.lab.channel.ray.channel import channel_of
-from multitracer.lab.channel.ray.fades import switches
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.scenario import load_scenario
-from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.channel.ray import channel_of, switches
+from multitracer.lab.channel.switched import SwitchedConfig
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.world import Observer
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.tcp.packet import Packet
 
 Row = dict[str, Any]
 SCENARIOS = (1, 2, 3, 4, 5)

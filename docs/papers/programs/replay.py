@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.lab.rig.radios import Radio
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
 
 ROOT: Path = Path(__file__).parents[3]

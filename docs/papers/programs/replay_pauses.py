@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from docs.papers.programs.replay import FOLDER, PAGE, read, write
-from multitracer.lab.scenario import Scenario, load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.lab.testbed.run import run_real
 from multitracer.protocols.capacity_trace import CapacityTrace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.lab.scenario.model import Scenario
 
 BEGIN, END = "<!-- pauses -->\n", "<!-- end of pauses -->"
 PAUSES = FOLDER / "pauses.csv"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
-from multitracer.lab.scenario import load_scenario, read_error_trace
+from multitracer.lab.scenario.library import load_scenario, read_error_trace
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.lab.channel.gsm.codes import CodeName
+    from multitracer.lab.channel.gsm import CodeName
     from multitracer.lab.scenario.model import Scenario
     from multitracer.protocols.error_trace import ErrorTrace, Runs
 

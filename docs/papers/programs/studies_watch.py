@@ -12,17 +12,17 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from multitracer.captured import Flag
-from multitracer.lab.channel.shared.hosts import FIXED
+from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.scenario.session_folder import FIRST_PORT
-from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.simulator.world import Observer
 from multitracer.lab.tcp.packet import sequence_length
 from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.channel.shared.packet_link import HostName
     from multitracer.lab.simulator.run import VirtualRun
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.tcp.packet import Packet
 
 Copy = tuple[int, str, int]
 """Number of the traffic, the host that sent it, and the packet's identification."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from docs.papers.programs import wtcp_loss
 from multitracer import __version__
 from multitracer.analysis.fairness import jain_index
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.units import NS_PER_S
 

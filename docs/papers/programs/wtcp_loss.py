@@ -9,8 +9,8 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from multitracer.lab.channel.cdpd.config import CdpdConfig, LossConfig
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.channel.cdpd_config import CdpdConfig, LossConfig
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from multitracer.cli._program import run
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from tests.report.chromium import Browser
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from multitracer.lab.channel.bluetooth.config import BluetoothConfig
-from multitracer.lab.channel.bluetooth.link import BluetoothLink
-from multitracer.lab.channel.capacity.config import CapacityConfig
-from multitracer.lab.channel.capacity.link import CapacityLink
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config
-from multitracer.lab.channel.cdma2000.link import Cdma2000Link
-from multitracer.lab.channel.cdpd.config import CdpdConfig
-from multitracer.lab.channel.cdpd.link import CdpdLink
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.channel.gsm.link import GsmLink
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.channel.switched.link import SwitchedLink
+from multitracer.lab.channel.bluetooth import BluetoothLink
+from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
+from multitracer.lab.channel.capacity import CapacityConfig, CapacityLink
+from multitracer.lab.channel.cdma2000 import Cdma2000Link
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.channel.cdpd_config import CdpdConfig
+from multitracer.lab.channel.gsm import GsmLink, LinkConfig
+from multitracer.lab.channel.switched import SwitchedConfig, SwitchedLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.lab.channel.gsm.link import OnAir
+    from multitracer.lab.channel.gsm import OnAir
     from multitracer.lab.channel.shared.packet_link import PacketLink
-    from multitracer.lab.channel.shared.script import ScriptEvent
+    from multitracer.lab.channel.shared.scheduler import ScriptEvent
 
-AnyLinkConfig = LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig | Cdma2000Config
+AnyLinkConfig: TypeAlias = (
+    LinkConfig | CdpdConfig | BluetoothConfig | CapacityConfig | SwitchedConfig | Cdma2000Config
+)
 LINK_KINDS: dict[str, type[AnyLinkConfig]] = {
     "gsm": LinkConfig,
     "cdpd": CdpdConfig,

@@ -1,6 +1,6 @@
 """A satellite receiver on a pseudo-terminal: `python -m multitracer.lab.rehearsal.gps --link PORT`.
 
-It drives along the route of `drive.py` and says once a second, in NMEA 0183, where it is; in the tunnel it
+It drives along the route of `journey.py` and says once a second, in NMEA 0183, where it is; in the tunnel it
 has no fix. `--control` takes JSON objects on standard input, one a line, and says each back when it is done:
 `{"do": "silent"}`, `{"do": "speak"}`, `{"do": "garbage"}`, `{"do": "damage"}` (the next sentences have a bit
 changed), `{"do": "unplug"}`, `{"do": "plug", "link": "OTHER PORT"}`.
@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING
 from collectors._options import parser, rate_hz, run
 from collectors._stop import Stop
 from multitracer.lab.rehearsal._terminal import Terminal, say_back
-from multitracer.lab.rehearsal.drive import place
-from multitracer.lab.rehearsal.journey import Journey
+from multitracer.lab.rehearsal.journey import Journey, place
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from multitracer.lab.rehearsal.drive import Place
-    from multitracer.tables import Document
+    from multitracer.lab.rehearsal.journey import Place
+    from multitracer.schemas import Document
 
 _KNOT_MPS = 1852 / 3600
 _STANDARD_INPUT = 0

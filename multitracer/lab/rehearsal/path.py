@@ -1,7 +1,7 @@
 """The path of a rehearsal with privileges: `python -m multitracer.lab.rehearsal.path --seed N --began NS`.
 
 The phone is the network namespace in which this program is started, the server's is made here. Between their
-TUN devices lies the link of `service.py`. The server, and with `--fixed FOLDER` collectors at its end, are
+TUN devices lies the link of `relay.py`. The server, and with `--fixed FOLDER` collectors at its end, are
 children of this program; nothing of all that has a name, so nothing is left when the processes have ended. It
 says on standard output that it is ready, then each packet that the link drops: JSON objects, one a line.
 """
@@ -23,9 +23,8 @@ from collectors._stop import Stop
 from multitracer.errors import CollectorError
 from multitracer.lab.rehearsal._terminal import say_back
 from multitracer.lab.rehearsal.journey import Journey
-from multitracer.lab.rehearsal.relay import Relay, open_tun
+from multitracer.lab.rehearsal.relay import Relay, Way, open_tun, rate_bps
 from multitracer.lab.rehearsal.server import ADDRESS, PORT
-from multitracer.lab.rehearsal.service import Way, rate_bps
 
 if TYPE_CHECKING:
     import argparse

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import PreflightError
 from multitracer.lab.rehearsal.journey import CELL, Journey
-from multitracer.lab.rehearsal.service import BANDWIDTH_HZ, CLASSES, NO_SERVICE_DBM
+from multitracer.lab.rehearsal.relay import BANDWIDTH_HZ, CLASSES, NO_SERVICE_DBM
 from multitracer.lab.testbed.privileges import CLONE_NEWNET, namespaces
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.tables import Document
+    from multitracer.schemas import Document
 
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 
 from multitracer.analysis.link_errors import link_error_trace
 from multitracer.errors import FormatError, InputError, LocalProtocolError
-from multitracer.lab.channel.bluetooth.config import SLOT_NS, BluetoothConfig
-from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
-from multitracer.lab.channel.cdpd.blocks import block_times
-from multitracer.lab.channel.cdpd.config import CdpdConfig, OutageConfig, SignalConfig
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.channel.ray.config import RayConfig
+from multitracer.lab.channel.bluetooth_piconet import SLOT_NS, BluetoothConfig
+from multitracer.lab.channel.capacity import CapacityConfig, TracedConfig
+from multitracer.lab.channel.cdpd_channel import block_times
+from multitracer.lab.channel.cdpd_config import CdpdConfig, OutageConfig, SignalConfig
+from multitracer.lab.channel.gsm import LinkConfig
+from multitracer.lab.channel.ray_scene import RayConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.channel.switched.trace import POWER_HEADER, PowerTrace
-from multitracer.lab.scenario import (
-    Scenario,
-    Traffic,
+from multitracer.lab.channel.switched import POWER_HEADER, PowerTrace, SwitchedConfig
+from multitracer.lab.scenario.library import (
+    SCENARIO,
     bundled_links,
     bundled_names,
     load_scenario,
@@ -32,10 +30,11 @@ from multitracer.lab.scenario import (
     read_error_trace,
     read_power_trace,
 )
-from multitracer.lab.scenario.library import SCENARIO
+from multitracer.lab.scenario.model import Scenario, Traffic, mtu_problem
 from multitracer.lab.scenario.radio import Realism, realism_of, under_errors
-from multitracer.lab.tcp import MODERN, TcpProfile
+from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile, as_linux
 from multitracer.manifest import read_manifest
+from multitracer.measure.transports import CLIENTS, of_transport
 from multitracer.protocols.error_trace import RADIO
 from multitracer.recording.capacity import recorded_capacity
 from multitracer.recording.inputs import find_inputs
@@ -46,10 +45,68 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from multitracer.lab.channel.links import AnyLinkConfig
+    from multitracer.measure.plan import ProtocolName
     from multitracer.protocols.capacity_trace import CapacityTrace
     from multitracer.protocols.error_trace import ErrorTrace
 
     Direction = Literal["up", "down"]
+
+# What a measurement over a link can have: the TCP of 1999 or of today, and which transports.
+
+
+TCP_PROFILES = {"1999": BSD, "today": as_linux(replace(MODERN, congestion="cubic"))}
+"""A BSD of 1998, as in the papers; Linux, with what it has by default."""
+
+
+def with_tcp_profile(scenario: Scenario, name: str | None) -> Scenario:
+    """Return a scenario with another TCP on both hosts; their MTU stays what the scenario says.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The link, and the TCP unless `name` tells another.
+    name : {"1999", "today"}, optional
+        None: that of the scenario.
+
+    Raises
+    ------
+    InputError
+        If there is no such profile.
+    """
+    if name is None:
+        return scenario
+    if name not in TCP_PROFILES:
+        raise InputError(f"TCP profile {name!r}: unknown; choose one of {', '.join(TCP_PROFILES)}")
+    profile = TCP_PROFILES[name]
+    return replace(
+        scenario,
+        mobile=replace(profile, mtu_bytes=scenario.mobile.mtu_bytes),
+        fixed=replace(profile, mtu_bytes=scenario.fixed.mtu_bytes),
+    )
+
+
+def profile_name(scenario: Scenario) -> str:
+    """Return which of the two a scenario has, "scenario" if it has its own."""
+    for name in TCP_PROFILES:
+        other = with_tcp_profile(scenario, name)
+        if (other.mobile, other.fixed) == (scenario.mobile, scenario.fixed):
+            return name
+    return "scenario"
+
+
+def check_carried(protocol: ProtocolName, scenario: Scenario) -> None:
+    """Refuse a transport that there is not, and one whose packets are too long for a link.
+
+    Raises
+    ------
+    InputError
+        If it is such a one.
+    """
+    of_transport(CLIENTS, protocol)
+    problem = mtu_problem(protocol, scenario.mtu_bytes)
+    if problem is not None:
+        raise InputError(f"{scenario.name}: {problem}")
+
 
 _HEAD_BYTES = 4096
 _ERROR_TITLE = b"# multitracer error-trace"

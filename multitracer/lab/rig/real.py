@@ -1,48 +1,269 @@
 """A measurement in real time: a plan in the world of the testbed (`testbed/world.py`).
 
-The measuring programs (`real_host.py`), the modem with its collector (`real_radio.py`) and, if wanted,
+The measuring programs (`real_host.py`), the modem with its collector and, if wanted,
 tcpdump and tcp_info are children of the link's process, this one. A run that was cut off is gone on with: its
 logs stay, those of the next one end with its number.
 """
 
 from __future__ import annotations
 
+import csv
 import fcntl
+import json
 import os
+import subprocess
 import time
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from multitracer.errors import InputError
-from multitracer.lab.rig.profiles import check_carried, profile_name
+from multitracer import __version__
+from multitracer.errors import CollectorError, InputError
 from multitracer.lab.rig.radio_join import join_radio
-from multitracer.lab.rig.real_course import Course
-from multitracer.lab.rig.real_host import Task
-from multitracer.lab.rig.real_radio import RadioFeed
+from multitracer.lab.rig.radios import check_carried, profile_name
+from multitracer.lab.rig.real_host import READY, Task
+from multitracer.lab.rig.watchers import modem_profile, modem_values
 from multitracer.lab.scenario.session_folder import SERVER_PORT, make_folders, rlp_facts, write_radio
-from multitracer.lab.testbed.interruption import Interruption
+from multitracer.lab.testbed.children import PYTHON, numbered
+from multitracer.lab.testbed.driver import why_dropped
 from multitracer.lab.testbed.link_logs import LinkLogs
+from multitracer.lab.testbed.namespaces import Interruption, remove_stale
 from multitracer.lab.testbed.privileges import required
-from multitracer.lab.testbed.stale import remove_stale
 from multitracer.lab.testbed.world import RealWorld, Workload, check_link
 from multitracer.manifest import Host, Manifest, Role, Variables
 from multitracer.measure.journal import Journal
 from multitracer.measure.run import is_left, opened, tell
 from multitracer.measure.transports import Options
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import ExitStack
     from pathlib import Path
+    from types import TracebackType
+    from typing import Self
 
-    from multitracer.lab.channel.shared.packet_link import PacketLink
+    from multitracer.lab.channel.links import AnyLinkConfig
+    from multitracer.lab.channel.shared.packet_link import PacketLink, Side
     from multitracer.lab.scenario.model import Scenario
+    from multitracer.lab.testbed.children import Child, Children
     from multitracer.lab.testbed.driver import LinkClock
     from multitracer.lab.testbed.world import Lateness
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
-    from multitracer.tables import Document
+    from multitracer.schemas import Document
+
+# The measuring programs of a real run, and its course: when the client begins, how far it is, the end.
+
+
+_QUIET_NS = 3 * NS_PER_S
+"""Link time in which the last packets may arrive when the client has ended."""
+_READ_BYTES = 65_536
+_LAST_WORDS = 300
+
+
+class Course:
+    """Follows a run from event to event; a context in which the programs live.
+
+    Parameters
+    ----------
+    task : Task
+        The client's; the server records in the folder of its host.
+    children : Children
+    link : PacketLink
+    progress : callable
+        Told after each transaction.
+    """
+
+    def __init__(self, task: Task, children: Children, link: PacketLink, progress: Progress) -> None:
+        self._link = link
+        self._progress = progress
+        self._children = children
+        self._server = self._started("server", "fixed", replace(task, folder="fixed"), subprocess.DEVNULL)
+        self._client = self._started("client", "mobile", task, subprocess.PIPE)
+        assert self._client.process.stdout is not None
+        self._output = self._client.process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        self._rest = b""
+        self._has_begun = False
+        self._ended_ns: int | None = None
+        self._problem = ""
+
+    def _started(self, role: str, side: Side, task: Task, stdout: int) -> Child:
+        child = self._children.start(
+            f"measure-{role}",
+            side,
+            [PYTHON, "-m", "multitracer.lab.rig.real_host", role],
+            version=__version__,
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+        )
+        _say(child, task.line())
+        self._children.wait(child, lambda: READY in child.words.read_text())
+        return child
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._output.close()
+
+    def reason(self, now_ns: int) -> str:
+        """Return why the run is over, empty while it is not; asked after every event."""
+        if self._link.is_up and not self._has_begun:
+            self._has_begun = True
+            _say(self._client, b"\n")
+        self._hear()
+        return self._reason(now_ns)
+
+    def _hear(self) -> None:
+        """Tell how far the client is."""
+        with suppress(BlockingIOError):
+            output = os.read(self._output.fileno(), _READ_BYTES)
+            *lines, self._rest = (self._rest + output).split(b"\n")
+            if lines:
+                done, dropped, total = map(int, lines[-1].split())
+                self._progress(done, dropped, total)
+
+    def _reason(self, now_ns: int) -> str:
+        if self._link.is_dropped:
+            self._problem = f"{why_dropped(self._link)}; the same command continues in a new run of the link"
+        elif self._server.has_ended:
+            self._problem = f"the server ended: {_last_words(self._server)}"
+        elif self._client.has_ended:
+            if self._client.process.returncode:
+                self._problem = f"the client ended: {_last_words(self._client)}"
+            elif self._ended_ns is None:
+                self._ended_ns = now_ns
+            elif self._link.is_quiet or now_ns > self._ended_ns + _QUIET_NS:
+                return "every transaction was done"
+        return self._problem
+
+    def check(self) -> None:
+        """Raise CollectorError if the run is over because something failed."""
+        if self._problem:
+            raise CollectorError(f"measurement: {self._problem}")
+
+
+def _say(child: Child, line: bytes) -> None:
+    assert child.process.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended, and its last words will be told
+        child.process.stdin.write(line)
+        child.process.stdin.flush()
+
+
+def _last_words(child: Child) -> str:
+    words = child.words.read_text(errors="replace").strip().removeprefix(READY).strip()
+    return words[-_LAST_WORDS:] or f"exit status {child.process.returncode}"
+
+
+# The mobile's modem in a real run: a rehearsed one on a pseudo-terminal, told each link second what the link
+# says of itself, and the collector that any modem is recorded with.
+
+
+RADIO_LOG = "radio.jsonl"
+TRUTH = "truth/radio.csv"
+"""What the modem was told, and when."""
+_PORT = "mobile/.modem"
+_TOLD_EVERY_NS = NS_PER_S
+_DELAY_S = 0.02, 0.08
+"""A real modem's time for an answer, least and most."""
+_BAUD = 115_200
+
+
+class RadioFeed:
+    """Tells the modem what the link says; a context, in which `begin` is called when both are there.
+
+    Parameters
+    ----------
+    folder : Path
+        The session folder.
+    children : Children
+    config
+        The link's.
+    speed : float
+        Link seconds in a second: modem and collector are as much faster.
+    number : int
+        Of the run in its session folder.
+    """
+
+    def __init__(
+        self, folder: Path, children: Children, config: AnyLinkConfig, *, speed: float, number: int
+    ) -> None:
+        self._children = children
+        self._config = config
+        self._profile = modem_profile(config)
+        self._speed = speed
+        self._number = number
+        self._port = folder / _PORT
+        self._log = folder / "mobile" / numbered(RADIO_LOG, number)
+        self._truth = (folder / numbered(TRUTH, number)).open("x", encoding="utf-8", newline="")
+        self._writer = csv.writer(self._truth, lineterminator="\n")
+        self._modem: Child | None = None
+        self._clock: LinkClock | None = None
+        self._due_ns = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._truth.close()
+
+    def start(self, link: PacketLink) -> None:
+        """Start the modem, tell it how the link begins, and record it."""
+        self._port.unlink(missing_ok=True)  # of a run that was killed
+        self._modem = self._children.start(
+            "rehearsed-modem", "mobile", self._modem_command(), version=__version__, stdin=subprocess.PIPE
+        )
+        self._children.wait(self._modem, self._port.is_symlink)
+        assert self._modem.process.stdin is not None
+        os.set_blocking(self._modem.process.stdin.fileno(), False)  # the link must not wait for it
+        self._tell(link, 0)
+        collector = self._children.start("modem", "mobile", self._collector_command(), version=__version__)
+        self._children.wait(
+            collector, lambda: self._log.exists() and '"kind":"modem"' in self._log.read_text()
+        )
+
+    def _modem_command(self) -> list[str]:
+        delays = [f"{delay_s / self._speed:g}" for delay_s in _DELAY_S]
+        return [
+            PYTHON, "-m", "multitracer.lab.rehearsal.modem", "--link", _PORT, "--profile", self._profile,
+            "--told", "--control", "--delay", *delays, "--baud", str(round(_BAUD * self._speed)),
+        ]  # fmt: skip
+
+    def _collector_command(self) -> list[str]:
+        return [
+            PYTHON, "-m", "collectors.modem", "--device", _PORT, "--profile", self._profile,
+            "--hz", f"{self._speed:g}", "-o", f"mobile/{self._log.name}",
+        ]  # fmt: skip
+
+    def begin(self, clock: LinkClock) -> None:
+        """Take the clock by which link times become those of the logs."""
+        self._clock = clock
+
+    def each_second(self, link: PacketLink, now_ns: int) -> None:
+        """Tell the modem what it would answer now, if a link second is over."""
+        if now_ns >= self._due_ns:
+            self._due_ns = now_ns - now_ns % _TOLD_EVERY_NS + _TOLD_EVERY_NS
+            self._tell(link, now_ns)
+
+    def _tell(self, link: PacketLink, now_ns: int) -> None:
+        reading = link.reading(now_ns)
+        assert self._modem is not None
+        assert self._modem.process.stdin is not None
+        line = json.dumps({"set": modem_values(reading, self._config)}) + "\n"
+        with suppress(BrokenPipeError, BlockingIOError):  # it was killed, or hangs: its log will tell
+            os.write(self._modem.process.stdin.fileno(), line.encode())
+        columns = asdict(reading)
+        if self._truth.tell() == 0:
+            self._writer.writerow(["time_ns", "link_ns", *columns])
+        if self._clock is not None:
+            self._writer.writerow([self._clock.realtime_ns(now_ns), now_ns, *columns.values()])
+
 
 _SNAP_BYTES = 96
 """Of each packet in a capture: all headers."""

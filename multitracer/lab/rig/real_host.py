@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from multitracer.measure.outcome import Client, Outcome
     from multitracer.measure.plan import Transaction
-    from multitracer.tables import Document
+    from multitracer.schemas import Document
 
 READY = "ready"
 """What it says on standard error when it listens, or could begin."""

@@ -17,16 +17,13 @@ import parsers
 from multitracer import __version__
 from multitracer.errors import InputError
 from multitracer.lab.channel.links import link_of
-from multitracer.lab.channel.shared.hosts import FIXED
-from multitracer.lab.rig.profiles import check_carried, profile_name
+from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.rig.radio_join import FILE, join_radio
-from multitracer.lab.rig.virtual_tcp import VirtualTcp
-from multitracer.lab.rig.virtual_udp import SERVER_ADDRESS, VirtualUdp
-from multitracer.lab.rig.virtual_wtcp import VirtualWtcp
+from multitracer.lab.rig.radios import check_carried, profile_name
+from multitracer.lab.rig.virtual_transports import SERVER_ADDRESS, VirtualTcp, VirtualUdp, VirtualWtcp
 from multitracer.lab.rig.watchers import Recorder
 from multitracer.lab.scenario.session_folder import keep_scenario, log_files, write_radio
-from multitracer.lab.simulator.clock import EPOCH_NS
-from multitracer.lab.simulator.world import VirtualWorld
+from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
 from multitracer.measure.centaurus_client import CentaurusClient
 from multitracer.measure.outcome import UnreachableError
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
     from multitracer.measure.run import Progress
 
 _LONGEST_SET_UP_NS = 60 * NS_PER_S
-_COMMAND = ["multitracer.lab.rig"]
+_COMMAND = ["multitracer.rig"]
 _RUN = 1
 """Tells the messages of a run from those of others; here there are no others."""
 

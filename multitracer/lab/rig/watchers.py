@@ -2,27 +2,124 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from multitracer.lab.channel.shared.hosts import FIXED
-from multitracer.lab.rig.modem_log import ModemLog
+from collectors._profiles import profiles
+from multitracer import __version__
+from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
+from multitracer.lab.channel.capacity import CapacityConfig
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+from multitracer.lab.channel.cdpd_config import CdpdConfig
+from multitracer.lab.channel.shared.packet_link import FIXED
+from multitracer.lab.channel.switched import SwitchedConfig
+from multitracer.lab.rehearsal.modem import answer
 from multitracer.lab.scenario.session_folder import rlp_facts
 from multitracer.lab.simulator.host_logs import HostLogs
-from multitracer.lab.simulator.observer import Observer
-from multitracer.lab.simulator.world import host_clock
+from multitracer.lab.simulator.world import Observer, host_clock
+from multitracer.protocols.modem import decode
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.channel.shared.packet_link import RadioReading
+    from multitracer.lab.channel.links import AnyLinkConfig
+    from multitracer.lab.channel.shared.packet_link import HostName, RadioReading
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.simulator.world import HostClock
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.protocols.link_events import LinkEvent
+
+# What a modem on a modelled link says: the link's reading, in the words of the modems that are rehearsed.
+
+
+_REGISTERED = ("registered", "connected")
+_RAT: dict[type, str] = {
+    BluetoothConfig: "BT",
+    CdpdConfig: "CDPD",
+    Cdma2000Config: "CDMA",
+    CapacityConfig: "",
+    SwitchedConfig: "",
+}
+"""A capacity trace and a switched link do not tell of which technology they are."""
+
+
+def modem_profile(config: AnyLinkConfig) -> str:
+    """Return the profile, and the voice, of a modem on such a link: for CDPD that of a real one."""
+    return "rehearsal_cdpd" if isinstance(config, CdpdConfig) else "rehearsal_link"
+
+
+def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, object]:
+    """Return what `multitracer.lab.rehearsal.modem` is told: columns of RADIO, None for what is not known."""
+    return {
+        "rat": _RAT.get(type(config), "GSM"),
+        "rssi_dbm": reading.rssi_dbm,
+        "bler_pct": reading.bler_percent,
+        "cell_busy_pct": reading.cell_busy_percent,
+        "channel": reading.channel,
+        "ecio_db": reading.ecio_db,
+        "registration": int(reading.state in _REGISTERED),
+    }
+
+
+# The log that `collectors.modem` would write in virtual time: each second, what the link's modem answers.
+
+
+class ModemLog:
+    """Writes the mobile's radio log.
+
+    Parameters
+    ----------
+    stream : binary file
+        Where to.
+    config : LinkConfig, CdpdConfig or BluetoothConfig
+        The link; its kind tells which modem it has.
+    host : str
+        The mobile's name.
+    clock : HostClock
+        The mobile's clocks.
+    """
+
+    def __init__(self, stream: BinaryIO, config: AnyLinkConfig, host: HostName, clock: HostClock) -> None:
+        self._stream = stream
+        self._config = config
+        self._clock = clock
+        self._profile = modem_profile(config)
+        self._commands = [ask.command for ask in profiles()[self._profile].asks]
+        self._reads = 0
+        self._write(
+            kind="header", format="multitracer-modem", version=1, clock="CLOCK_MONOTONIC", unit="ns",
+            host=host, kernel="virtual", command=["multitracer.rig"], multitracer=__version__, hz=1.0,
+            profile=self._profile,
+        )  # fmt: skip
+
+    def reading(self, reading: RadioReading, *, now_ns: int) -> None:
+        """Write what the modem answers to each of its commands now."""
+        reported = modem_values(reading, self._config)
+        values = {name: value for name, value in reported.items() if value is not None}
+        stamp_ns = self._clock.monotonic_ns(now_ns)
+        self._reads += 1
+        for command in self._commands:
+            lines = answer(self._profile, command, values)
+            raw = "".join(f"\r\n{line}\r\n" for line in lines or []) + (
+                "\r\nOK\r\n" if lines else "\r\nERROR\r\n"
+            )
+            self._write(
+                kind="answer", read=self._reads, command=command, asked_ns=stamp_ns, answered_ns=stamp_ns,
+                result="OK" if lines else "ERROR", raw=raw, shown=decode(command, raw.encode()).readings,
+            )  # fmt: skip
+        self._write(kind="clock", **self._clock.reading(now_ns), reads=self._reads, missed=0)
+
+    def end(self) -> None:
+        """Write that it ended in order."""
+        self._write(kind="end", reason="the run is over", reads=self._reads, missed=0)
+
+    def _write(self, **record: object) -> None:
+        self._stream.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+
 
 MODEM = "modem-0.jsonl"
 _SNAP_BYTES = 96

@@ -9,12 +9,3 @@ What must hold: octets come out in the order in which they went in, none twice; 
 the only way to lose some, and both ends report it. The slot is the clock: timers count slots, not time. What
 arrives never raises.
 """
-
-from __future__ import annotations
-
-from multitracer.lab.rlp.config import RlpConfig
-from multitracer.lab.rlp.entity import RlpEntity
-from multitracer.lab.rlp.state import RlpState
-from multitracer.lab.rlp.xid import Parameters, decode_parameters
-
-__all__ = ["Parameters", "RlpConfig", "RlpEntity", "RlpState", "decode_parameters"]

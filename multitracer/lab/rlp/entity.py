@@ -19,11 +19,8 @@ from collections import deque
 from typing import TYPE_CHECKING, ClassVar
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.rlp.balanced import BalancedMode, ExhaustedError
-from multitracer.lab.rlp.journal import Journal
-from multitracer.lab.rlp.state import Command, RlpState
-from multitracer.lab.rlp.window import Sdu
-from multitracer.lab.rlp.xid import decode_parameters
+from multitracer.lab.rlp.balanced import BalancedMode, ExhaustedError, Sdu
+from multitracer.lab.rlp.xid import Command, Journal, RlpState, decode_parameters
 from multitracer.protocols import link_events as say
 from multitracer.protocols.rlp.frame import (
     U_FRAME,
@@ -39,7 +36,7 @@ from multitracer.protocols.rlp.frame import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.lab.rlp.config import RlpConfig
+    from multitracer.lab.rlp.xid import RlpConfig
     from multitracer.protocols.link_events import LinkEvent
 
 _REPLIES_WAITING = 8

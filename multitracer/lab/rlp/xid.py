@@ -1,17 +1,21 @@
-"""XID parameters: what the two ends negotiate before the link is set up.
-
-Source: 3GPP TS 24.022, clause 5.2.2.6. The information field is a list of parameters, each with a first
-octet type << 4 | length; an octet of zero ends the list. Where the two ends ask for different values, the
-smaller version and window and the larger timers and attempts hold ("sense of negotiation").
-"""
+"""What the parts of an RLP entity share: XID parameters, configuration, states, the journal of events."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from enum import IntEnum
+from dataclasses import dataclass, field, fields
+from enum import Enum, IntEnum, auto
+from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.rlp.frame import MODULUS, FrameError
+from multitracer.protocols.link_events import FrameReceived, FrameSent, IdleFrames
+from multitracer.protocols.rlp.frame import FRAME_OCTETS, MODULUS, FrameError, FrameKind, RlpFrame
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.protocols.link_events import LinkEvent
+    from multitracer.protocols.rlp.frame import Unnumbered
 
 _END = 0  # TS 24.022, 5.2.2.6: ends the parameters
 _MS_PER_UNIT = 10  # the same: T1, T2 and T4 in units of 10 ms
@@ -150,3 +154,152 @@ def decode_parameters(info: bytes, *, default: Parameters | None = None) -> Para
         return Parameters(**values)
     except LocalProtocolError as error:
         raise FrameError(f"RLP XID: {error}; ignore the frame") from error
+
+
+# The configuration of an RLP entity: role, parameters, and choices that the standard leaves open.
+
+
+Role = Literal["mobile", "fixed"]
+
+
+@dataclass(frozen=True, slots=True)
+class RlpConfig:
+    """Options of an `RlpEntity`."""
+
+    role: Role = "mobile"
+    """Which end this is: the mobile station, or the interworking function (IWF) of the fixed network."""
+    parameters: Parameters = field(default_factory=Parameters)
+    """Window sizes, T1, T2, N2 and version: as wished for, if they are negotiated."""
+    negotiate: bool = True
+    """Whether `connect` begins with an XID exchange."""
+    frame_octets: int = 30
+    """30 (240 bits) or 72 (576 bits); in studies 42, 144 or 288."""
+    slot_ns: int = 20 * NS_PER_MS
+    """Time between two frames of one direction, in link time: 20 ms for 30 octets, 40 ms for 72."""
+    recovery: Literal["srej", "rej"] = "srej"
+    """How this side asks for missing frames. The peer's choice is followed whatever it is."""
+    when_exhausted: Literal["reset", "drop-call"] = "reset"
+    """What follows N2 attempts in vain: a link reset, or the end of the call, which the standard also
+    allows and the field has shown."""
+    backlog_frames: int = 124
+    """Delivered frames that may wait for `read`; beyond, frames are refused. Two windows: what arrives
+    before a peer feels RNR always fits."""
+
+    def __post_init__(self) -> None:
+        if self.frame_octets not in FRAME_OCTETS:
+            raise LocalProtocolError(
+                f"RLP: frames of {self.frame_octets} octets; choose 30 or 72, in studies 42, 144 or 288"
+            )
+        if self.slot_ns <= 0 or self.parameters.t1_ms * NS_PER_MS < self.slot_ns:
+            raise LocalProtocolError(f"RLP: slot of {self.slot_ns} ns; choose 1 ns up to T1")
+        if self.backlog_frames < 1:
+            raise LocalProtocolError(f"RLP: backlog of {self.backlog_frames} frames; choose at least 1")
+
+    @property
+    def info_octets(self) -> int:
+        """Octets of information in one frame: 25 or 67; in studies 37, 139 or 283."""
+        return self.frame_octets - 5
+
+
+# The states of a link, and the pending command in those that wait for an answer.
+
+
+class RlpState(Enum):
+    """The state of the link at one end (TS 24.022, annex A.1).
+
+    "Pending connect indication" and "pending reset indication" (states 3 and 7) do not appear: this entity
+    answers a SABM at once, so they last no time.
+    """
+
+    DETACHED = auto()
+    """ADM and detached: answers DM."""
+    ATTACHED = auto()
+    """ADM and attached: accepts a SABM."""
+    CONNECTING = auto()
+    """Pending connect request: XID or SABM sent."""
+    ESTABLISHED = auto()
+    """ABM and connection established."""
+    RESETTING = auto()
+    """Pending reset request: SABM sent in ABM."""
+    DISCONNECTING = auto()
+    """Disconnect initiated: DISC sent."""
+    DROPPED = auto()
+    """The call is over; nothing is sent any more."""
+
+
+class Command:
+    """A command that is repeated until it is answered."""
+
+    __slots__ = ("crossed", "function", "info", "sent_tick", "tries")
+
+    def __init__(self, function: Unnumbered, info: bytes = b"") -> None:
+        self.function = function
+        self.info = info
+        self.tries = 0
+        self.sent_tick = 0
+        self.crossed = False
+        """Whether a SABM of the peer came meanwhile and was answered."""
+
+    def is_due(self, tick: int, t1_ticks: int) -> bool:
+        """Return whether it is to be sent in slot `tick`, for the first time or again."""
+        return self.tries == 0 or tick - self.sent_tick >= t1_ticks
+
+    def send(self, tick: int) -> RlpFrame:
+        """Count a try and return the frame."""
+        self.tries += 1
+        self.sent_tick = tick
+        return RlpFrame(FrameKind.U, self.function, command=True, poll_final=True, info=self.info)
+
+
+# The records of both parts of an RLP entity: the present slot, and the events.
+
+
+class Journal:
+    """The current slot, and the events since they were last taken."""
+
+    __slots__ = ("_idle_received", "_idle_sent", "events", "now_ns", "tick")
+
+    def __init__(self) -> None:
+        self.tick = 0
+        self.now_ns = 0
+        self.events: list[LinkEvent] = []
+        self._idle_sent = 0
+        self._idle_received = 0
+
+    def add(self, event: LinkEvent) -> None:
+        """Note an event."""
+        self.events.append(event)
+
+    def note(self, kind: Callable[..., LinkEvent], *facts: object) -> None:
+        """Note an event of this slot."""
+        self.events.append(kind(self.now_ns, self.tick, *facts))
+
+    def sent(
+        self, octets: bytes, offset_bytes: int | None = None, attempt: int = 1, cause: str = ""
+    ) -> bytes:
+        """Note a frame that leaves, and return it."""
+        self.events.append(FrameSent(self.now_ns, self.tick, octets, offset_bytes, attempt, cause))
+        return octets
+
+    def received(self, octets: bytes, fate: str = "") -> None:
+        """Note a frame that arrived, and how it was handled."""
+        self.events.append(FrameReceived(self.now_ns, self.tick, octets, fate))
+
+    def idle_sent(self, octets: bytes) -> bytes:
+        """Count an idle frame that leaves, and return it."""
+        self._idle_sent += 1
+        return octets
+
+    def idle_received(self) -> None:
+        """Count an idle frame that arrived."""
+        self._idle_received += 1
+
+    def take(self) -> list[LinkEvent]:
+        """Return the events since the last call."""
+        taken, self.events = self.events, []
+        return taken
+
+    def count_idle(self) -> None:
+        """Note how many idle frames there were since the last such note."""
+        self.note(IdleFrames, self._idle_sent, self._idle_received)
+        self._idle_sent = self._idle_received = 0

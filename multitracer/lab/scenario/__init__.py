@@ -10,27 +10,3 @@ the same files. A scenario holds everything that a run depends on, and the folde
 with the traces that it names.
 The truth is for judging an analysis; no analysis reads it.
 """
-
-from __future__ import annotations
-
-from multitracer.lab.scenario.library import (
-    bundled_links,
-    bundled_names,
-    load_scenario,
-    read_capacity_trace,
-    read_error_trace,
-    read_power_trace,
-)
-from multitracer.lab.scenario.model import HostClock, Scenario, Traffic
-
-__all__ = [
-    "HostClock",
-    "Scenario",
-    "Traffic",
-    "bundled_links",
-    "bundled_names",
-    "load_scenario",
-    "read_capacity_trace",
-    "read_error_trace",
-    "read_power_trace",
-]

@@ -14,11 +14,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from multitracer.errors import InputError
-from multitracer.lab.channel.bluetooth.link import BluetoothLink
-from multitracer.lab.channel.cdpd.link import CdpdLink
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.channel.shared.hosts import SIDES
-from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.channel.bluetooth import BluetoothLink
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.channel.gsm import LinkConfig
+from multitracer.lab.channel.shared.packet_link import SIDES
+from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import KEPT_TRACES, SCENARIO
 from multitracer.manifest import (
     MANIFEST,
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.channel.shared.packet_link import PacketLink
+    from multitracer.lab.channel.shared.packet_link import HostName, PacketLink, RadioReading
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
 
@@ -214,3 +214,32 @@ def log_files(folder: Path) -> Iterator[LogFile]:
 def _host(relative: Path) -> str:
     folder = relative.parts[0]
     return folder if folder in SIDES or folder.startswith("mobile-") else ""
+
+
+# What the modems of a sector said in a run, each second: a log of the radio, as the table `radio` in CSV.
+#
+# Only a link with a pilot has one: the other links say nothing of a radio in a run of a scenario's traffic.
+
+
+PILOT_LOG = "radio.csv"
+"""In the folder of each mobile."""
+PILOT_HEADER = "time_ns,source,rat,state,ecio_db,bler_pct\n"
+_SOURCE, _RAT = "link", "CDMA"
+
+
+def has_pilot(scenario: Scenario) -> bool:
+    """Return whether the scenario's link has a pilot, whose Ec/Io its modems report."""
+    return isinstance(scenario.link, Cdma2000Config)
+
+
+def pilot_line(reading: RadioReading, *, time_ns: int) -> str:
+    """Return the line of one reading; what the modem does not know is empty.
+
+    Parameters
+    ----------
+    reading : RadioReading
+    time_ns : int
+        By the mobile's clock, ns since 1970.
+    """
+    numbers = ("" if value is None else f"{value:.2f}" for value in (reading.ecio_db, reading.bler_percent))
+    return f"{time_ns},{_SOURCE},{_RAT},{reading.state},{','.join(numbers)}\n"

@@ -1,20 +1,14 @@
-"""What a run tells in the end: the numbers of `summary.json`, and how each is measured.
-
-`LinkMeter` follows the events of the link, `TransferMeter` the packets of a TCP connection that pass the two
-hosts' interfaces; both are told of things in the order in which they happen, and keep no more than they need.
-`flows.py` has the numbers of each flow.
-Times are link seconds: recorded time times the run's speed.
-"""
+"""What a run measures of its link and of its flows, and the numbers of `summary.json`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from multitracer.analysis.fairness import fairness_gap, jain_index
 from multitracer.captured import Flag
-from multitracer.lab.scenario.flows import Flow, flows_document
-from multitracer.lab.tcp.packet import sequence_length
-from multitracer.lab.tcp.sequence import unwrap
+from multitracer.lab.channel.shared.packet_link import FIXED
+from multitracer.lab.tcp.packet import sequence_length, unwrap
 from multitracer.protocols.channel_events import STREAM_BITS, PieceSent
 from multitracer.protocols.link_events import (
     CallDropped,
@@ -27,13 +21,17 @@ from multitracer.protocols.link_events import (
     XonReceived,
 )
 from multitracer.protocols.ranges import RangeSet
-from multitracer.units import NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.gsm.character_balance import Balance
-    from multitracer.lab.tcp.packet import Packet
+    from collections.abc import Sequence
+
+    from multitracer.lab.channel.gsm import Balance
+    from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.scenario.model import Scenario, Traffic
+    from multitracer.lab.tcp.packet import Endpoint, Packet
     from multitracer.protocols.link_events import LinkEvent
-    from multitracer.tables import Document
+    from multitracer.schemas import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,3 +275,188 @@ class TransferMeter:
             return None
         elapsed_ns = self._last_new_ns - self._first_syn_ns
         return self._arrived.total * NS_PER_S / elapsed_ns if elapsed_ns > 0 else None
+
+
+# What each flow of a run delivered, and how evenly, for the summary.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One flow of a run: the data of one traffic, one way; times in link seconds."""
+
+    flow: str
+    """Where it comes from and where it goes, HOST:PORT > HOST:PORT."""
+    transport: str
+    """As the scenario names it."""
+    start_s: float
+    """When its first packet left, counted from the start of the run."""
+    delivered_bytes: int
+    """Payload that reached the receiver, each byte once."""
+    delivered_packets: int
+    """Packets that brought such payload."""
+    rate_bps: float | None
+    """Delivered bits by the time from its start to the arrival of its last byte, or to the end of the run if
+    that did not arrive; None if it had no time."""
+
+
+def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
+    """Return the rate of a flow in bit/s; None if no time passed."""
+    return delivered_bytes * BITS_PER_BYTE * NS_PER_S / elapsed_ns if elapsed_ns > 0 else None
+
+
+def flows_document(flows: Sequence[Flow]) -> Document:
+    """Return the keys of a summary about its flows; `share` is of all delivered bytes, None without any."""
+    total = sum(flow.delivered_bytes for flow in flows)
+    rates = [flow.rate_bps or 0.0 for flow in flows]
+    gap, reason = fairness_gap(rates)
+    return {
+        "flows": [
+            {
+                **{name: _rounded(value) for name, value in asdict(flow).items()},
+                "share": flow.delivered_bytes / total if total else None,
+            }
+            for flow in flows
+        ],
+        "jain_index": _rounded(jain_index(rates)),
+        "fairness_gap": _rounded(gap),
+        "fairness_gap_reason": reason,
+    }
+
+
+def _rounded(value: float | str | None) -> float | str | None:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+# What a run, in virtual or in real time, measures of its link and of its flows while it runs.
+
+
+class Meter(Protocol):
+    """What one flow delivered; times are those of the link."""
+
+    arrived_packets: int
+    max_rtt_ns: int | None
+    longest_hole_ns: int | None
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Payload that reached the receiver, each byte once."""
+
+    @property
+    def began_ns(self) -> int | None:
+        """When the first packet left."""
+
+    @property
+    def latest_ns(self) -> int | None:
+        """When new payload arrived last."""
+
+    @property
+    def goodput_bytes_per_s(self) -> float | None:
+        """Payload per second from the first packet to the last new byte."""
+
+
+_UNMEASURED = TransferMeter((b"", 0), (b"", 0))
+"""Of a first traffic that did not begin."""
+
+
+class TcpCounts(NamedTuple):
+    """What only the hosts' TCP knows, as `Summary` has it."""
+
+    tcp_retransmissions: int
+    tcp_timeouts: int
+    tcp_fast_retransmits: int
+    checksum_errors: int
+
+
+class Meters:
+    """The meters of the link and of each flow.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is run; its first traffic's sender is the data sender of the link's meter.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        mobile = scenario.mobile_of(scenario.traffic[0])
+        ends = {mobile} if len(scenario.hosts) > 2 else {mobile, FIXED}
+        place = scenario.hosts.index(mobile)
+        self.link = LinkMeter(scenario.sender, ends=frozenset(ends), stream=place)
+        self.flows: dict[int, Meter] = {}
+        """By the place of the traffic in the scenario."""
+        self._named: dict[int, str] = {}
+        self._tcp: dict[tuple[bytes, bytes, int, int], tuple[HostName, TransferMeter]] = {}
+
+    def begin(self, number: int, mobile: Endpoint, fixed: Endpoint, meter: Meter | None = None) -> None:
+        """Measure a traffic whose ends are known now, over TCP if no meter is given."""
+        traffic = self._scenario.traffic[number]
+        sender, receiver = (mobile, fixed) if traffic.direction == "up" else (fixed, mobile)
+        ends = self._scenario.sender_of(traffic), self._scenario.receiver_of(traffic)
+        self._named[number] = f"{ends[0]}:{sender.port} > {ends[1]}:{receiver.port}"
+        if meter is None:
+            meter = TransferMeter((sender.address, sender.port), (receiver.address, receiver.port))
+            for one, other in ((sender, receiver), (receiver, sender)):
+                self._tcp[one.address, other.address, one.port, other.port] = ends[0], meter
+        self.flows[number] = meter
+
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
+        """Give a TCP packet to the meter of its flow."""
+        del data
+        if packet is None:
+            return
+        segment = packet.segment
+        ends = packet.source, packet.destination, segment.source_port, segment.destination_port
+        sender, meter = self._tcp.get(ends, (None, None))
+        if meter is None:
+            return
+        if host == sender:
+            meter.at_sender(packet, now_ns=now_ns)
+        elif not outgoing:
+            meter.at_receiver(packet, now_ns=now_ns)
+
+    def link_events(self, host: HostName, events: Sequence[LinkEvent]) -> None:
+        """Give events to the link's meter."""
+        for event in events:
+            if type(event) in NOTED:  # most are not, and there are many
+                self.link.note(host, event)
+
+    def summary(self, counts: TcpCounts, *, ledger: Balance | None, end_ns: int) -> Summary:
+        """Return the numbers of the run, which ended at `end_ns`."""
+        first = self.flows.get(0, _UNMEASURED)
+        return Summary(
+            goodput_bytes_per_s=first.goodput_bytes_per_s,
+            rlp_slope_bytes_per_s=self.link.rlp.slope,
+            rlp_resets=self.link.resets,
+            rlp_retransmissions=self.link.retransmissions,
+            xoff_gaps_s=[gap / NS_PER_S for gap in self.link.xoff_gaps_ns],
+            **counts._asdict(),
+            longest_receiver_hole_s=_seconds(first.longest_hole_ns),
+            max_rtt_s=_seconds(first.max_rtt_ns),
+            ledger=ledger,
+            flows=self._all_flows(end_ns=end_ns),
+        )
+
+    def _all_flows(self, *, end_ns: int) -> tuple[Flow, ...]:
+        """Return every flow that began, in the scenario's order."""
+        began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
+        return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
+
+    def _flow(self, number: int, traffic: Traffic, end_ns: int) -> Flow:
+        meter = self.flows[number]
+        start_ns = end_ns if meter.began_ns is None else meter.began_ns
+        is_complete = meter.arrived_bytes >= traffic.bytes and meter.latest_ns is not None
+        until_ns = meter.latest_ns if is_complete and meter.latest_ns is not None else end_ns
+        return Flow(
+            flow=self._named[number],
+            transport=traffic.transport,
+            start_s=start_ns / NS_PER_S,
+            delivered_bytes=meter.arrived_bytes,
+            delivered_packets=meter.arrived_packets,
+            rate_bps=rate_bps(delivered_bytes=meter.arrived_bytes, elapsed_ns=until_ns - start_ns),
+        )
+
+
+def _seconds(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else duration_ns / NS_PER_S

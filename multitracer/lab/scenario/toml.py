@@ -15,23 +15,23 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from multitracer.errors import FormatError, LocalProtocolError
-from multitracer.lab.channel.bluetooth.config import BitErrorConfig
-from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
+from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig
+from multitracer.lab.channel.capacity import CapacityConfig, TracedConfig
 from multitracer.lab.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
-from multitracer.lab.channel.shared.script import ScriptEvent
-from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
+from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.model import HostClock, Scenario, Traffic
-from multitracer.lab.tcp import TcpProfile, tcp_profile
+from multitracer.lab.tcp.profile import TcpProfile, tcp_profile
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.lab.channel.switched.trace import PowerTrace
+    from multitracer.lab.channel.switched import PowerTrace
     from multitracer.protocols.capacity_trace import CapacityTrace
     from multitracer.protocols.error_trace import ErrorTrace
-    from multitracer.tables import Document
+    from multitracer.schemas import Document
 
     ReadTrace = Callable[[str], ErrorTrace]
     ReadCapacity = Callable[[str], CapacityTrace]

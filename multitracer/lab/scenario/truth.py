@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.lab.channel.shared.hosts import FIXED, host_address
-from multitracer.lab.channel.shared.named import named
+from multitracer.lab.channel.shared.packet_link import FIXED, host_address
+from multitracer.lab.channel.shared.queue import named
 from multitracer.protocols.link_events import PacketDropped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.lab.channel.gsm.link import OnAir
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.channel.gsm import OnAir
+    from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.protocols.link_events import LinkEvent
 
 FRAMES_HEADER = "direction,sent_slot,arrival_slot,lost,header\n"

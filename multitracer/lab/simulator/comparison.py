@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.lab.scenario.transports import WTCP
+from multitracer.lab.scenario.model import WTCP
 from multitracer.lab.simulator.run import VirtualRun
 
 if TYPE_CHECKING:

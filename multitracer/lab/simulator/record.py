@@ -7,27 +7,28 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from multitracer import __version__
-from multitracer.lab.channel.shared.hosts import host_address
-from multitracer.lab.scenario.pilot_log import PILOT_HEADER, PILOT_LOG, has_pilot, pilot_line
+from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.scenario.radio import check_up
 from multitracer.lab.scenario.session_folder import (
     CAPTURE,
+    PILOT_HEADER,
+    PILOT_LOG,
     RLPDUMP,
     TCP_STATE,
+    has_pilot,
     log_files,
     make_folders,
     new_manifest,
+    pilot_line,
     rlp_facts,
     snap_bytes,
     write_radio,
     write_summary,
 )
 from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
-from multitracer.lab.simulator.clock import EPOCH_NS
 from multitracer.lab.simulator.host_logs import HostLogs
-from multitracer.lab.simulator.observer import Observer
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import host_clock
+from multitracer.lab.simulator.world import EPOCH_NS, Observer, host_clock
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S
@@ -35,15 +36,15 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.channel.gsm.link import OnAir
-    from multitracer.lab.channel.shared.hosts import HostName
-    from multitracer.lab.channel.shared.packet_link import PacketLink, RadioReading
+    from multitracer.lab.channel.gsm import OnAir
+    from multitracer.lab.channel.shared.packet_link import HostName, PacketLink, RadioReading
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
     from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.manifest import Manifest
     from multitracer.protocols.link_events import LinkEvent
+
 
 _COLLECTORS = {"tcpdump": CAPTURE, "tcp_info": TCP_STATE, "rlpdump": RLPDUMP}
 """Collector -> the log that a host's folder has of it."""
@@ -167,7 +168,7 @@ def _manifest(scenario: Scenario, seed: int) -> Manifest:
         address = ".".join(map(str, host_address(host)))
         manifest.hosts[host].add({"kernel": "virtual", "addresses": [address]})
         manifest.collectors += [
-            CollectorRun(name, host, ["multitracer.lab.simulator", log], __version__, EPOCH_NS)
+            CollectorRun(name, host, ["multitracer.simulator", log], __version__, EPOCH_NS)
             for name, log in _COLLECTORS.items()
         ]
     return manifest

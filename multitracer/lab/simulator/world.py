@@ -6,25 +6,138 @@ packets and lets time pass. It is determined by scenario, seed and what is done 
 
 from __future__ import annotations
 
+import heapq
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
+from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.links import link_of
-from multitracer.lab.channel.shared.hosts import FIXED, HostName, host_address
-from multitracer.lab.simulator.clock import HostClock
+from multitracer.lab.channel.shared.packet_link import FIXED, HostName, host_address
 from multitracer.lab.simulator.host import Host
-from multitracer.lab.simulator.loop import EventLoop
-from multitracer.lab.simulator.observer import watching
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Call = Callable[[], None]
     from collections.abc import Callable, Sequence
 
-    from multitracer.lab.channel.gsm.link import OnAir
+    from multitracer.lab.channel.gsm import OnAir
+    from multitracer.lab.channel.shared.packet_link import RadioReading
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.simulator.observer import Observer
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.tcp.packet import Packet
+    from multitracer.protocols.link_events import LinkEvent
+
+# Virtual time: one queue of events, run in order of time and, at one time, of scheduling.
+
+
+class EventLoop:
+    """Calls functions at their time; no clock is read, `now_ns` jumps from event to event."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        """Time since the start of the run."""
+        self._events: list[tuple[int, bool, int, Call]] = []
+        self._scheduled = 0
+
+    @property
+    def next_ns(self) -> int | None:
+        """Time of the next event, None if there is none."""
+        return self._events[0][0] if self._events else None
+
+    def at(self, time_ns: int, call: Call, *, first: bool = False) -> None:
+        """Call `call` at `time_ns`, which is not in the past; with `first` before the others of that time."""
+        if time_ns < self.now_ns:
+            raise LocalProtocolError(f"event loop: {time_ns} ns is over, it is {self.now_ns} ns")
+        heapq.heappush(self._events, (time_ns, not first, self._scheduled, call))
+        self._scheduled += 1
+
+    def run(self, *, until_ns: int, stop: Callable[[], bool]) -> None:
+        """Run events until `stop` holds before one, none is left, or the next one is after `until_ns`."""
+        while self._events and self._events[0][0] <= until_ns and not stop():
+            self.now_ns, _, _, call = heapq.heappop(self._events)
+            call()
+
+
+# The clocks of the two hosts, made from virtual time.
+
+
+EPOCH_NS = 946_684_800 * NS_PER_S
+"""When every run in virtual time begins: 2000-01-01T00:00:00Z. A constant, so that the same seed writes the
+same bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostClock:
+    """CLOCK_MONOTONIC and CLOCK_REALTIME of one host.
+
+    Parameters
+    ----------
+    booted_ns : int
+        What CLOCK_MONOTONIC reads when the run begins.
+    offset_ns : int
+        How far CLOCK_REALTIME is ahead of the truth then.
+    skew_ppm : float
+        How much faster than the truth both run.
+    """
+
+    booted_ns: int
+    offset_ns: int = 0
+    skew_ppm: float = 0.0
+
+    def _elapsed_ns(self, now_ns: int) -> int:
+        return now_ns + round(now_ns * self.skew_ppm / 1e6)
+
+    def monotonic_ns(self, now_ns: int) -> int:
+        """Return CLOCK_MONOTONIC at a time of the run."""
+        return self.booted_ns + (self._elapsed_ns(now_ns) if self.skew_ppm else now_ns)
+
+    def realtime_ns(self, now_ns: int) -> int:
+        """Return CLOCK_REALTIME at a time of the run."""
+        elapsed_ns = self._elapsed_ns(now_ns) if self.skew_ppm else now_ns
+        return EPOCH_NS + self.offset_ns + elapsed_ns
+
+    def reading(self, now_ns: int) -> dict[str, int]:
+        """Return both clocks as a collector reads them together."""
+        monotonic_ns = self.monotonic_ns(now_ns)
+        return {
+            "monotonic_before_ns": monotonic_ns,
+            "realtime_ns": self.realtime_ns(now_ns),
+            "monotonic_after_ns": monotonic_ns,
+        }
+
+
+# Who watches a run in virtual time; times are those of the link, ns since the run began.
+
+
+class Observer:
+    """Each method is called when its event happens; here each does nothing."""
+
+    def packet(
+        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
+        """Note a packet at a host's interface; `packet` is None if it holds no TCP segment."""
+
+    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+        """Note that a socket's variables may have changed."""
+
+    def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
+        """Note events of one end of the link, in order."""
+
+    def on_air(self, frame: OnAir) -> None:
+        """Note whether a frame was lost."""
+
+    def reading(self, host: HostName, reading: RadioReading, *, now_ns: int) -> None:
+        """Note what a mobile's modem says, each second of a measurement or of a run that asks for it."""
+
+
+def watching(observers: Sequence[Observer], what: str) -> list[Callable[..., object]]:
+    """Return the methods of this name that do something: most are called for every packet."""
+    nothing = getattr(Observer, what)
+    return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]
+
 
 _BOOTED_NS, _FIXED_BOOTED_NS = 1_000 * NS_PER_S, 86_400 * NS_PER_S
 """What CLOCK_MONOTONIC of a mobile and of the fixed host reads at the start: any two numbers, not alike."""

@@ -15,11 +15,173 @@ from typing import TYPE_CHECKING
 from multitracer.captured import Flag
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.tcp.linux_sender import sender_of
-from multitracer.lab.tcp.numbering import Numbering
-from multitracer.lab.tcp.options import DEFAULT_MSS_BYTES, Options
-from multitracer.lab.tcp.packet import Ecn, Endpoint, Packet, Segment, sequence_length
+from multitracer.lab.tcp.packet import (
+    IP_HEADER_BYTES,
+    MODULUS,
+    TCP_HEADER_BYTES,
+    Ecn,
+    Endpoint,
+    Packet,
+    Segment,
+    sack_blocks_that_fit,
+    sequence_length,
+    unwrap,
+)
 from multitracer.lab.tcp.receiver import Receiver
 from multitracer.lab.tcp.state import AckInfo, AnswerLimit, State, earlier
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.profile import TcpProfile
+
+# The options that the handshake offers and agrees: MSS, SACK, timestamps, window scaling, ECN.
+#
+# RFC 9293, section 3.7.1; RFC 2018; RFC 7323; RFC 3168, section 6.1.1.
+
+
+DEFAULT_MSS_BYTES = 536
+"""What a peer takes that says nothing."""
+_TIMESTAMP_BYTES = 12  # RFC 7323, appendix A: with two NOPs
+_MAX_WINDOW_SHIFT = 14  # RFC 7323, 2.3
+
+
+class Options:
+    """The options of one end; before `settle`, those that it offers.
+
+    Parameters
+    ----------
+    profile : TcpProfile
+        What this end may offer.
+    """
+
+    def __init__(self, profile: TcpProfile) -> None:
+        self._profile = profile
+        self._own_shift = _window_shift(profile.receive_buffer_bytes)
+        self.timestamps = profile.timestamps
+        self.sack = profile.sack
+        self.scaling = profile.window_scaling
+        self.ecn = False
+        """Both ends do ECN; never so before `settle`."""
+        self.peer_shift = 0
+        """By how much the peer's window field is to be shifted."""
+        self.mss_bytes = DEFAULT_MSS_BYTES
+        """Payload of a full segment."""
+
+    @property
+    def _announced_mss_bytes(self) -> int:
+        return self._profile.mtu_bytes - IP_HEADER_BYTES - TCP_HEADER_BYTES
+
+    @property
+    def most_sack_blocks(self) -> int:
+        """How many SACK blocks a segment has room for."""
+        return sack_blocks_that_fit(timestamps=self.timestamps)
+
+    def window_shift(self, *, syn: bool) -> int:
+        """Return by how much our window field is shifted; on a SYN it never is."""
+        return self._own_shift if self.scaling and not syn else 0
+
+    def settle(self, syn: Segment) -> None:
+        """Agree on options from the peer's SYN, the first one or the answer to ours."""
+        self.timestamps = self.timestamps and syn.timestamps is not None
+        self.sack = self.sack and syn.sack_permitted
+        self.scaling = self.scaling and syn.window_scale is not None
+        if self.scaling:
+            self.peer_shift = min(syn.window_scale or 0, _MAX_WINDOW_SHIFT)
+        wanted = Flag.ECE if syn.flags & Flag.ACK else Flag.ECE | Flag.CWR
+        self.ecn = self._profile.ecn and syn.flags & (Flag.ECE | Flag.CWR) == wanted
+        most = min(syn.mss_bytes or DEFAULT_MSS_BYTES, self._announced_mss_bytes)
+        self.mss_bytes = max(1, most - (_TIMESTAMP_BYTES if self.timestamps else 0))
+
+    def put(self, syn: Segment, *, first: bool) -> None:
+        """Write the options into our SYN: the `first` of the connection, or the answer to the peer's."""
+        syn.flags |= Flag.SYN
+        syn.mss_bytes = self._announced_mss_bytes
+        syn.sack_permitted = self.sack
+        syn.window_scale = self._own_shift if self.scaling else None
+        if first and self._profile.ecn:
+            syn.flags |= Flag.ECE | Flag.CWR
+        elif self.ecn:
+            syn.flags |= Flag.ECE
+
+
+def _window_shift(buffer_bytes: int) -> int:
+    shift = 0
+    while buffer_bytes >> shift > 0xFFFF and shift < _MAX_WINDOW_SHIFT:
+        shift += 1
+    return shift
+
+
+# Converts the wire's 32-bit numbers to a connection's unwrapped units and back; its timestamps clock.
+#
+# This is the only place that knows the initial sequence numbers, the modulus and the TSval clock.
+
+
+Blocks = tuple[tuple[int, int], ...]
+
+
+class Numbering:
+    """Initial sequence numbers and timestamps of one end.
+
+    Parameters
+    ----------
+    isn : int
+        Initial send sequence number.
+    tick_ns : int
+        What one unit of TSval lasts.
+    """
+
+    def __init__(self, *, isn: int, tick_ns: int) -> None:
+        self.isn = isn % MODULUS
+        self.irs = 0
+        """Initial receive sequence number, once the peer's SYN is here."""
+        self.ts_recent = 0
+        """TSval to echo (RFC 7323, section 4.3)."""
+        self._tick_ns = tick_ns
+
+    def wire_seq(self, unit: int) -> int:
+        """Return the wire's number of one of our units."""
+        return (self.isn + unit) % MODULUS
+
+    def wire_ack(self, unit: int) -> int:
+        """Return the wire's number of one of the peer's units."""
+        return (self.irs + unit) % MODULUS
+
+    def wire_blocks(self, blocks: Blocks) -> Blocks:
+        """Return SACK blocks of the peer's units as the option carries them."""
+        return tuple((self.wire_ack(left), self.wire_ack(right)) for left, right in blocks)
+
+    def seq(self, segment: Segment, *, near: int) -> int:
+        """Return the peer's unit that the segment begins with."""
+        return unwrap(segment.seq - self.irs, near=near)
+
+    def ack(self, segment: Segment, *, near: int) -> int:
+        """Return our unit that the segment acknowledges up to."""
+        return unwrap(segment.ack - self.isn, near=near)
+
+    def blocks(self, segment: Segment, *, near: int) -> Blocks:
+        """Return the segment's SACK blocks in our units."""
+        return tuple(
+            (unwrap(left - self.isn, near=near), unwrap(right - self.isn, near=near))
+            for left, right in segment.sack_blocks
+        )
+
+    def tsval(self, now_ns: int) -> int:
+        """Return the timestamps clock; its start differs on each connection."""
+        return (self.isn + now_ns // self._tick_ns) % MODULUS
+
+    def echoed_ns(self, segment: Segment, *, now_ns: int) -> int | None:
+        """Return when the TSval that the segment echoes was created; None without one."""
+        if segment.timestamps is None:
+            return None
+        age_ticks = (self.tsval(now_ns) - segment.timestamps[1]) % MODULUS
+        made_ns = (now_ns // self._tick_ns - age_ticks) * self._tick_ns
+        return made_ns if made_ns >= 0 else None
+
+    def is_old(self, segment: Segment) -> bool:
+        """Return whether PAWS rejects the segment (RFC 7323, section 5)."""
+        if segment.timestamps is None:
+            return False
+        return (segment.timestamps[0] - self.ts_recent) % MODULUS >= MODULUS // 2
+
 
 _ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
 _RST, _SYN = Flag.RST.value, Flag.SYN.value
@@ -27,7 +189,7 @@ _SILENT = State.CLOSED, State.LISTEN  # nothing but a RST is sent; a set would t
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.profile import TcpProfile
-    from multitracer.lab.tcp.send_stream import Transmission
+    from multitracer.lab.tcp.transmitter import Transmission
 
 
 class Connection:

@@ -15,18 +15,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.lab.tcp.congestion import Acked
-from multitracer.lab.tcp.flight import Arrived, Flight
-from multitracer.lab.tcp.scoreboard import DUP_THRESH, is_dsack
+from multitracer.lab.tcp.congestion.base import Acked
+from multitracer.lab.tcp.flight import Arrived, Flight, Undo
 from multitracer.lab.tcp.sender import Sender
 from multitracer.lab.tcp.state import CaState, earlier
-from multitracer.lab.tcp.undo import Undo
+from multitracer.lab.tcp.transmitter import DUP_THRESH, is_dsack
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.flight import Sent
     from multitracer.lab.tcp.profile import TcpProfile
-    from multitracer.lab.tcp.send_stream import Transmission
     from multitracer.lab.tcp.state import AckInfo
+    from multitracer.lab.tcp.transmitter import Transmission
 
 _REDUCING = frozenset({CaState.RECOVERY, CaState.LOSS})
 

@@ -264,3 +264,21 @@ def congestion_marked(data: bytes) -> bytes:
     header = data[:1] + bytes([data[1] | Ecn.CE]) + data[2:10] + b"\0\0" + data[12:header_bytes]
     checksum = internet_checksum(header).to_bytes(2, "big")
     return header[:10] + checksum + header[12:] + data[header_bytes:]
+
+
+# Sequence numbers: 32 bits on the wire, unbounded integers inside.
+#
+# The cores count the units of one direction of a connection from 0 (the SYN) without wrapping; only the
+# codec's border knows the initial sequence number and the modulus (RFC 9293, section 3.4).
+
+
+MODULUS = 1 << 32  # RFC 9293, 3.4
+
+
+def unwrap(number: int, *, near: int) -> int:
+    """Return the integer congruent to `number` modulo 2^32 that is closest to `near`.
+
+    It may be negative when `near` is small: a number from before the initial one.
+    """
+    distance = (number - near) % MODULUS
+    return near + distance - (MODULUS if distance >= MODULUS // 2 else 0)

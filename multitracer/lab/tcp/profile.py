@@ -11,7 +11,6 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-
 _MOST_COPIES = 3
 """One less than the copies whose ACKs are three duplicates, which begin a fast retransmit (RFC 5681, 3.2)."""
 _MOST_SSTHRESH_SEGMENTS = 1 << 20
@@ -173,3 +172,32 @@ def tcp_profile(name: str, **changes: Any) -> TcpProfile:
     if unknown:
         raise LocalProtocolError(f"TCP profile {name!r}: no field {', '.join(sorted(unknown))}")
     return replace(PROFILES[name], **changes)
+
+
+# The Linux version of a profile: for runs that are compared with the kernel's TCP.
+
+
+_LINUX = {**dict.fromkeys(("tahoe", "reno", "newreno"), "linux-reno"), "cubic": "linux-cubic"}
+"""What Linux makes of a congestion control."""
+
+
+def as_linux(profile: TcpProfile) -> TcpProfile:
+    """Return the profile with every behaviour in which Linux differs."""
+    return replace(
+        profile,
+        congestion=_LINUX.get(profile.congestion, profile.congestion),
+        limited_transmit=True,
+        recovery="linux",
+        tail_loss_probe=profile.sack,
+        send_buffer_bytes=max(profile.send_buffer_bytes, 1 << 17),
+        initial_rto_ns=NS_PER_S,
+        rto="linux",
+        syn_linear_timeouts=4,
+        timer_tick_ns=NS_PER_MS,
+        sample_every_ack=True,
+        delayed_ack_ns=40 * NS_PER_MS,
+        longest_delayed_ack_ns=200 * NS_PER_MS,
+        quick_acks=True,
+        quench_on_local_drop=False,
+        keep_on_local_drop=True,
+    )

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.lab.tcp.congestion import Acked
-from multitracer.lab.tcp.scoreboard import DUP_THRESH, is_dsack
+from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.state import CaState, earlier
-from multitracer.lab.tcp.transmitter import Transmitter
+from multitracer.lab.tcp.transmitter import DUP_THRESH, Transmitter, is_dsack
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.state import AckInfo

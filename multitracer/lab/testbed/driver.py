@@ -14,16 +14,15 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.lab.channel.gsm.link import SIDES, GsmLink
-from multitracer.lab.channel.shared.hosts import one_of_two
+from multitracer.lab.channel.gsm import GsmLink
+from multitracer.lab.channel.shared.packet_link import SIDES, one_of_two
 from multitracer.lab.testbed.privileges import take_real_time_priority
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from multitracer.lab.channel.gsm.link import Delivery, Side
-    from multitracer.lab.channel.shared.packet_link import PacketLink
+    from multitracer.lab.channel.shared.packet_link import Delivery, PacketLink, Side
     from multitracer.protocols.link_events import LinkEvent
 
 _LARGEST_PACKET = 65_535

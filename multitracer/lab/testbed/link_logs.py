@@ -1,17 +1,33 @@
-"""What the link's process writes of both hosts: the log of each end of the link, and captures where tcpdump
-may not run, because every packet passes here.
-"""  # noqa: D205  # one sentence that needs two lines
+"""What the link's process writes and measures: the logs of both ends, the clocks, the truth, the summary.
+
+Where tcpdump may not run it writes captures, too, because every packet passes here.
+"""
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
+from multitracer.errors import RemoteProtocolError
 from multitracer.lab.channel.shared.packet_link import SIDES
-from multitracer.lab.scenario.session_folder import CAPTURE, RLPDUMP
-from multitracer.lab.testbed.clock_error import ClockError
-from multitracer.lab.testbed.collectors import numbered
+from multitracer.lab.scenario.session_folder import (
+    CAPTURE,
+    FIRST_MOBILE_PORT,
+    FIRST_PORT,
+    PILOT_HEADER,
+    PILOT_LOG,
+    RLPDUMP,
+    has_pilot,
+    pilot_line,
+    rlp_facts,
+)
+from multitracer.lab.scenario.summary import Meters
+from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
+from multitracer.lab.tcp.packet import Endpoint, parse_packet
+from multitracer.lab.testbed.children import numbered
+from multitracer.lab.testbed.shift_clock import ClockError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.units import NS_PER_S
@@ -22,8 +38,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from multitracer.lab.channel.gsm.link import OnAir
-    from multitracer.lab.channel.shared.packet_link import Side
+    from multitracer.lab.channel.gsm import OnAir
+    from multitracer.lab.channel.shared.packet_link import RadioReading, Side
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.testbed.driver import LinkClock
     from multitracer.protocols.link_events import LinkEvent
 
@@ -130,3 +147,134 @@ class LinkLogs:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._files.close()
+
+
+# What a run of traffic writes and measures beside the link's logs: the clocks, the truth, the summary.
+
+
+class Recorder(LinkLogs):
+    """The link's logs, and what is beside them.
+
+    Parameters
+    ----------
+    folder : Path
+        The session folder, made.
+    scenario : Scenario
+    clock_errors : mapping
+        Of both hosts' clocks.
+    addresses : mapping
+        IPv4 addresses of the hosts, 4 bytes.
+    speed : float
+    captures_bytes : int
+        How much of each packet to write into captures; 0 writes none.
+    """
+
+    _clocks: TextIO
+    _frames: TextIO
+    _segments: TextIO
+    _pilot: TextIO | None
+
+    def __init__(
+        self,
+        folder: Path,
+        scenario: Scenario,
+        *,
+        clock_errors: Mapping[Side, ClockError],
+        addresses: Mapping[Side, bytes],
+        speed: float,
+        captures_bytes: int,
+    ) -> None:
+        facts = rlp_facts(scenario, speed=speed)
+        super().__init__(folder, facts, captures_bytes=captures_bytes, clock_errors=clock_errors)
+        self.meters = Meters(scenario)
+        self._has_pilot = has_pilot(scenario)
+        for number in range(len(scenario.traffic)):
+            mobile = Endpoint(addresses["mobile"], FIRST_MOBILE_PORT + number)
+            self.meters.begin(number, mobile, Endpoint(addresses["fixed"], FIRST_PORT + number))
+        self._truth = SegmentTruth(scenario.hosts)
+
+    def _open(self, files: ExitStack) -> None:
+        super()._open(files)
+        self._clocks = self._text("clocks.jsonl", files)
+        self._frames = self._text("truth/frames.csv", files)
+        self._segments = self._text("truth/segments.csv", files)
+        self._frames.write(FRAMES_HEADER)
+        self._segments.write(SEGMENTS_HEADER)
+        self._pilot = self._text(f"mobile/{PILOT_LOG}", files) if self._has_pilot else None
+        if self._pilot is not None:
+            self._pilot.write(PILOT_HEADER)
+
+    def _text(self, name: str, files: ExitStack) -> TextIO:
+        return files.enter_context((self._folder / name).open("x", encoding="utf-8", newline="\n"))
+
+    # --- what it observes ---
+
+    def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
+        """Take a packet that passes a host's device."""
+        super().packet(side, data, now_ns=now_ns, outgoing=outgoing)
+        try:
+            packet = parse_packet(data)
+        except RemoteProtocolError:
+            return  # a header that came out wrong of the decompressor; the host's kernel counts it
+        self.meters.packet(side, packet, data, now_ns=now_ns, outgoing=outgoing)
+        if outgoing:
+            self._truth.left(side, packet, data, now_ns=now_ns)
+        else:
+            self._segments.writelines(self._truth.arrived(side, packet, data, now_ns=now_ns))
+
+    def link_event(self, side: Side, event: LinkEvent) -> None:
+        """Take an event of one end of the link."""
+        super().link_event(side, event)
+        self.meters.link_events(side, [event])
+        self._segments.writelines(self._truth.noted(side, event))
+
+    def reading(self, reading: RadioReading, *, now_ns: int) -> None:
+        """Write what the modem says of its pilot, if the link has one."""
+        if self._pilot is not None:
+            self._pilot.write(pilot_line(reading, time_ns=self._realtime_ns("mobile", now_ns)))
+
+    def on_air(self, frame: OnAir) -> None:
+        """Write whether a frame was lost."""
+        self._frames.write(frame_line(frame))
+
+    def _each_second(self) -> None:
+        self._read_clocks()
+        super()._each_second()
+
+    def _read_clocks(self) -> None:
+        before_ns, realtime_ns, boottime_ns, after_ns = _clocks()
+        for side, error in self._clock_errors.items():
+            reading = {
+                "host": side,
+                "monotonic_before_ns": error.monotonic_ns(before_ns),
+                "realtime_ns": error.realtime_ns(realtime_ns),
+                "boottime_ns": error.monotonic_ns(before_ns) + boottime_ns - before_ns,
+                "monotonic_after_ns": error.monotonic_ns(after_ns),
+            }
+            self._clocks.write(json.dumps(reading) + "\n")
+
+    def _flush(self) -> None:
+        super()._flush()
+        for text in (self._clocks, self._frames, self._segments, self._pilot):
+            if text is not None:
+                text.flush()
+
+    # --- the end ---
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the facts that are known only now, and close every log."""
+        with self._files:
+            self._segments.writelines(self._truth.rest())
+            self._read_clocks()
+
+
+def _clocks() -> tuple[int, int, int, int]:
+    """Return CLOCK_MONOTONIC, _REALTIME, _BOOTTIME and _MONOTONIC again, read one after the other."""
+    return (
+        time.monotonic_ns(),
+        time.time_ns(),
+        time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        time.monotonic_ns(),
+    )

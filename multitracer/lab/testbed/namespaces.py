@@ -5,25 +5,286 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import signal
 import subprocess
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
+from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from multitracer.errors import PreflightError
-from multitracer.lab.channel.gsm.link import FAR, SIDES
-from multitracer.lab.testbed.interruption import SIGNALS
-from multitracer.lab.testbed.kernel_tcp import for_every_socket, route_options, sysctls
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES
 from multitracer.lab.testbed.privileges import CLONE_NEWNET, in_user_namespace, open_tun
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from types import FrameType, TracebackType
+    from typing import Self
 
-    from multitracer.lab.channel.gsm.link import Side
-    from multitracer.lab.tcp import TcpProfile
-    from multitracer.lab.testbed.names import Maker
+    from multitracer.lab.channel.shared.packet_link import Side
+    from multitracer.lab.tcp.profile import TcpProfile
+
+# Names that identify the maker: of namespaces by their name, of processes by an environment variable.
+#
+# A maker is a process number and when that process started, because numbers are used again.
+
+
+VARIABLE = "MULTITRACER_TESTBED"
+"""In the environment of every process of a run, with its maker as the value."""
+_MAKER = re.compile(r"(\d+)-(\d+)")
+_NAMESPACE = re.compile(r"mt(\d+)-(\d+)-testbed-(?:mobile|fixed)")
+_START_TIME_FIELD = 19  # of /proc/PID/stat behind the name, from 0: starttime in clock ticks
+_NETWORK = int(IPv4Address("10.0.0.0"))
+_PID_BITS = 22
+"""Linux has at most 2^22 processes; with two hosts each, in networks of four, they fill 10.0.0.0/8."""
+
+
+class Maker(NamedTuple):
+    """A process that makes namespaces and child processes."""
+
+    pid: int
+    start_time: int
+
+    @classmethod
+    def myself(cls) -> Maker:
+        """Return this process."""
+        started = start_time(os.getpid())
+        assert started is not None
+        return cls(os.getpid(), started)
+
+    @classmethod
+    def of_namespace(cls, name: str) -> Maker | None:
+        """Return the maker of a namespace; None if it is not a testbed's."""
+        return cls._matched(_NAMESPACE.fullmatch(name))
+
+    @classmethod
+    def of_word(cls, word: str) -> Maker | None:
+        """Return the maker in the value of the environment variable."""
+        return cls._matched(_MAKER.fullmatch(word))
+
+    @classmethod
+    def _matched(cls, match: re.Match[str] | None) -> Maker | None:
+        return cls(int(match[1]), int(match[2])) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.pid}-{self.start_time}"
+
+    @property
+    def lives(self) -> bool:
+        """Whether the process still runs."""
+        return start_time(self.pid) == self.start_time
+
+    def namespace(self, side: Side) -> str:
+        """Return the name of the namespace of one host."""
+        return f"mt{self}-testbed-{side}"
+
+    def address(self, side: Side) -> str:
+        """Return a host's address, unique among the runs on a machine: kernel tracing records all of them."""
+        number = self.pid % (1 << _PID_BITS)
+        return str(IPv4Address(_NETWORK + 4 * number + (1 if side == "mobile" else 2)))
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None if it does not exist or is a zombie."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[_START_TIME_FIELD])
+
+
+# Ctrl-C, kill and a lost terminal: noted first, obeyed where the run can end without unfinished work.
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What users, shells and lost terminals send."""
+
+
+class InterruptedRunError(BaseException):
+    """The user asked the run to end: not an error, so `except Exception` must not catch it."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__(number.name)
+        self.number = number
+
+
+class Interruption:
+    """Notes signals while the context lasts; `wake` becomes readable when one comes."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        """The first one."""
+        self.count = 0
+        self.wake = -1
+
+    def __enter__(self) -> Self:
+        self.wake, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        obeyed = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        self._before = [(number, signal.signal(number, self._note)) for number in obeyed]
+        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(self._wakeup)
+        for number, handler in self._before:
+            signal.signal(number, handler)
+        os.close(self.wake)
+        os.close(self._write)
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        self.signal = self.signal or signal.Signals(number)
+        self.count += 1
+
+    @property
+    def reason(self) -> str:
+        """Why the run is over, as the manifest says it; empty if no signal has come."""
+        return f"interrupted by {self.signal.name}" if self.signal is not None else ""
+
+    def check(self) -> None:
+        """Raise InterruptedRunError if a signal has come."""
+        if self.signal is not None:
+            raise InterruptedRunError(self.signal)
+
+
+# A scenario's TcpProfile as settings of Linux: sysctls, route options, socket options.
+#
+# Times of a profile are link times; a kernel that runs `speed` times as fast gets them divided. What Linux
+# cannot do is refused or, where it has its own way (RFC 3042, the RTO before any sample), left as it is.
+
+
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_NAMES = {
+    **dict.fromkeys(("reno", "newreno", "linux-reno"), "reno"),
+    **dict.fromkeys(("cubic", "linux-cubic"), "cubic"),
+    "vegas": "vegas",
+}
+"""Linux' reno without SACK stays in recovery until all is acknowledged: it is NewReno (RFC 6582)."""
+_LEAST_RTO_MIN_MS = 4
+"""A tick of the kernel's timers at 250 Hz."""
+_RTO_MAX_MS = 1_000, 120_000
+"""What net.ipv4.tcp_rto_max_ms takes."""
+
+
+def sysctls(profile: TcpProfile, *, speed: float) -> dict[str, int]:
+    """Return net.ipv4 settings; without SACK also those that make a present TCP behave like one of 1999."""
+    least, most = _RTO_MAX_MS
+    settings: dict[str, int] = {
+        "tcp_timestamps": int(profile.timestamps),
+        "tcp_sack": int(profile.sack),
+        "tcp_dsack": int(profile.sack),
+        "tcp_window_scaling": int(profile.window_scaling),
+        "tcp_ecn": int(profile.ecn),
+        "tcp_no_metrics_save": 1,
+        "tcp_rto_max_ms": min(max(round(profile.max_rto_ns / speed / NS_PER_MS), least), most),
+    }
+    if not profile.sack:
+        settings |= {"tcp_recovery": 0, "tcp_early_retrans": 0, "tcp_frto": 0}
+    return settings
+
+
+def route_options(profile: TcpProfile, *, speed: float) -> list[str]:
+    """Return words of `ip route`.
+
+    A segment takes over half a second of link time, so a receiver at 1x never delays an ACK for a second
+    segment; in a run at a higher speed it would, unless it acknowledges at once.
+    """
+    rto_min_ms = max(round(profile.min_rto_ns / speed / NS_PER_MS), _LEAST_RTO_MIN_MS)
+    quick = ["quickack", "1"] if speed > 1 else []
+    return ["initcwnd", str(profile.initial_window_segments), "rto_min", f"{rto_min_ms}ms", *quick]
+
+
+def for_every_socket(profile: TcpProfile) -> list[str]:
+    """Return words of `ip route` for sockets that get no profile of their own.
+
+    The route, because a namespace's sysctl takes no congestion control that this machine restricts. Without
+    window scaling no socket offers more than the profile's window; otherwise the kernel chooses.
+    """
+    window = [] if profile.window_scaling else ["window", str(profile.receive_buffer_bytes)]
+    return ["congctl", congestion_control(profile), *window]
+
+
+def congestion_control(profile: TcpProfile) -> str:
+    """Return the kernel's name of the profile's congestion control.
+
+    Raises
+    ------
+    PreflightError
+        If this kernel has none like it.
+    """
+    name = _NAMES.get(profile.congestion, "")
+    if name in _AVAILABLE.read_text().split():
+        return name
+    raise PreflightError(
+        f"congestion control {profile.congestion}: this kernel has none like it; "
+        "choose another one in [tcp], or run with --virtual"
+    )
+
+
+# Removes processes and namespaces of killed runs: those whose maker no longer lives.
+#
+# Nothing is touched that does not carry a maker's name. (The collectors remove stale tracing instances of
+# their own when they start.)
+
+
+_MARK = f"{VARIABLE}=".encode()
+_PATIENCE_S = 5.0
+_LOOK_EVERY_S = 0.02
+
+
+def remove_stale() -> None:
+    """End the processes of dead runs, then remove their namespaces."""
+    orphans = list(_orphans())
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid, started in orphans:
+            _send(pid, started, number)
+        _wait_for_end(orphans)
+    for path in FOLDER.glob("mt*"):
+        maker = Maker.of_namespace(path.name)
+        if maker is not None and not maker.lives:
+            remove_namespace(path.name)
+
+
+def _send(pid: int, started: int, number: signal.Signals) -> None:
+    """Signal a process if it is still the one that started then."""
+    with suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if start_time(pid) == started:
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+def _orphans() -> Iterator[tuple[int, int]]:
+    """Yield number and start time of each process whose maker has ended."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (maker := _maker(entry)) is not None and not maker.lives:
+            started = start_time(int(entry.name))
+            if started is not None:
+                yield int(entry.name), started
+
+
+def _maker(process: Path) -> Maker | None:
+    try:
+        words = (process / "environ").read_bytes().split(b"\0")
+    except OSError:  # it has ended, or is another user's
+        return None
+    named = [word.removeprefix(_MARK).decode("ascii", "replace") for word in words if word.startswith(_MARK)]
+    return Maker.of_word(named[0]) if named else None
+
+
+def _wait_for_end(processes: Iterable[tuple[int, int]]) -> None:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while any(start_time(pid) == started for pid, started in processes) and time.monotonic() < deadline_s:
+        time.sleep(_LOOK_EVERY_S)
+
 
 T = TypeVar("T")
 DEVICE = "tun0"

@@ -13,17 +13,14 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import InputError
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.channel.gsm.link import GsmLink
+from multitracer.lab.channel.gsm import GsmLink, LinkConfig
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.packet_link import SIDES
 from multitracer.lab.scenario.session_folder import log_files
-from multitracer.lab.testbed.children import Children
-from multitracer.lab.testbed.clock_error import ClockError
-from multitracer.lab.testbed.collectors import Collectors
+from multitracer.lab.testbed.children import Children, Collectors
 from multitracer.lab.testbed.driver import Driver, LinkClock, PullingDriver, punctual
-from multitracer.lab.testbed.names import Maker
-from multitracer.lab.testbed.namespaces import Hosts
+from multitracer.lab.testbed.namespaces import Hosts, Maker
+from multitracer.lab.testbed.shift_clock import ClockError
 from multitracer.manifest import write_manifest
 from multitracer.units import NS_PER_MS
 
@@ -33,8 +30,8 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.shared.packet_link import PacketLink, Side
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.lab.testbed.interruption import Interruption
     from multitracer.lab.testbed.link_logs import LinkLogs
+    from multitracer.lab.testbed.namespaces import Interruption
     from multitracer.lab.testbed.privileges import Privileges
     from multitracer.manifest import CollectorRun, Manifest
 

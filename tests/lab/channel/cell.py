@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.cdpd.config import (
+from multitracer.lab.channel.cdpd_config import (
     CdpdConfig,
     CellConfig,
     LossConfig,
@@ -14,7 +14,7 @@ from multitracer.lab.channel.cdpd.config import (
     OutageConfig,
 )
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
-from multitracer.lab.channel.shared.hosts import host_address
+from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.protocols.channel_events import PieceLost
 from multitracer.protocols.link_events import PacketDropped

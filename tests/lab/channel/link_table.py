@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.lab.channel.cdpd.config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
+from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.lab.channel.cdpd_config import CdpdConfig, CellConfig, NetworkConfig, OutageConfig
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES

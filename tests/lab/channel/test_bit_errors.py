@@ -10,15 +10,16 @@ from random import Random
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.gsm.codes import WEIGHTS, CodeName
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.channel.shared.bit_errors import (
+from multitracer.lab.channel.gsm import WEIGHTS, CodeName, LinkConfig
+from multitracer.lab.channel.shared.frame_errors import (
     BitErrors,
+    ErrorConfig,
+    ReplayedErrors,
     bit_failure,
+    error_process,
     frame_error_rate,
     pairwise_failure,
 )
-from multitracer.lab.channel.shared.frame_errors import ErrorConfig, ReplayedErrors, error_process
 from multitracer.protocols.rlp.frame import FRAME_OCTETS, RlpFrame, decode, seal
 
 SLOT_NS = 20_000_000

@@ -8,19 +8,21 @@ from statistics import mean, median
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.bluetooth.bit_errors import header_error, link_quality, payload_error
-from multitracer.lab.channel.bluetooth.config import (
+from multitracer.lab.channel.bluetooth import BluetoothLink
+from multitracer.lab.channel.bluetooth_piconet import (
     PACKET_TYPES,
     SLOT_NS,
     BitErrorConfig,
     BluetoothConfig,
     BluetoothSignalConfig,
     RfcommConfig,
+    RfcommEnd,
+    header_error,
+    link_quality,
+    payload_error,
 )
-from multitracer.lab.channel.bluetooth.link import BluetoothLink
-from multitracer.lab.channel.bluetooth.rfcomm import RfcommEnd
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.channel_events import PieceLost, PieceReceived, PieceSent
 from multitracer.protocols.link_events import PacketDropped, ResetDone, ResetStarted
 from multitracer.units import NS_PER_MS, NS_PER_S

@@ -12,12 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import FormatError, InputError, LocalProtocolError
-from multitracer.lab.channel.capacity.config import CapacityConfig, TracedConfig
-from multitracer.lab.channel.capacity.link import CapacityLink
-from multitracer.lab.channel.capacity.opportunities import Opportunities
+from multitracer.lab.channel.capacity import CapacityConfig, CapacityLink, Opportunities, TracedConfig
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.capacity_trace import CapacityTrace, parse_capacity_trace
 from multitracer.protocols.channel_events import PieceSent
 from multitracer.protocols.link_events import PacketDropped

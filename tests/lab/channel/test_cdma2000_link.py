@@ -10,19 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.lab.channel.cdma2000.config import (
+from multitracer.lab.channel.cdma2000 import Cdma2000Link
+from multitracer.lab.channel.cdma2000_radio import (
+    FASTEST,
+    FRAME_NS,
+    FUNDAMENTAL,
+    RATES,
+    SUPPLEMENTAL,
     AssignmentConfig,
     Cdma2000Config,
     ErrorMapConfig,
     RadioConfig,
     RlpConfig,
+    power_share,
 )
-from multitracer.lab.channel.cdma2000.link import Cdma2000Link
-from multitracer.lab.channel.cdma2000.pilot import power_share
-from multitracer.lab.channel.cdma2000.rates import FASTEST, FRAME_NS, FUNDAMENTAL, RATES, SUPPLEMENTAL
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.packet_link import FAR
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.channel_events import (
     STREAM_BITS,
     NakGivenUp,

@@ -11,19 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.cdpd.blocks import block_times
-from multitracer.lab.channel.cdpd.config import (
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.channel.cdpd_channel import Burst, Cell, ReverseChannel, block_times
+from multitracer.lab.channel.cdpd_config import (
     AccessConfig,
     CdpdConfig,
     CellConfig,
     NetworkConfig,
     OutageConfig,
 )
-from multitracer.lab.channel.cdpd.dsma import Burst, ReverseChannel
-from multitracer.lab.channel.cdpd.link import CdpdLink
-from multitracer.lab.channel.cdpd.other_users import Cell
-from multitracer.lab.channel.shared.scheduler import Agenda
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
 from multitracer.protocols.channel_events import BurstSent, OutageStarted, PieceLost, PieceReceived, PieceSent
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_MS, NS_PER_S

@@ -9,19 +9,18 @@ from statistics import mean, median
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.cdpd.config import (
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.channel.cdpd_config import (
     AccessConfig,
     CdpdConfig,
     CellConfig,
     OutageConfig,
     SignalConfig,
 )
-from multitracer.lab.channel.cdpd.link import CdpdLink
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
-from multitracer.lab.channel.shared.scheduler import Agenda
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
 from multitracer.protocols.channel_events import (
     AccessWaitEnded,
     AccessWaitStarted,

@@ -8,8 +8,8 @@ from heapq import heapify, heapreplace
 
 import pytest
 
-from multitracer.lab.channel.cdpd.config import CdpdConfig
-from multitracer.lab.channel.cdpd.link import CdpdLink
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.units import NS_PER_S
 from tests.lab.channel.cell import EMPTY, Fates, plain

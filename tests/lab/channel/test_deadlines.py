@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multitracer.lab.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config, ErrorMapConfig, RadioConfig
-from multitracer.lab.channel.cdpd.config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
-from multitracer.lab.channel.cdpd.mdlp import Frame, MdlpEntity
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config, ErrorMapConfig, RadioConfig
+from multitracer.lab.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
+from multitracer.lab.channel.cdpd_mdlp import Frame, MdlpEntity
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.links import link_of
-from multitracer.lab.channel.shared.event_log import SideJournal
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.channel.shared.interface import SideJournal
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel.link_table import busy_cell

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.channel.gsm.link import SIDES, GsmLink, OnAir, Side
+from multitracer.lab.channel.gsm import GsmLink, LinkConfig, OnAir
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
-from multitracer.lab.channel.shared.script import ScriptEvent
-from multitracer.lab.tcp import Packet, Segment, build_packet, parse_packet
+from multitracer.lab.channel.shared.packet_link import SIDES, Side
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
+from multitracer.lab.tcp.packet import Packet, Segment, build_packet, parse_packet
 from multitracer.protocols.link_events import (
     FrameSent,
     LinkEvent,
@@ -28,7 +28,7 @@ from multitracer.protocols.link_events import (
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.shared.hosts import HostName
+    from multitracer.lab.channel.shared.packet_link import HostName
 
 SLOT_NS = 20 * NS_PER_MS
 CONFIG = LinkConfig()

@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.bluetooth.config import BluetoothConfig
-from multitracer.lab.channel.capacity.config import CapacityConfig
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config
-from multitracer.lab.channel.cdpd.config import CdpdConfig
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
+from multitracer.lab.channel.capacity import CapacityConfig
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+from multitracer.lab.channel.cdpd_config import CdpdConfig
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.links import AnyLinkConfig, link_of
-from multitracer.lab.channel.shared.hosts import MOST_MOBILES, host_address, host_names, one_of_two, side_of
+from multitracer.lab.channel.shared.packet_link import (
+    MOST_MOBILES,
+    host_address,
+    host_names,
+    one_of_two,
+    side_of,
+)
 
 
 def test_one_mobile_has_no_number_and_many_are_counted_from_1() -> None:

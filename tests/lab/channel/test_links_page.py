@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.lab.channel.bluetooth.config import BluetoothConfig
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config
-from multitracer.lab.channel.cdpd.config import CdpdConfig
+from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+from multitracer.lab.channel.cdpd_config import CdpdConfig
 from tests.lab.channel.link_table import PAGE, tables, written
 
 if TYPE_CHECKING:

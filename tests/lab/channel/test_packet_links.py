@@ -11,31 +11,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.bluetooth.config import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.lab.channel.capacity.config import CapacityConfig
-from multitracer.lab.channel.cdma2000.config import (
+from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothConfig, RfcommConfig
+from multitracer.lab.channel.capacity import CapacityConfig
+from multitracer.lab.channel.cdma2000_radio import (
     AssignmentConfig,
     Cdma2000Config,
     ErrorMapConfig,
     RadioConfig,
     RlpConfig,
 )
-from multitracer.lab.channel.cdpd.config import (
+from multitracer.lab.channel.cdpd_config import (
     CdpdConfig,
     CellConfig,
     MdlpConfig,
     NetworkConfig,
     OutageConfig,
 )
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.links import link_of
-from multitracer.lab.channel.ray.config import NodeConfig
+from multitracer.lab.channel.ray_scene import NodeConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES, HostName, PacketLink, RadioReading, Side
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.lab.channel.shared.script import ScriptEvent
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.scenario import bundled_links, load_scenario
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
+from multitracer.lab.channel.switched import SwitchedConfig
+from multitracer.lab.scenario.library import bundled_links, load_scenario
 from multitracer.protocols.link_events import LinkEvent, event_name
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.units import NS_PER_S

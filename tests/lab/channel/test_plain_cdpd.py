@@ -9,16 +9,16 @@ from math import sqrt
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.cdpd.config import (
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.channel.cdpd_config import (
     CdpdConfig,
     LossConfig,
     MdlpConfig,
     NetworkConfig,
     SignalConfig,
 )
-from multitracer.lab.channel.cdpd.link import CdpdLink
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
-from multitracer.lab.channel.shared.script import ScriptEvent
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.channel_events import BurstSent, PieceLost, PieceSent
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S

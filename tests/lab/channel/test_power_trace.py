@@ -11,10 +11,9 @@ import pytest
 
 from multitracer.errors import FormatError, LocalProtocolError
 from multitracer.lab.channel.links import link_of
-from multitracer.lab.channel.ray.channel import Channel
-from multitracer.lab.channel.ray.config import NodeConfig, WallConfig
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.channel.switched.trace import PowerTrace, parse_power_trace
+from multitracer.lab.channel.ray import Channel
+from multitracer.lab.channel.ray_scene import NodeConfig, WallConfig
+from multitracer.lab.channel.switched import PowerTrace, SwitchedConfig, parse_power_trace
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel.over import number_of, packet

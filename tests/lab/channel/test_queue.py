@@ -11,11 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.gsm.drain import Drain
-from multitracer.lab.channel.shared.codel import CoDel
-from multitracer.lab.channel.shared.queue import DropTail, PacketQueue, Policy, QueueConfig
-from multitracer.lab.tcp import Packet, Segment, build_packet, parse_packet
-from multitracer.lab.tcp.packet import Ecn
+from multitracer.lab.channel.gsm import Drain
+from multitracer.lab.channel.shared.queue import CoDel, DropTail, PacketQueue, Policy, QueueConfig
+from multitracer.lab.tcp.packet import Ecn, Packet, Segment, build_packet, parse_packet
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 SERVICE_NS = 10 * NS_PER_MS

@@ -13,21 +13,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.ray.channel import NO_POWER_DBM, channel_of, received_dbm
-from multitracer.lab.channel.ray.config import (
+from multitracer.lab.channel.ray import (
+    NO_POWER_DBM,
+    channel_of,
+    coefficient,
+    positions,
+    rays_between,
+    received_dbm,
+)
+from multitracer.lab.channel.ray_scene import (
+    GROUND,
     BuildingConfig,
     NodeConfig,
     RadioConfig,
     RayConfig,
     RoadConfig,
+    Scene,
     StreetConfig,
     WallConfig,
+    wall,
 )
-from multitracer.lab.channel.ray.movement import positions
-from multitracer.lab.channel.ray.rays import rays_between
-from multitracer.lab.channel.ray.reflection import coefficient
-from multitracer.lab.channel.ray.scene import Scene
-from multitracer.lab.channel.ray.surfaces import GROUND, wall
 from multitracer.units import NS_PER_S
 
 WAVELENGTH_M = 299.792458 / 915

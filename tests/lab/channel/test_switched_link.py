@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.errors import FormatError, LocalProtocolError, MultiTracerError
 from multitracer.lab.channel.links import link_of
-from multitracer.lab.channel.ray.config import (
+from multitracer.lab.channel.ray_scene import (
     BuildingConfig,
     NodeConfig,
     RadioConfig,
@@ -20,9 +20,9 @@ from multitracer.lab.channel.ray.config import (
     StreetConfig,
     WallConfig,
 )
-from multitracer.lab.channel.shared.script import ScriptEvent
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.scenario import bundled_names, load_scenario
+from multitracer.lab.channel.shared.scheduler import ScriptEvent
+from multitracer.lab.channel.switched import SwitchedConfig
+from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.scenario.toml import parse_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost

@@ -11,13 +11,13 @@ import pytest
 
 from multitracer.analysis.comparison.runs import Share, Spread, share, spread
 from multitracer.errors import FormatError, InputError
-from multitracer.lab.channel.bluetooth.config import SLOT_NS, BluetoothConfig
-from multitracer.lab.channel.capacity.config import CapacityConfig
-from multitracer.lab.channel.cdpd.config import CdpdConfig
-from multitracer.lab.channel.gsm.config import LinkConfig
+from multitracer.lab.channel.bluetooth_piconet import SLOT_NS, BluetoothConfig
+from multitracer.lab.channel.capacity import CapacityConfig
+from multitracer.lab.channel.cdpd_config import CdpdConfig
+from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.rig.radios import radio_of
-from multitracer.lab.scenario import Scenario, Traffic, load_scenario
-from multitracer.lab.scenario.transports import TRANSPORTS
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import TRANSPORTS, Scenario, Traffic
 from multitracer.lab.simulator.comparison import Compared, Outcome, compare, runs_of
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.transports_figure import transports_figure

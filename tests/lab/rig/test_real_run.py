@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import parsers
-from multitracer.lab.scenario import read_error_trace
+from multitracer.lab.scenario.library import read_error_trace
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.read import read
 from tests.cli.program import analyze, run

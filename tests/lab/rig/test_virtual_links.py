@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import parsers
-from multitracer.lab.channel.cdpd.link import CdpdLink
-from multitracer.lab.rig.profiles import with_tcp_profile
-from multitracer.lab.scenario import load_scenario
-from multitracer.lab.simulator.clock import EPOCH_NS
-from multitracer.lab.simulator.world import VirtualWorld
-from multitracer.lab.tcp import LINUX22
+from multitracer.lab.channel.cdpd import CdpdLink
+from multitracer.lab.rig.radios import with_tcp_profile
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
+from multitracer.lab.tcp.profile import LINUX22
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension
 from multitracer.units import NS_PER_S

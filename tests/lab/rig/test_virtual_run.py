@@ -13,11 +13,10 @@ import pytest
 
 import multitracer as mt
 from multitracer.errors import InputError
-from multitracer.lab.rig.profiles import profile_name, with_tcp_profile
-from multitracer.lab.rig.virtual_tcp import VirtualTcp
-from multitracer.lab.simulator.clock import EPOCH_NS
-from multitracer.lab.simulator.world import VirtualWorld
-from multitracer.lab.tcp import tcp_profile
+from multitracer.lab.rig.radios import profile_name, with_tcp_profile
+from multitracer.lab.rig.virtual_transports import VirtualTcp
+from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
+from multitracer.lab.tcp.profile import tcp_profile
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.transports import Options
 from multitracer.protocols.centaurus import Extension

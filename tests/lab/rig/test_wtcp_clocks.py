@@ -11,8 +11,8 @@ from multitracer.errors import InputError
 from multitracer.lab.channel.links import LINK_KINDS
 from multitracer.lab.rig import virtual
 from multitracer.lab.rig.real import run_real
-from multitracer.lab.scenario import load_scenario
-from multitracer.lab.scenario.transports import WTCP_PACKET_BYTES
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import WTCP_PACKET_BYTES
 from multitracer.lab.simulator.world import VirtualWorld
 from multitracer.measure.plan import ProtocolName
 from tests.lab.rig.real import measuring, transactions

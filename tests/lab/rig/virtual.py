@@ -12,7 +12,7 @@ from multitracer.measure.plan import Experiment, Plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.measure.plan import Connection, ProtocolName, Varied
 
 CLEAN = """

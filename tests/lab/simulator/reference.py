@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from multitracer.lab.scenario import bundled_names
+from multitracer.lab.scenario.library import bundled_names
 from tests.lab.simulator.watch import watched
 
 PAGE = Path(__file__).parents[3] / "docs" / "simulator.md"

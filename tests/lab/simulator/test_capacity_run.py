@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.errors import FormatError, InputError
-from multitracer.lab.scenario import load_scenario, read_capacity_trace
+from multitracer.lab.scenario.library import load_scenario, read_capacity_trace
 from multitracer.lab.scenario.radio import realism_of
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.capacity_trace import CapacityTrace

@@ -9,7 +9,7 @@ import pytest
 
 import multitracer as mt
 from multitracer.errors import FormatError, InputError
-from multitracer.lab.channel.shared.hosts import host_address
+from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.lab.testbed.run import run_real

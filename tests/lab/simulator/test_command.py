@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.scenario import bundled_names
+from multitracer.lab.scenario.library import bundled_names
 from tests.cli.program import run
 
 if TYPE_CHECKING:

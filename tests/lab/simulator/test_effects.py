@@ -9,8 +9,8 @@ from statistics import mean, median
 import pytest
 
 from multitracer.captured import Flag
-from multitracer.lab.channel.gsm.config import LinkConfig
-from multitracer.lab.scenario import bundled_names, load_scenario
+from multitracer.lab.channel.gsm import LinkConfig
+from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
 from multitracer.protocols.link_events import PacketDropped, ResetStarted

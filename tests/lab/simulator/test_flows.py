@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multitracer.analysis.fairness import fairness_gap, jain_index
 from multitracer.errors import FormatError
-from multitracer.lab.scenario.transports import TCP_TRANSPORTS
+from multitracer.lab.scenario.model import TCP_TRANSPORTS
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
 from tests.lab.rig.virtual import link

@@ -7,8 +7,8 @@ import io
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.simulator.clock import HostClock
 from multitracer.lab.simulator.host_logs import HostLogs
+from multitracer.lab.simulator.world import HostClock
 from multitracer.protocols.link_events import ResetStarted
 
 YEARS_NS = 110 * 366 * 86_400 * 10**9

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from multitracer.errors import InputError
-from multitracer.lab.scenario import Scenario, load_scenario
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import Scenario
 from multitracer.lab.scenario.session_folder import keep_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.manifest import changed_files, read_manifest

@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 
 from multitracer.errors import FormatError, InputError
-from multitracer.lab.channel.switched.config import SwitchedConfig
+from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.rig.radios import radio_of
-from multitracer.lab.scenario import Scenario, load_scenario
-from multitracer.lab.scenario.channel import power_of, repeated
-from multitracer.lab.scenario.radio import realism_of
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.radio import power_of, realism_of, repeated
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.lab.scenario.model import Scenario
 
 SCENARIO = """
 limit_s = 4

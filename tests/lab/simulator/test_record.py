@@ -19,7 +19,8 @@ import pytest
 
 import parsers
 from multitracer.errors import InputError
-from multitracer.lab.scenario import HostClock, Scenario, Traffic, load_scenario
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import HostClock, Scenario, Traffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.manifest import changed_files, read_manifest
@@ -325,7 +326,7 @@ def test_an_interrupted_run_leaves_a_folder_that_opens(
         if next(calls, None) is None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("multitracer.lab.channel.gsm.drain.Drain.spend", interrupted)
+    monkeypatch.setattr("multitracer.lab.channel.gsm.Drain.spend", interrupted)
     with pytest.raises(KeyboardInterrupt):
         record_virtual(short(), tmp_path / "cut")
     manifest = read_manifest(tmp_path / "cut")

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from multitracer.errors import InputError, LocalProtocolError
-from multitracer.lab.channel.bluetooth.config import BitErrorConfig, BluetoothConfig
-from multitracer.lab.channel.cdpd.config import CdpdConfig
+from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothConfig
+from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig, ReplayedErrors
-from multitracer.lab.scenario import Scenario, Traffic, load_scenario, read_error_trace
+from multitracer.lab.scenario.library import load_scenario, read_error_trace
+from multitracer.lab.scenario.model import Scenario, Traffic
 from multitracer.lab.scenario.radio import realism_of, under_errors
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns, parse_error_trace

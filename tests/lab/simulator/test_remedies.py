@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from docs.papers.programs import ray, ray_page
-from multitracer.lab.channel.ray.channel import Channel
-from multitracer.lab.channel.switched.config import SwitchedConfig
-from multitracer.lab.channel.switched.trace import PowerTrace
+from multitracer.lab.channel.ray import Channel
+from multitracer.lab.channel.switched import PowerTrace, SwitchedConfig
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.units import NS_PER_MS, NS_PER_S
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer import __version__
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator import world
 from multitracer.lab.simulator.record import record_virtual
 from tests.lab.rig.virtual import plan, run

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import FormatError, InputError, MultiTracerError
-from multitracer.lab.channel.cdpd.config import CdpdConfig
-from multitracer.lab.scenario import bundled_names, load_scenario
+from multitracer.lab.channel.cdpd_config import CdpdConfig
+from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.scenario.toml import parse_scenario
-from multitracer.lab.tcp import BSD, MODERN
+from multitracer.lab.tcp.profile import BSD, MODERN
 from tests.narrowed import call_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
 
 CONTRACT = {
     "clean-bulk", "fig4-slow-start", "fig5-typical", "fig7-overflow", "fig8-resets-vj", "fig8-resets-plain",

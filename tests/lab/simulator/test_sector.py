@@ -11,12 +11,13 @@ import pytest
 
 import multitracer as mt
 from multitracer.analysis.common_grid import Quantity
-from multitracer.lab.channel.cdma2000.config import Cdma2000Config
-from multitracer.lab.channel.cdma2000.mean_rate import mean_rate_bps
-from multitracer.lab.scenario import Traffic, load_scenario
-from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.channel.cdma2000 import mean_rate_bps
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.scenario.model import Traffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.world import Observer
 from multitracer.protocols.channel_events import STREAM_BITS, RateAssigned
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.quantities import Quantities
@@ -26,7 +27,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.protocols.link_events import LinkEvent
 
 MOBILES = 4

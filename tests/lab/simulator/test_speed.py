@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from tests.lab.rig.virtual import link
 from tests.lab.simulator.test_flows import traffic
@@ -15,7 +15,7 @@ from tests.lab.simulator.test_flows import traffic
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.scenario.model import Scenario
 
 pytestmark = pytest.mark.realtime
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multitracer.captured import Flag
 from multitracer.lab.scenario.summary import Line, LinkMeter, TransferMeter
-from multitracer.lab.tcp import Packet, Segment
+from multitracer.lab.tcp.packet import Packet, Segment
 from multitracer.protocols.link_events import (
     FrameSent,
     PeerBusy,

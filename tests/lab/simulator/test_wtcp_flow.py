@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import multitracer as mt
-from multitracer.lab.scenario.transports import WTCP_PACKET_BYTES
-from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.scenario.model import WTCP_PACKET_BYTES
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
+from multitracer.lab.simulator.world import Observer
 from tests.lab.rig.virtual import link
 from tests.lab.simulator.test_flows import traffic
 from tests.lab.simulator.test_record import contents, truth
@@ -18,7 +18,7 @@ from tests.lab.simulator.test_record import contents, truth
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.tcp.packet import Packet
 
 KINDS = ("gsm", "cdpd", "bluetooth")
 BESIDE_TCP = 'limit_s = 300\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "cdpd"\n' + "".join((

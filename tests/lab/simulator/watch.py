@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.lab.scenario import load_scenario
-from multitracer.lab.simulator.observer import Observer
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.tcp.sequence import unwrap
+from multitracer.lab.simulator.world import Observer
+from multitracer.lab.tcp.packet import unwrap
 from multitracer.protocols.link_events import FrameSent, PacketQueued
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.gsm.link import OnAir
-    from multitracer.lab.scenario import Scenario
+    from multitracer.lab.channel.gsm import OnAir
+    from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
     from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp import Packet
+    from multitracer.lab.tcp.packet import Packet
     from multitracer.protocols.link_events import LinkEvent
 
 

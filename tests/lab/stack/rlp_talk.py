@@ -12,7 +12,8 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
-from multitracer.lab.rlp import Parameters, RlpConfig, RlpEntity
+from multitracer.lab.rlp.entity import RlpEntity
+from multitracer.lab.rlp.xid import Parameters, RlpConfig
 from multitracer.protocols.rlp import FrameKind, FrameReader, RlpFrame, Supervisory, Unnumbered, decode
 
 if TYPE_CHECKING:

@@ -7,16 +7,10 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from multitracer.lab.tcp import (
-    BSD,
-    Connection,
-    Endpoint,
-    Packet,
-    State,
-    TcpProfile,
-    build_packet,
-    parse_packet,
-)
+from multitracer.lab.tcp.connection import Connection
+from multitracer.lab.tcp.packet import Endpoint, Packet, build_packet, parse_packet
+from multitracer.lab.tcp.profile import BSD, TcpProfile
+from multitracer.lab.tcp.state import State
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.rlp import RlpConfig, RlpEntity
+from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rConfig, L2rEntity
+from multitracer.lab.rlp.xid import RlpConfig
 from multitracer.protocols.l2r import SA, L2rError, Piece, X, pack, unpack, usable, user_octets
 from multitracer.protocols.link_events import FrameReceived, PeerBusy
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio

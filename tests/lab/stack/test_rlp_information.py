@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.rlp import Parameters
+from multitracer.lab.rlp.xid import Parameters
 from multitracer.protocols.link_events import FrameReceived, FrameSent
 from tests.lab.stack.rlp_talk import FEEDS, SHORT, connected, read, write
 

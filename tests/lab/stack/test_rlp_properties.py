@@ -17,7 +17,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multitracer.lab.rlp import Parameters, RlpConfig, RlpEntity, RlpState
+from multitracer.lab.rlp.entity import RlpEntity
+from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.protocols.link_events import FrameSent, ResetStarted
 from multitracer.protocols.rlp import FrameKind, decode
 from multitracer.protocols.rlp.fcs import fcs24

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.rlp import RlpState
+from multitracer.lab.rlp.xid import RlpState
 from multitracer.protocols.link_events import Flushed, ResetStarted
 from tests.lab.stack.rlp_talk import FEEDS, connected, read, write
 

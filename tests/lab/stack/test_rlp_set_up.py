@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.rlp import Parameters, RlpConfig, RlpEntity, RlpState
+from multitracer.lab.rlp.entity import RlpEntity
+from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.protocols.link_events import Connected, Disconnected, Flushed, FrameReceived
 from tests.lab.stack.rlp_talk import FEEDS, SHORT, Talk, connected, read, small_entity, write
 from tests.narrowed import of_kind

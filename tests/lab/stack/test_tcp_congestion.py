@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.tcp.congestion import ALGORITHMS, Acked, CongestionControl, congestion_control
+from multitracer.lab.tcp.congestion import ALGORITHMS, congestion_control
+from multitracer.lab.tcp.congestion.base import Acked, CongestionControl
 from multitracer.lab.tcp.congestion.cubic import BETA, C, Cubic
 from multitracer.units import NS_PER_MS, NS_PER_S
 

@@ -9,7 +9,10 @@ import pytest
 
 from multitracer.captured import Flag
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.tcp import BSD, MODERN, Connection, Packet, Segment, State
+from multitracer.lab.tcp.connection import Connection
+from multitracer.lab.tcp.packet import Packet, Segment
+from multitracer.lab.tcp.profile import BSD, MODERN
+from multitracer.lab.tcp.state import State
 from tests.lab.stack.tcp_pair import START_NS, A, B, Pair, Seen, lossy
 
 

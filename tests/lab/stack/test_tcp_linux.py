@@ -6,20 +6,23 @@ import json
 import lzma
 from bisect import bisect_right
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.lab.tcp import BSD, MODERN, CaState, Packet, as_linux
-from multitracer.lab.tcp.congestion import Acked
+from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.congestion.linux_reno import LinuxReno
+from multitracer.lab.tcp.profile import BSD, MODERN, as_linux
 from multitracer.lab.tcp.receiver import Receiver
 from multitracer.lab.tcp.rto import LinuxRtoEstimator
-from multitracer.lab.tcp.state import AckInfo
+from multitracer.lab.tcp.state import AckInfo, CaState
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from tests.conftest import SAMPLES
 from tests.lab.stack.tcp_pair import Fate, Pair
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.packet import Packet
 
 MSS = 460
 PROFILE = as_linux(replace(BSD, mtu_bytes=512))

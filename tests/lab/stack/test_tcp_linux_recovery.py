@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.tcp import MODERN, CaState, Packet, TcpProfile, as_linux
-from multitracer.lab.tcp.congestion import Acked
+from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.congestion.linux_cubic import LinuxCubic
+from multitracer.lab.tcp.profile import MODERN, TcpProfile, as_linux
+from multitracer.lab.tcp.state import CaState
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import START_NS, Fate, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from multitracer.lab.tcp.packet import Packet
 
 MSS = 1448
 LINUX = replace(as_linux(MODERN), initial_window_segments=20)

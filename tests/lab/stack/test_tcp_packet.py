@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from multitracer.captured import Flag
 from multitracer.errors import RemoteProtocolError
-from multitracer.lab.tcp import Packet, Segment, build_packet, parse_packet
 from multitracer.lab.tcp.packet import (
     Ecn,
+    Packet,
+    Segment,
+    build_packet,
     congestion_marked,
     internet_checksum,
     is_ecn_capable,
+    parse_packet,
     sequence_length,
 )
 from multitracer.protocols.pcap_file import pcap_header, pcap_record

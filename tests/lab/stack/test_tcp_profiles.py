@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from multitracer.lab.tcp import LINUX22, PALM, TcpProfile
+from multitracer.lab.tcp.profile import LINUX22, PALM, TcpProfile
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Pair
 

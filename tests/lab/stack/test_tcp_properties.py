@@ -9,16 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import RemoteProtocolError
-from multitracer.lab.tcp import (
-    BSD,
-    MODERN,
-    Packet,
-    State,
-    TcpProfile,
-    as_linux,
-    build_packet,
-    parse_packet,
-)
+from multitracer.lab.tcp.packet import Packet, build_packet, parse_packet
+from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile, as_linux
+from multitracer.lab.tcp.state import State
 from multitracer.units import NS_PER_MS
 from tests.lab.stack.tcp_pair import Fate, Pair
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.lab.tcp import BSD, MODERN, Packet
+from multitracer.lab.tcp.profile import BSD, MODERN
 from multitracer.lab.tcp.receiver import Receiver
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Fate, Pair, lose_data
+
+if TYPE_CHECKING:
+    from multitracer.lab.tcp.packet import Packet
 
 PLAIN = replace(BSD, mtu_bytes=552, timestamps=False, initial_window_segments=2)
 MSS = 512

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.captured import Flag
-from multitracer.lab.tcp import BSD, MODERN, CaState, Packet, TcpProfile
-from multitracer.lab.tcp.packet import Ecn
+from multitracer.lab.tcp.packet import Ecn, Packet
+from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile
+from multitracer.lab.tcp.state import CaState
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import START_NS, Fate, Pair, Seen, lose_data
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.tcp import MODERN
-from multitracer.lab.tcp.congestion import UNLIMITED_BYTES
+from multitracer.lab.tcp.congestion.base import UNLIMITED_BYTES
+from multitracer.lab.tcp.profile import MODERN
 from multitracer.units import NS_PER_MS
 from tests.lab.stack.tcp_pair import Pair
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp import Packet, TcpProfile
+    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.profile import TcpProfile
 
 MSS = 1460
 TAHOE = replace(

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multitracer.lab.testbed.names import VARIABLE
+from multitracer.lab.testbed.namespaces import VARIABLE
 from tests.cli.program import COMMAND, ENVIRONMENT, ROOT
 
 if TYPE_CHECKING:

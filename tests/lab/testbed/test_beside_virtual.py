@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from tests.cli.program import call
 from tests.conftest import SAMPLES

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from multitracer.lab.scenario import HostClock
-from multitracer.lab.testbed.clock_error import ClockError
-from multitracer.lab.testbed.shift_clock import FORMATS
+from multitracer.lab.scenario.model import HostClock
+from multitracer.lab.testbed.shift_clock import FORMATS, ClockError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import multitracer as mt
-from multitracer.lab.scenario import load_scenario
+from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.read import read

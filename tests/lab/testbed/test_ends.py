@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from multitracer.lab.testbed.names import VARIABLE, Maker
-from multitracer.lab.testbed.stale import remove_stale
+from multitracer.lab.testbed.namespaces import VARIABLE, Maker, remove_stale
 from multitracer.manifest import changed_files, read_manifest
 from tests.cli.program import run as program
 from tests.lab.testbed.running import (

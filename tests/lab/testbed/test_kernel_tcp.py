@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from multitracer.errors import PreflightError
-from multitracer.lab.scenario import load_scenario
-from multitracer.lab.tcp import tcp_profile
-from multitracer.lab.testbed.applications import plan
-from multitracer.lab.testbed.kernel_tcp import congestion_control, route_options, sysctls
+from multitracer.lab.scenario.library import load_scenario
+from multitracer.lab.tcp.profile import tcp_profile
+from multitracer.lab.testbed.namespaces import congestion_control, route_options, sysctls
+from multitracer.lab.testbed.run import plan
 from multitracer.lab.testbed.traffic import Plan
 
 BSD, MODERN = tcp_profile("bsd"), tcp_profile("modern")

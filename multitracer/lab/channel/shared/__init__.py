@@ -2,12 +2,12 @@
 
 In come packets with their times, the configurations of queues and errors, a script, and a seed. Out come
 packets, events and readings of a modem, as `packet_link.py` promises drivers: read it first. On the way a
-packet waits in the queue of an `interface.py` (`queue.py`: drop-tail; `codel.py`); whether the radio destroys
-a frame is decided by `frame_errors.py` (chance, or a recorded `error_trace.py`), and where power counts by
-`received_power.py`; `outages.py` and `script.py` say when there is no channel at all. A link that is driven
-by events keeps them in a `scheduler.py`, and what its log reports in an `event_log.py`.
+packet waits in the queue of an `interface.py` (`queue.py`); whether the radio destroys
+a frame is decided by `frame_errors.py` (chance, or a recorded trace), and where power counts by
+`outages.py`, which says, too, when there is no channel at all. A link that is driven by events keeps them
+and a scenario's script in a `scheduler.py`.
 
 What must hold: no I/O, no clock but the time that is passed in, which never goes back. The same seed gives
 the same radio, whatever is sent over it and however often it is asked. Nothing here knows GSM, CDPD or
-Bluetooth; the folders beside this one import it, never the other way.
+Bluetooth; the modules beside this folder import it, never the other way.
 """

@@ -1,18 +1,83 @@
-"""A network interface before a link: its queue, and the events of the packets in it."""
+"""A network interface before a link: its queue, and the events of the packets in it, with their IP fields."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from multitracer.lab.channel.shared.codel import CoDel
-from multitracer.lab.channel.shared.ip_fields import ip_facts
-from multitracer.lab.channel.shared.queue import DropTail
+from multitracer.captured import IpProtocol
+from multitracer.lab.channel.shared.queue import CoDel, DropTail, named
 from multitracer.protocols.link_events import PacketDropped, PacketMarked, PacketQueued
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.queue import PacketQueue, QueueConfig
+    from multitracer.protocols.link_events import LinkEvent
 
     QueueEvent = type[PacketQueued | PacketDropped | PacketMarked]
+
+# The few fields of an IPv4 packet that the link's log names; the packet is not checked.
+
+
+_TCP = IpProtocol.TCP.value
+_IP, _TCP_HEADER = struct.Struct("!B3xH3xB2x8s"), struct.Struct("!4sI4xB")
+"""First octet, identification, protocol and both addresses; ports, sequence number and data offset."""
+
+
+class IpFacts(NamedTuple):
+    """The fields of a packet that a link reads; None where the packet is too short or of another kind."""
+
+    ip_id: int | None = None
+    flow: bytes = b""
+    """Addresses and ports, as they stand in the packet."""
+    seq: int | None = None
+    """TCP sequence number."""
+    payload_bytes: int = 0
+    """TCP payload."""
+
+
+@lru_cache(maxsize=256)  # of the packets on a link, each of which is asked two or three times
+def ip_facts(packet: bytes) -> IpFacts:
+    """Return the facts of any bytes; never raises."""
+    if len(packet) < 20 or packet[0] >> 4 != 4:
+        return IpFacts()
+    first, ip_id, protocol, addresses = _IP.unpack_from(packet)
+    header = (first & 0x0F) * 4
+    if protocol != _TCP or len(packet) < header + 20:
+        return IpFacts(ip_id)
+    ports, seq, offset = _TCP_HEADER.unpack_from(packet, header)
+    return named(IpFacts, (ip_id, addresses + ports, seq, len(packet) - header - (offset >> 4) * 4))
+
+
+# The events of one side of a link, in order.
+
+
+class SideJournal:
+    """Collects events; `slot_ns` is the length of a slot, from which their slot number follows.
+
+    Parameters
+    ----------
+    slot_ns : int
+        Time of the link's slot.
+    """
+
+    def __init__(self, slot_ns: int) -> None:
+        self._slot_ns = slot_ns
+        self.waiting: list[LinkEvent] = []
+        """What `events` has not returned yet."""
+
+    def add(self, kind: type[LinkEvent], now_ns: int, *facts: Any) -> None:
+        """Add an event of a kind with its facts; time and slot come first."""
+        fields = now_ns, now_ns // self._slot_ns, *facts
+        if len(fields) == len(kind._fields):
+            self.waiting.append(named(kind, fields))
+        else:
+            self.waiting.append(kind(*fields))
+
+    def events(self) -> list[LinkEvent]:
+        """Return the events since the last call."""
+        taken, self.waiting = self.waiting, []
+        return taken
 
 
 class Tell(Protocol):

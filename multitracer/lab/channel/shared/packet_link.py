@@ -1,22 +1,131 @@
-"""The interface of every link that carries IP packets between mobiles and the fixed host.
-
-A driver, in virtual or in real time, asks `next_ns` when something will happen by itself, calls `advance`
-then or earlier, and hands packets to `send`. Times are link time, ns since the link began, and never go
-back. A link does no I/O and reads no clock. All chance comes from its seed, and none of it depends on how
-often the driver calls: the same packets at the same times meet the same radio.
-"""
+"""The interface of every link between mobiles and the fixed host, and the hosts by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from multitracer.lab.channel.shared.hosts import FAR, SIDES, HostName, Side
+from multitracer.errors import LocalProtocolError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.protocols.link_events import LinkEvent
 
-__all__ = ["FAR", "SIDES", "Delivery", "HostName", "PacketLink", "RadioReading", "Side"]
+# The hosts of a link by name: `mobile` and `fixed`, or `mobile-1` to `mobile-n` and `fixed`; addresses.
+#
+# The fixed host is behind the radio, every other host is a mobile. A link with two ends has one mobile, which
+# has no number.
+
+
+HostName = str
+"""One of `host_names`."""
+Side = Literal["mobile", "fixed"]
+"""The side of the radio on which a host is; the name of a host on a link with one mobile, too."""
+SIDES: tuple[Side, Side] = ("mobile", "fixed")
+FAR: dict[Side, Side] = {"mobile": "fixed", "fixed": "mobile"}
+"""The other side."""
+FIXED: Side = "fixed"
+MOST_MOBILES = 30
+"""That share a CDPD channel (paper 001, section II: "up to 30 users")."""
+
+_NETWORK = bytes([10, 64, 0])
+_ONE, _FIXED_HOST = 1, 2
+"""Last octets of the first mobile and of the fixed host."""
+
+
+def host_names(mobiles: int = 1) -> tuple[HostName, ...]:
+    """Return the names of a link's hosts, the fixed one last.
+
+    Raises
+    ------
+    LocalProtocolError
+        If there are fewer than 1 or more than 30 mobiles.
+    """
+    if not 1 <= mobiles <= MOST_MOBILES:
+        raise LocalProtocolError(f"mobiles is {mobiles}; choose 1 to {MOST_MOBILES}")
+    if mobiles == 1:
+        return SIDES
+    return (*(f"mobile-{number}" for number in range(1, mobiles + 1)), FIXED)
+
+
+def side_of(host: HostName) -> Side:
+    """Return the side of the radio on which a host is."""
+    return "fixed" if host == FIXED else "mobile"
+
+
+def one_of_two(host: HostName) -> Side:
+    """Return the side that a host of a link with two ends is.
+
+    Raises
+    ------
+    LocalProtocolError
+        If such a link has no host of that name.
+    """
+    if host == "mobile":
+        return "mobile"
+    if host == FIXED:
+        return "fixed"
+    raise LocalProtocolError(f"this link has no host {host}; choose mobile or fixed")
+
+
+def host_address(host: HostName) -> bytes:
+    """Return the IPv4 address of a host, 4 bytes: 10.64.0.1 is the first mobile, 10.64.0.2 the fixed host.
+
+    Mobile k has 10.64.0.(k + 2) from the second on.
+
+    Raises
+    ------
+    LocalProtocolError
+        If no link has a host of that name.
+    """
+    if host == FIXED:
+        return _NETWORK + bytes([_FIXED_HOST])
+    name, _, digits = host.partition("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 2 and digits[0] != "0"
+    number = int(digits) if is_number else 1 if host == "mobile" else 0
+    if name != "mobile" or not 1 <= number <= MOST_MOBILES:
+        raise LocalProtocolError(
+            f"no link has a host {host!r}; choose fixed, mobile, or mobile-1 to mobile-{MOST_MOBILES}"
+        )
+    return _NETWORK + bytes([_ONE if number == 1 else number + 2])
+
+
+# The mobiles of a link with several: what it keeps for each, by name and by address.
+
+
+Member = TypeVar("Member")
+_DESTINATION = slice(16, 20)
+"""Of an IPv4 header (RFC 791, section 3.1)."""
+
+
+class Mobiles(Generic[Member]):
+    """What a link keeps for each of its mobiles."""
+
+    def __init__(self, members: Mapping[HostName, Member]) -> None:
+        self._members = members
+        self._by_address = {host_address(host): member for host, member in members.items()}
+
+    def named(self, host: HostName) -> Member:
+        """Return what is kept for the mobile of a name.
+
+        Raises
+        ------
+        LocalProtocolError
+            If the link has no such mobile.
+        """
+        member = self._members.get(host)
+        if member is None:
+            many = len(self._members)
+            choice = f"mobile-1 to mobile-{many}" if many > 1 else "mobile"
+            raise LocalProtocolError(f"this link has no host {host}; choose {choice}, or fixed")
+        return member
+
+    def addressed(self, packet: bytes) -> Member | None:
+        """Return what is kept for the mobile to which a packet goes; the only one gets all."""
+        if len(self._members) == 1:
+            return next(iter(self._members.values()))
+        return self._by_address.get(packet[_DESTINATION])
 
 
 class Delivery(NamedTuple):
@@ -52,7 +161,7 @@ class PacketLink(Protocol):
 
     @property
     def hosts(self) -> tuple[HostName, ...]:
-        """Names of the hosts that it joins: the mobiles in their order, then the fixed one (`hosts.py`)."""
+        """Names of the hosts that it joins: the mobiles in their order, then the fixed one."""
 
     @property
     def next_ns(self) -> int | None:

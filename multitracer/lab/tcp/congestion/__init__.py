@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.tcp.congestion.base import UNLIMITED_BYTES, Acked, CongestionControl
 from multitracer.lab.tcp.congestion.cubic import Cubic
 from multitracer.lab.tcp.congestion.linux_cubic import LinuxCubic
 from multitracer.lab.tcp.congestion.linux_reno import LinuxReno
@@ -24,7 +23,7 @@ from multitracer.lab.tcp.congestion.vegas import Vegas
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ALGORITHMS", "UNLIMITED_BYTES", "Acked", "CongestionControl", "congestion_control"]
+    from multitracer.lab.tcp.congestion.base import CongestionControl
 
 ALGORITHMS: Mapping[str, type[CongestionControl]] = {
     algorithm.name: algorithm for algorithm in (Tahoe, Reno, NewReno, LinuxReno, Cubic, LinuxCubic, Vegas)

@@ -1,0 +1,349 @@
+"""Bluetooth 1.1: PPP over RFCOMM between a mobile, the slave, and an access point, the master.
+
+In come IP packets at two sides, a `BluetoothConfig`, a script and a seed; out come packets, events and
+readings of the modem. What it sends over is in `bluetooth_piconet.py`.
+
+What must hold: nothing is lost but by a full queue or a lost connection, and order is kept. Everything
+happens in order of one scheduler, in whole slots of 625 µs, at times that do not depend on how often the
+driver calls. What the model leaves out is in docs/links.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import TYPE_CHECKING
+
+from multitracer.lab.channel.bluetooth_piconet import (
+    SLOT_NS,
+    Air,
+    BitErrors,
+    Piconet,
+    RfcommEnd,
+    link_quality,
+)
+from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors, ReplayedErrors
+from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import Outages, Signal
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
+from multitracer.lab.channel.shared.scheduler import Agenda, Script
+from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
+from multitracer.protocols.channel_events import (
+    OutageEnded,
+    OutageStarted,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
+)
+from multitracer.protocols.error_trace import ErrorTrace, LostRuns
+from multitracer.protocols.link_events import (
+    Flushed,
+    PppDamaged,
+    PppReceived,
+    PppSent,
+    ResetDone,
+    ResetStarted,
+)
+from multitracer.protocols.ppp import PppProtocol
+from multitracer.units import NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig, Packet
+    from multitracer.lab.channel.shared.frame_errors import ErrorProcess
+    from multitracer.lab.channel.shared.outages import OutageKind
+    from multitracer.lab.channel.shared.packet_link import HostName, Side
+    from multitracer.lab.channel.shared.scheduler import ScriptEvent
+    from multitracer.lab.ppp import PppPacket
+    from multitracer.protocols.error_trace import Runs
+    from multitracer.protocols.link_events import LinkEvent
+
+# Bluetooth 1.1: PPP over RFCOMM between a mobile, the slave, and an access point, the master.
+#
+#     interface queue → PPP → RFCOMM (N1, credits) → L2CAP → baseband packets, stop and wait → … → PPP → IP
+#
+# The baseband repeats a packet until it arrives: nothing is lost but by a full queue or a lost connection.
+# What the model leaves out (hopping sequence, SCO, other slaves, the serial transport between host and
+# controller) and what is uncertain in it is told in docs/links.md.
+
+
+_KINDS = {"fade", "drop", "blackout"}
+_PIECE_OCTETS = 4
+"""Payload header and CRC of a baseband packet."""
+
+
+class BluetoothLink:
+    """A `PacketLink` over Bluetooth.
+
+    Parameters
+    ----------
+    config : BluetoothConfig
+    seed : int
+        The same seed gives the same radio.
+    script : sequence of ScriptEvent
+        fade (of packets), drop and blackout, counted from the first packet.
+    """
+
+    def __init__(self, config: BluetoothConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
+        self.config = config
+        self._seed = f"{seed} bluetooth"
+        self._agenda = Agenda()
+        self._out: list[Delivery] = []
+        self._ends = {side: _End(config, SideJournal(SLOT_NS)) for side in SIDES}
+        self._signal = Signal(config.signal, luck=self._luck("signal"))
+        self._errors = BitErrors(config.errors, luck=self._luck("errors"))
+        self._fading = {side: FadingErrors(NoErrors(), luck=self._luck(f"fades {side}")) for side in SIDES}
+        self._air = Air(
+            BitErrors(config.errors, luck=self._luck("errors")),  # a reading asks at its own times
+            Signal(config.signal, luck=self._luck("signal")),
+            self._fading,
+            self._luck("packets"),
+            self._replayed(),
+        )
+        self._lost = {side: LostRuns() for side in SIDES}
+        self._piconet = self._connect()
+        self._away_since_ns: int | None = None
+        self._in_host = 0
+        self._is_connected = True
+        self._outages = Outages([], agenda=self._agenda, seed=self._seed, changed=self._outage)
+        self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
+
+    def _luck(self, name: str) -> Random:
+        return Random(f"{self._seed} {name}")
+
+    def _replayed(self) -> dict[Side, ErrorProcess]:
+        errors = self.config.errors
+        if errors.kind != "replay":
+            return {}
+        runs: dict[Side, Runs] = {"mobile": errors.replayed_up, "fixed": errors.replayed_down}
+        return {side: ReplayedErrors(runs[side], repeat_slots=errors.repeat_slots) for side in SIDES}
+
+    def _connect(self) -> Piconet:
+        ends = {side: end.rfcomm for side, end in self._ends.items()}
+        return Piconet(self.config, ends, self._air, agenda=self._agenda, arrived=self._piece)
+
+    # --- packets ---
+
+    @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of its two hosts."""
+        return SIDES
+
+    @property
+    def next_ns(self) -> int | None:
+        """Time of the next event."""
+        return self._agenda.next_ns
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the two ends are connected and within reach of each other."""
+        return self._is_connected and not self._outages
+
+    @property
+    def is_dropped(self) -> bool:
+        """Return False: a lost connection is set up anew."""
+        return False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no packet waits or is in transit."""
+        return self._in_host == 0 and all(end.is_quiet for end in self._ends.values())
+
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the interface refused it and reports that."""
+        side = one_of_two(host)
+        self._agenda.advance(now_ns)
+        now_ns = self._agenda.now_ns
+        self._script.first_packet(now_ns)
+        end = self._ends[side]
+        taken = end.interface.offer(packet, now_ns=now_ns, is_closed=not self._is_connected)
+        self._attend(side, now_ns)
+        return taken
+
+    def advance(self, now_ns: int) -> list[Delivery]:
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
+        self._agenda.advance(now_ns)
+        out, self._out = self._out, []
+        return out
+
+    def _attend(self, side: Side, now_ns: int) -> None:
+        if self._is_connected:
+            self._ends[side].fill(now_ns)
+            self._piconet.kick(side, now_ns)
+
+    def _piece(self, packet: Packet, now_ns: int, fate: str) -> None:
+        """Handle the end of a baseband packet with data."""
+        fragment = packet.fragment
+        assert fragment is not None
+        side, far = self._ends[packet.side], self._ends[FAR[packet.side]]
+        names = side.names_at(fragment.frame.octets.offset)
+        about = fragment.octets + _PIECE_OCTETS, fragment.frame.octets.offset
+        cause = "arq" if packet.attempt > 1 else ""
+        air_us = (now_ns - packet.began_ns) // NS_PER_US
+        side.journal.add(PieceSent, now_ns, air_us, *about, packet.attempt, *names, cause)
+        if fate == "lost":
+            self._lost[packet.side].add(packet.began_ns // SLOT_NS, packet.kind.slots)
+            far.journal.add(PieceLost, now_ns, *about, *names, "block")
+            return
+        far.journal.add(PieceReceived, now_ns, *about, *names, fate if fate == "duplicate" else "")
+        if fate == "new" and fragment.is_last:
+            for out in far.take(far.rfcomm.receive(fragment.frame), now_ns):
+                self._hand_up(FAR[packet.side], out, now_ns)
+        for each in SIDES:  # a grant may be due, or credits have come
+            self._ends[each].fill(now_ns)
+
+    def _hand_up(self, side: Side, packet: bytes, now_ns: int) -> None:
+        def arrive(then_ns: int) -> None:
+            del then_ns
+            self._in_host -= 1
+            self._out.append(Delivery(side, packet))
+
+        self._in_host += 1
+        self._agenda.at(now_ns + 2 * self.config.host_ns, arrive)
+
+    # --- outages and the script ---
+
+    def _outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
+        for end in self._ends.values():
+            end.journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
+        if begins and self._away_since_ns is None:
+            self._away_since_ns = now_ns
+            self._piconet.set_away(now_ns, is_away=True)
+            self._agenda.at(
+                now_ns + self.config.supervision_ns, lambda then_ns: self._supervise(now_ns, then_ns)
+            )
+        elif not self._outages:
+            self._away_since_ns = None
+            if self._is_connected:
+                self._piconet.set_away(now_ns, is_away=False)
+            else:
+                self._agenda.at(now_ns + self.config.reconnect_ns, self._reconnected)
+
+    def _supervise(self, began_ns: int, now_ns: int) -> None:
+        """Lose the connection if no packet of the other end has arrived for the supervision timeout."""
+        if began_ns != self._away_since_ns or not self._is_connected:
+            return
+        self._is_connected = False
+        for end in self._ends.values():
+            end.journal.add(ResetStarted, now_ns, "supervision", None, None)
+            end.lose_all(now_ns)
+        self._piconet = self._connect()
+        self._piconet.set_away(now_ns, is_away=True)
+
+    def _reconnected(self, now_ns: int) -> None:
+        if self._outages or self._is_connected:
+            return
+        self._is_connected = True
+        for end in self._ends.values():
+            end.journal.add(ResetDone, now_ns)
+        self._piconet.set_away(now_ns, is_away=False)
+
+    def _play(self, event: ScriptEvent, now_ns: int) -> None:
+        lasts_ns = round(event.duration_s * NS_PER_S)
+        if event.kind == "blackout":
+            self._outages.begin(now_ns, "blackout", lasts_ns)
+            return
+        for side in SIDES:
+            if event.direction not in ("both", "up" if side == "mobile" else "down"):
+                continue
+            if event.kind == "drop":
+                self._ends[side].interface.lose_packets(event.packets)
+            else:
+                slots = -(-lasts_ns // SLOT_NS)
+                self._fading[side].fade(begin=now_ns // SLOT_NS, slots=slots, rate=event.rate)
+
+    # --- what it tells ---
+
+    def events(self, host: HostName) -> list[LinkEvent]:
+        """Return what happened at one end since the last call, in order."""
+        return self._ends[one_of_two(host)].journal.events()
+
+    def radio(self, now_ns: int) -> ErrorTrace:
+        """Return the slots of the packets with data that were lost up to now; of others nothing is known."""
+        self._agenda.advance(now_ns)
+        up, down = (self._lost[side].runs for side in SIDES)
+        return ErrorTrace(SLOT_NS, -(-max(now_ns, 1) // SLOT_NS), up, down)
+
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
+        """Return what the controller answers; its packet error rate is None while it receives no data."""
+        del host
+        if self._outages:
+            return RadioReading(self.config.signal.zero_dbm, None, None, None, "blackout")
+        if not self._is_connected:
+            return RadioReading(None, None, None, None, "connecting")
+        receptions = self._piconet.receptions
+        while receptions and receptions[0][0] < now_ns - self.config.report_ns:
+            receptions.popleft()
+        lost = [is_lost for _, is_lost in receptions]
+        rate = 100 * sum(lost) / len(lost) if lost else None
+        if self._air.replayed:  # a recording of lost packets knows of no power
+            return RadioReading(None, rate, None, None, "connected")
+        rssi = self._signal.dbm(now_ns)
+        ber = self._piconet.ber_at(self._errors.ber(now_ns), rssi)
+        return RadioReading(rssi, rate, None, None, "connected", link_quality(ber))
+
+
+class _End:
+    """One side above the baseband."""
+
+    def __init__(self, config: BluetoothConfig, journal: SideJournal) -> None:
+        self.journal = journal
+        self.interface = Interface(config.queue, journal.add)
+        self._config = config
+        self._begin()
+
+    def _begin(self) -> None:
+        config = self._config
+        self.rfcomm = RfcommEnd(config.rfcomm)
+        self._framer = PppFramer(accm=config.rfcomm.accm)
+        self._deframer = PppDeframer(accm=config.rfcomm.accm)
+        self._names: deque[tuple[int, int | None, int | None]] = deque()
+
+    def fill(self, now_ns: int) -> None:
+        """Put packets into the stream until the next RFCOMM frame is full."""
+        while self.rfcomm.unsent_bytes < self._config.rfcomm.n1_octets:
+            packet = self.interface.take(now_ns)
+            if packet is None:
+                return
+            if self.rfcomm.unsent_bytes == 0:
+                self._framer.idle()
+            frame, facts = self._framer.frame(PppProtocol.IP, packet), ip_facts(packet)
+            begin = self.rfcomm.written_bytes
+            self.rfcomm.write(frame)
+            self._names.append((begin + len(frame), facts.ip_id, facts.seq))
+            sizes = len(packet), len(frame), begin
+            self.journal.add(PppSent, now_ns, PppProtocol.IP, *sizes, facts.ip_id, facts.seq)
+
+    def names_at(self, offset: int) -> tuple[int | None, int | None]:
+        """Return IP identification and sequence number of the packet at an offset; offsets never decrease."""
+        while self._names and self._names[0][0] <= offset:
+            self._names.popleft()
+        return self._names[0][1:] if self._names else (None, None)
+
+    def take(self, data: bytes, now_ns: int) -> list[bytes]:
+        """Take octets from the far end; return the packets that are complete."""
+        outcomes = self._deframer.feed(data)
+        return [packet for outcome in outcomes if (packet := self._packet(outcome, now_ns)) is not None]
+
+    def _packet(self, outcome: PppPacket | PppDamage, now_ns: int) -> bytes | None:
+        if isinstance(outcome, PppDamage):
+            self.journal.add(PppDamaged, now_ns, outcome.cause, outcome.wire_bytes)
+            return None
+        facts = ip_facts(outcome.information)
+        sizes = len(outcome.information), outcome.wire_bytes
+        self.journal.add(PppReceived, now_ns, outcome.protocol, *sizes, facts.ip_id, facts.seq)
+        return outcome.information
+
+    def lose_all(self, now_ns: int) -> None:
+        """Start again: empty the queue and forget packets in transit."""
+        waiting = self.interface.queue.queued_bytes
+        while self.interface.take(now_ns) is not None:
+            pass
+        self.journal.add(Flushed, now_ns, 0, self.rfcomm.unsent_bytes + waiting, 0)
+        self._begin()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether this side has nothing to send."""
+        return not (len(self.interface.queue) or self.rfcomm.unsent_bytes or self.rfcomm.is_sending_data)

@@ -1,0 +1,560 @@
+"""Bluetooth's radio and baseband, and RFCOMM above it: what `bluetooth.py` sends its octets over.
+
+`RfcommEnd` puts octets into frames, under credits; `Piconet` takes turns and repeats each baseband packet
+until it arrives; `BitErrors` says how often bits are wrong, how likely a packet then fails, and which link
+quality the modem reports. Where each number comes from stands in the configurations.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from multitracer.errors import LocalProtocolError
+from multitracer.lab.channel.shared.packet_link import FAR
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from multitracer.lab.channel.shared.frame_errors import ErrorProcess, FadingErrors
+    from multitracer.lab.channel.shared.outages import Signal
+    from multitracer.lab.channel.shared.packet_link import Side
+    from multitracer.lab.channel.shared.scheduler import Agenda
+
+# The parameters of a Bluetooth 1.1 link with PPP over RFCOMM in a scenario.
+#
+# Where a number comes from stands beside it. *Baseband*: the packet table of Bluetooth 1.1, checked.
+# *Memory*: of the specification 1.1, whose text was not at hand. *Ours*: chosen, low confidence.
+
+
+SLOT_NS = 625 * NS_PER_US
+"""A Bluetooth slot (baseband)."""
+
+
+class PacketType(NamedTuple):
+    """An ACL packet of the baseband."""
+
+    name: str
+    slots: int
+    payload_octets: int
+    """Most user octets, payload header and CRC not counted."""
+    coded: bool
+    """Whether a (15,10) Hamming code corrects one bit in each 15."""
+
+
+PACKET_TYPES = (
+    PacketType("DM1", 1, 17, True),
+    PacketType("DH1", 1, 27, False),
+    PacketType("DM3", 3, 121, True),
+    PacketType("DH3", 3, 183, False),
+    PacketType("DM5", 5, 224, True),
+    PacketType("DH5", 5, 339, False),
+)
+"""Baseband: with two DH5 in turn 433.9 kb/s each way, with DH5 against DH1 723.2 and 57.6."""
+
+MaxType = Literal["DM1", "DH1", "DM3", "DH3", "DM5", "DH5"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BitErrorConfig:
+    """Bit errors both ways: two states, exponential times, each with its own rate; or a recording."""
+
+    kind: Literal["two-states", "replay"] = "two-states"
+    """replay: a packet is lost if one of its slots failed in a recording; the other keys have no effect."""
+    good_s: float = 30.0
+    bad_s: float = 0.5
+    """Mean times (ours: another device's interference now and then)."""
+    good_ber: float = 1e-6
+    """Ours; 0.1 % is what a receiver must do at its sensitivity, and a desk is far better (memory)."""
+    bad_ber: float = 1e-4
+    """Ours: every fourth DH5 fails."""
+    replayed_up: tuple[tuple[int, int], ...] = ()
+    """Replay: (first failed slot, slots) from the mobile, ascending, as in an error trace."""
+    replayed_down: tuple[tuple[int, int], ...] = ()
+    """... to the mobile."""
+    repeat_slots: int = 0
+    """Replay: the recording begins again after so many slots; 0: after it the radio is perfect."""
+
+    def __post_init__(self) -> None:
+        last = max((sum(runs[-1]) for runs in (self.replayed_up, self.replayed_down) if runs), default=0)
+        if self.repeat_slots < 0 or 0 < self.repeat_slots < last:
+            raise LocalProtocolError(
+                "Bluetooth errors: repeat_slots is 0, or not before the last failed slot"
+            )
+        if min(self.good_s, self.bad_s) <= 0 or not 0 <= self.good_ber <= self.bad_ber < 0.5:
+            raise LocalProtocolError("Bluetooth errors: times above 0, 0 <= good_ber <= bad_ber < 0.5")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RfcommConfig:
+    """RFCOMM with credit-based flow control, and PPP in it."""
+
+    n1_octets: int = 127
+    """N1: most octets of information in a frame (RFCOMM 1.1's default)."""
+    credits: int = 7
+    """Frames that the far end may send before it is granted more (memory: 7 is the most at set-up)."""
+    grant_at: int = 3
+    """Credits are granted when so many frames were taken (ours)."""
+    accm: int = 0
+    """Control characters that PPP escapes (RFC 1662)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n1_octets <= 32_767 or not 1 <= self.grant_at <= self.credits <= 255:
+            raise LocalProtocolError("RFCOMM: n1 is 1 to 32767, 1 <= grant_at <= credits <= 255")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BluetoothSignalConfig:
+    """Received power at the mobile: a mean and slow fading in dB, correlated in time."""
+
+    mean_dbm: float = -55.0
+    """Ours: the same room, class 2."""
+    deviation_db: float = 3.0
+    """Ours."""
+    correlation_ns: int = 10 * NS_PER_S
+    """Ours."""
+    sensitivity_dbm: float = -70.0
+    """At or below it the bit error rate is 0.1 % (baseband: what a receiver must do at -70 dBm)."""
+    zero_dbm: float = -113.0
+    """The least that is reported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BluetoothConfig:
+    """A piconet of two: the fixed end (access point) is the master, the mobile its slave."""
+
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    """Interface queue above PPP, at each end."""
+    up: MaxType = "DH5"
+    """Longest packet from the mobile; the shortest one of the same family that holds the data is used."""
+    down: MaxType = "DH5"
+    """... to the mobile. DH5 and DH5: 432 kb/s each way; DH1 up and DH5 down: 57.6 and 721."""
+    poll_slots: int = 40
+    """The master polls an idle slave so often (memory: 40 slots, 25 ms, by default)."""
+    sniff_slots: int = 0
+    """Sniff mode: an idle slave listens once in so many slots, until there are data; 0: active mode."""
+    sniff_after_ns: int = 1 * NS_PER_S
+    """Idle time after which sniff mode begins (ours)."""
+    host_ns: int = 2 * NS_PER_MS
+    """Each packet's way through controller, driver and stack, at either end (ours)."""
+    supervision_ns: int = 20 * NS_PER_S
+    """Nothing heard for so long: the connection is lost (baseband's default, 20 s)."""
+    reconnect_ns: int = 3 * NS_PER_S
+    """Paging, RFCOMM and PPP anew, once the radio is back (ours)."""
+    errors: BitErrorConfig = field(default_factory=BitErrorConfig)
+    rfcomm: RfcommConfig = field(default_factory=RfcommConfig)
+    signal: BluetoothSignalConfig = field(default_factory=BluetoothSignalConfig)
+    report_ns: int = 1 * NS_PER_S
+    """The packet error rate of a reading is that of the last so many seconds (ours)."""
+
+    def __post_init__(self) -> None:
+        if self.poll_slots < 2 or self.sniff_slots < 0:
+            raise LocalProtocolError("Bluetooth: poll_slots is at least 2, sniff_slots at least 0")
+
+
+# Bit errors of a Bluetooth radio over time, and their effect on packets.
+
+
+_HEADER_TRIPLES = 18
+"""A packet header has 18 bits, each sent three times."""
+_CODE_BITS, _CODED_BITS = 15, 10
+_PAYLOAD_OVERHEAD_OCTETS = {1: 3, 3: 4, 5: 4}
+"""Payload header (1 octet, 2 in long packets) and CRC, by slots."""
+_QUALITY_STEP, _QUALITY_STEP_BAD, _QUALITY_KNEE = 2.5e-5, 8e-4, 215
+
+
+class BitErrors:
+    """Two states, good and bad, with exponential times.
+
+    Parameters
+    ----------
+    config : BitErrorConfig
+    luck : Random
+        For the times.
+    """
+
+    def __init__(self, config: BitErrorConfig, *, luck: Random) -> None:
+        self._config = config
+        self._luck = luck
+        self._is_bad = True
+        self._until_ns = 0
+
+    def ber(self, now_ns: int) -> float:
+        """Return the bit error rate at a time not before that of the last call."""
+        while now_ns >= self._until_ns:
+            self._is_bad = not self._is_bad
+            mean_s = self._config.bad_s if self._is_bad else self._config.good_s
+            self._until_ns += 1 + round(self._luck.expovariate(1 / mean_s) * NS_PER_S)
+        return self._config.bad_ber if self._is_bad else self._config.good_ber
+
+
+def header_error(ber: float) -> float:
+    """Return the probability that a packet's header is not decoded (code 1/3, majority of three)."""
+    return 1 - (1 - 3 * ber**2 + 2 * ber**3) ** _HEADER_TRIPLES
+
+
+def payload_error(ber: float, kind: PacketType, octets: int) -> float:
+    """Return the probability that a payload of user octets fails its CRC."""
+    bits = (octets + _PAYLOAD_OVERHEAD_OCTETS[kind.slots]) * BITS_PER_BYTE
+    if not kind.coded:
+        return 1 - (1 - ber) ** bits
+    word_ok = (1 - ber) ** _CODE_BITS + _CODE_BITS * ber * (1 - ber) ** (_CODE_BITS - 1)
+    return 1 - word_ok ** -(-bits // _CODED_BITS)
+
+
+def link_quality(ber: float) -> int:
+    """Return the bit error rate on the scale 0 to 255 that controllers of CSR use (memory)."""
+    quality = 255 - ber / _QUALITY_STEP
+    if quality < _QUALITY_KNEE:
+        quality = _QUALITY_KNEE - (ber - (255 - _QUALITY_KNEE) * _QUALITY_STEP) / _QUALITY_STEP_BAD
+    return max(0, round(quality))
+
+
+# RFCOMM with credits above L2CAP, as one end of a Bluetooth link sends and receives octets.
+#
+# A frame carries at most N1 octets, has address, control, length and check, and a credit octet when it grants
+# credits; it needs a credit unless it is empty. L2CAP puts four octets before it, and each of its packets
+# begins a baseband packet, so that an N1 that does not fill baseband packets wastes slots.
+
+
+_L2CAP_OCTETS = 4
+_FRAME_OCTETS = 4
+"""Address, control, length, check."""
+_SHORT_LENGTH = 127
+"""Above it the length takes a second octet."""
+
+
+class Octets(NamedTuple):
+    """A piece of the stream, and its offset in the stream."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(slots=True)
+class RfcommFrame:
+    """A frame in transit through L2CAP; the baseband has not yet acknowledged `octets_left` of it."""
+
+    octets: Octets
+    credits: int
+    octets_left: int
+
+
+class Fragment(NamedTuple):
+    """The part of a frame that one baseband packet carries."""
+
+    frame: RfcommFrame
+    octets: int
+    number: int
+    """Counts fragments; its lowest bit is SEQN."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the frame ends with it."""
+        return self.octets == self.frame.octets_left
+
+
+class RfcommEnd:
+    """One end of the channel.
+
+    Parameters
+    ----------
+    config : RfcommConfig
+    """
+
+    def __init__(self, config: RfcommConfig) -> None:
+        self._config = config
+        self._stream: deque[Octets] = deque()
+        self.unsent_bytes = 0
+        """Octets of the stream that are in no frame yet."""
+        self.written_bytes = 0
+        self._credits = config.credits
+        self._taken = 0
+        self._frame: RfcommFrame | None = None
+        self._fragment: Fragment | None = None
+        self._numbers = 0
+        self._last_heard = -1
+
+    # --- sending ---
+
+    def write(self, data: bytes) -> None:
+        """Put octets at the end of the stream."""
+        self._stream.append(Octets(self.written_bytes, data))
+        self.written_bytes += len(data)
+        self.unsent_bytes += len(data)
+
+    def fragment(self, most_octets: int) -> Fragment | None:
+        """Return what the next baseband packet carries: the same fragment until it is acknowledged."""
+        if self._fragment is None:
+            self._frame = self._frame or self._next_frame()
+            if self._frame is not None:
+                self._numbers += 1
+                octets = min(most_octets, self._frame.octets_left)
+                self._fragment = Fragment(self._frame, octets, self._numbers)
+        return self._fragment
+
+    def acknowledged(self) -> None:
+        """Note that the fragment has arrived."""
+        if self._fragment is not None:
+            self._fragment.frame.octets_left -= self._fragment.octets
+            if self._fragment.frame.octets_left == 0:
+                self._frame = None
+            self._fragment = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something is to be sent now."""
+        can_send = self.unsent_bytes > 0 and self._credits > 0
+        return self._frame is not None or can_send or self._taken >= self._config.grant_at
+
+    @property
+    def is_sending_data(self) -> bool:
+        """Whether a frame with data is in transit."""
+        return self._frame is not None and bool(self._frame.octets.data)
+
+    def _next_frame(self) -> RfcommFrame | None:
+        if not self.has_work:
+            return None
+        octets = Octets(self.written_bytes - self.unsent_bytes, b"")
+        if self._credits and self._stream:
+            self._credits -= 1
+            octets = self._cut(self._config.n1_octets)
+        granted, self._taken = self._taken, 0
+        length = _FRAME_OCTETS + len(octets.data) + (granted > 0) + (len(octets.data) > _SHORT_LENGTH)
+        return RfcommFrame(octets, granted, _L2CAP_OCTETS + length)
+
+    def _cut(self, most: int) -> Octets:
+        offset, parts, size = self._stream[0].offset, [], 0
+        while self._stream and size < most:
+            begin, data = self._stream.popleft()
+            part, rest = data[: most - size], data[most - size :]
+            if rest:
+                self._stream.appendleft(Octets(begin + len(part), rest))
+            parts.append(part)
+            size += len(part)
+        self.unsent_bytes -= size
+        return Octets(offset, b"".join(parts))
+
+    # --- receiving ---
+
+    def is_new(self, fragment: Fragment) -> bool:
+        """Return whether a fragment has not arrived before: SEQN distinguishes it from a repetition."""
+        is_new = fragment.number != self._last_heard
+        self._last_heard = fragment.number
+        return is_new
+
+    def receive(self, frame: RfcommFrame) -> bytes:
+        """Take a frame that is complete; return its octets."""
+        self._credits += frame.credits
+        if frame.octets.data:
+            self._taken += 1
+        return frame.octets.data
+
+
+# The baseband of a Bluetooth master and its one slave: turns, polls, and a stop-and-wait ARQ.
+#
+# The master begins in an even slot; the slave answers in the slot after the master's packet, with data or
+# with NULL. Each packet's header says whether the last payload was understood; what was not is sent again,
+# and what was heard twice is told by its number. While there are data the turns follow each other; an idle
+# slave is polled once in a while, and until then its data wait.
+
+
+_SENSITIVITY_BER = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A baseband packet; without a fragment it is POLL or NULL, of one slot."""
+
+    side: Side
+    """Who sends it."""
+    kind: PacketType
+    fragment: Fragment | None
+    began_ns: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Air:
+    """Decides whether a packet arrives."""
+
+    errors: BitErrors
+    signal: Signal
+    fades: dict[Side, FadingErrors]
+    luck: Random
+    replayed: dict[Side, ErrorProcess]
+    """What a recording says instead of `errors` and `signal`, by who sends; empty if there is none."""
+
+
+class Piconet:
+    """Exchanges packets between two ends of RFCOMM.
+
+    Parameters
+    ----------
+    config : BluetoothConfig
+    ends : dict
+        What each side sends and receives.
+    air : Air
+    agenda : Agenda
+    arrived : callable
+        Called with a packet with a fragment, its end, and whether it arrived, came twice, or was lost.
+    """
+
+    def __init__(
+        self,
+        config: BluetoothConfig,
+        ends: dict[Side, RfcommEnd],
+        air: Air,
+        *,
+        agenda: Agenda,
+        arrived: Callable[[Packet, int, str], None],
+    ) -> None:
+        self._config = config
+        self._ends = ends
+        self._air = air
+        self._agenda = agenda
+        self._arrived = arrived
+        self._types = {side: _family(name) for side, name in (("mobile", config.up), ("fixed", config.down))}
+        self._attempts: dict[Side, tuple[int, int]] = dict.fromkeys(("mobile", "fixed"), (0, 0))
+        self._turns = 0  # a turn that was planned before the latest plan does nothing
+        self._planned_ns: int | None = None
+        self._is_busy = False
+        self._idle_since_ns = 0
+        self._is_away = False
+        self.receptions: deque[tuple[int, bool]] = deque()
+        """When payloads reached the mobile, and whether they were lost; the caller forgets what is old."""
+
+    # --- when ---
+
+    def kick(self, side: Side, now_ns: int) -> None:
+        """Note that a side has something to send."""
+        if self._is_busy or self._is_away or not self._ends[side].has_work:
+            return
+        due_ns = self._next_turn(side, now_ns)
+        if self._planned_ns is None or due_ns < self._planned_ns:
+            self._plan(due_ns)
+
+    def _next_turn(self, side: Side, now_ns: int) -> int:
+        """Return when an idle link can carry a side's data: the master's soon, the slave's when polled."""
+        config = self._config
+        step_ns = 2 * SLOT_NS if side == "fixed" else config.poll_slots * SLOT_NS
+        since_ns = self._idle_since_ns
+        if config.sniff_slots and now_ns - since_ns >= config.sniff_after_ns:
+            step_ns, since_ns = config.sniff_slots * SLOT_NS, 0
+        turns = max(1, -(-(now_ns - since_ns) // step_ns))
+        return _even(since_ns + turns * step_ns)
+
+    def _plan(self, time_ns: int) -> None:
+        self._turns += 1
+        turn = self._turns
+        self._planned_ns = time_ns
+        self._agenda.at(time_ns, lambda now_ns: self._turn(turn, now_ns))
+
+    def set_away(self, now_ns: int, *, is_away: bool) -> None:
+        """Note that the two ends are out of reach of each other, or within reach again."""
+        self._is_away = is_away
+        self._turns += 1  # what is on the air is lost
+        self._planned_ns = None
+        self._is_busy = False
+        if not is_away:
+            self._idle_since_ns = _even(now_ns)
+            self._plan(self._idle_since_ns)
+
+    # --- an exchange ---
+
+    def _turn(self, turn: int, now_ns: int) -> None:
+        if turn != self._turns:
+            return
+        self._planned_ns = None
+        self._is_busy = True
+        packet = self._packet("fixed", now_ns)
+        end_ns = now_ns + packet.kind.slots * SLOT_NS
+        self._agenda.at(end_ns, lambda then_ns: self._master_ended(turn, packet, then_ns))
+
+    def _packet(self, side: Side, now_ns: int) -> Packet:
+        types = self._types[side]
+        fragment = self._ends[side].fragment(types[-1].payload_octets)
+        if fragment is None:
+            return Packet(side, types[0], None, now_ns)
+        kind = next(kind for kind in types if kind.payload_octets >= fragment.octets)
+        number, attempts = self._attempts[side]
+        attempts = attempts + 1 if number == fragment.number else 1
+        self._attempts[side] = fragment.number, attempts
+        return Packet(side, kind, fragment, now_ns, attempts)
+
+    def _master_ended(self, turn: int, packet: Packet, now_ns: int) -> None:
+        if turn != self._turns:
+            return
+        is_understood, is_whole = self._fate(packet, now_ns)
+        if not is_understood:
+            self._agenda.at(now_ns + SLOT_NS, lambda then_ns: self._over(turn, True, then_ns))
+            return
+        answer = self._packet("mobile", now_ns)
+        end_ns = now_ns + answer.kind.slots * SLOT_NS
+        self._agenda.at(end_ns, lambda then_ns: self._slave_ended(turn, answer, is_whole, then_ns))
+
+    def _slave_ended(self, turn: int, answer: Packet, is_masters_whole: bool, now_ns: int) -> None:
+        if turn != self._turns:
+            return
+        is_understood, is_whole = self._fate(answer, now_ns)
+        if is_understood and is_masters_whole:
+            self._ends["fixed"].acknowledged()
+        if is_understood and is_whole:
+            # ARQN of the master's next packet tells the slave; that it may be missed is left out
+            self._ends["mobile"].acknowledged()
+        self._over(turn, answer.fragment is not None, now_ns)
+
+    def _over(self, turn: int, was_used: bool, now_ns: int) -> None:
+        if turn != self._turns:
+            return
+        self._is_busy = False
+        self._idle_since_ns = now_ns
+        if was_used or self._ends["fixed"].has_work:
+            self._plan(now_ns)
+        else:
+            self.kick("mobile", now_ns)
+
+    def _fate(self, packet: Packet, now_ns: int) -> tuple[bool, bool]:
+        """Return whether a packet's header is decoded and its payload correct; report payloads."""
+        ber = 0.0 if self._air.replayed else self._ber(now_ns)
+        fades = self._air.fades[packet.side].lost(now_ns // SLOT_NS)
+        is_understood = self._air.luck.random() >= header_error(ber) and not fades
+        if packet.fragment is None:
+            return is_understood, True
+        error = payload_error(ber, packet.kind, packet.fragment.octets)
+        is_whole = (
+            self._air.luck.random() >= error and is_understood and not self._failed_then(packet, now_ns)
+        )
+        if packet.side == "fixed":
+            self.receptions.append((now_ns, not is_whole))
+        is_new = is_whole and self._ends[FAR[packet.side]].is_new(packet.fragment)
+        self._arrived(packet, now_ns, "new" if is_new else "duplicate" if is_whole else "lost")
+        return is_understood, is_whole
+
+    def _failed_then(self, packet: Packet, now_ns: int) -> bool:
+        """Return whether one of a packet's slots failed in the recording that is replayed."""
+        if packet.side not in self._air.replayed:
+            return False
+        return any(self._air.replayed[packet.side].lost_slots(packet.began_ns // SLOT_NS, now_ns // SLOT_NS))
+
+    def _ber(self, now_ns: int) -> float:
+        return self.ber_at(self._air.errors.ber(now_ns), self._air.signal.dbm(now_ns))
+
+    def ber_at(self, ber: float, dbm: float) -> float:
+        """Return the bit error rate at a power; at the receiver's sensitivity, that of the specification."""
+        return max(ber, _SENSITIVITY_BER) if dbm <= self._config.signal.sensitivity_dbm else ber
+
+
+def _family(longest: str) -> list[PacketType]:
+    """Return the packet types of the same code, up to the longest, by length."""
+    last = next(kind for kind in PACKET_TYPES if kind.name == longest)
+    return [kind for kind in PACKET_TYPES if kind.coded == last.coded and kind.slots <= last.slots]
+
+
+def _even(time_ns: int) -> int:
+    """Return the begin of the next even slot."""
+    return -(-time_ns // (2 * SLOT_NS)) * 2 * SLOT_NS

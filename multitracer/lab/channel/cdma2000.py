@@ -1,0 +1,571 @@
+"""cdma2000 1x packet data: a fundamental channel always, a supplemental one in bursts, and RLP above both.
+
+In come IP packets of mobiles and of the fixed host, a `Cdma2000Config`, a script and a seed; out come
+packets, events and readings of each modem. Read `Cdma2000Link` first; `Member` is all of one mobile.
+`cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py` finds holes, asks
+for them in rounds and gives up.
+
+What must hold: all frames begin at whole multiples of 20 ms. The same seed gives the same radio, whatever is
+sent. A packet is delivered in order, lost with an event that says so, or still inside. What the model leaves
+out is in docs/links.md.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.lab.channel.cdma2000_radio import (
+    FRAME_NS,
+    FUNDAMENTAL,
+    Assigned,
+    FrameErrors,
+    Pilot,
+    Rate,
+    Scheduler,
+    octets_at,
+)
+from multitracer.lab.channel.cdma2000_rlp import RlpPath
+from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors
+from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import STATES, Outages
+from multitracer.lab.channel.shared.packet_link import (
+    FAR,
+    FIXED,
+    SIDES,
+    Delivery,
+    Mobiles,
+    RadioReading,
+    host_names,
+)
+from multitracer.lab.channel.shared.scheduler import Agenda, Script
+from multitracer.protocols.channel_events import (
+    STREAM_BITS,
+    BurstSent,
+    OutageEnded,
+    OutageStarted,
+    PieceLost,
+    PieceSent,
+    RateAssigned,
+)
+from multitracer.protocols.link_events import PacketDropped
+from multitracer.units import BITS_PER_BYTE, NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
+    from multitracer.lab.channel.cdma2000_rlp import Nak, Piece
+    from multitracer.lab.channel.shared.outages import OutageKind
+    from multitracer.lab.channel.shared.packet_link import HostName, Side
+    from multitracer.lab.channel.shared.queue import QueueConfig
+    from multitracer.lab.channel.shared.scheduler import ScriptEvent
+    from multitracer.protocols.link_events import LinkEvent
+
+# One mobile of a sector: its queues, its radio, RLP both ways, and the frame that each side sends.
+
+
+_AIR_US = FRAME_NS // NS_PER_US
+_PACKETS_OF_A_FULL_BUFFER = 1 << 20
+"""Packets do not limit the buffer of the base station controller, octets do."""
+
+
+class _OnAir(NamedTuple):
+    """What a side sends in one frame."""
+
+    rate: Rate
+    pieces: list[Piece]
+    nak: Nak | None
+    sent_up_to: int | None
+    """What its idle frame says; None if it sends data."""
+
+
+class Way:
+    """One direction of one mobile, as the scheduler sees it.
+
+    Parameters
+    ----------
+    interface : Interface
+        The queue before it.
+    path : RlpPath
+    pilot : Pilot
+    errors : FrameErrors
+    steady : (Rate, float), optional
+        A rate that is not assigned, and how many octets its frames have room for in the mean.
+    """
+
+    def __init__(
+        self,
+        interface: Interface,
+        path: RlpPath,
+        pilot: Pilot,
+        errors: FrameErrors,
+        *,
+        steady: tuple[Rate, float] | None,
+    ) -> None:
+        self.interface = interface
+        self.path = path
+        self.errors = errors
+        self.assigned = Assigned()
+        self.on_air: _OnAir | None = None
+        self._pilot = pilot
+        self._steady = None if steady is None else steady[0]
+        self._steady_octets = 0.0 if steady is None else steady[1]
+        self._credit = 0.0
+        self.reported: Rate | None = None
+        """The rate that the log knows."""
+        self.frames = 0
+        """Frames with data, without a gap and of one rate, up to now."""
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What waits: packets in the queue, and the rest of those in RLP."""
+        return self.interface.queue.queued_bytes + self.path.unsent_bytes
+
+    def ecio_db(self, now_ns: int) -> float:
+        """Ec/Io that the mobile reports now."""
+        return self._pilot.db(now_ns)
+
+    @property
+    def rate(self) -> Rate:
+        """The rate of its data in this frame."""
+        if self._steady is not None:
+            return self._steady
+        burst = self.assigned.present
+        return burst.rate if burst is not None else FUNDAMENTAL
+
+    def room(self) -> int:
+        """Return how many octets its frame has room for."""
+        if self._steady is None:
+            return self.rate.octets
+        self._credit += self._steady_octets
+        octets = int(self._credit)
+        self._credit -= octets
+        return octets
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its frames carry nothing, and nothing is promised to it."""
+        return (
+            self.on_air is None
+            and self.assigned.present is None
+            and self.assigned.promised is None
+            and not len(self.interface.queue)
+            and self.path.is_settled
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the mobiles of a sector have in common."""
+
+    config: Cdma2000Config
+    agenda: Agenda
+    journal: SideJournal
+    """Of the fixed side."""
+    has_channel: Callable[[], bool]
+    deliver: Callable[[HostName, Side, bytes, int], None]
+    """Takes a mobile, a side of it, a packet that has come out of RLP there, and the time."""
+
+
+class Member:
+    """A mobile and its way to the base station controller.
+
+    Parameters
+    ----------
+    host : HostName
+    number : int
+        Counts the mobiles, from 1.
+    shared : Shared
+    seed : str
+        Of all its chance.
+    """
+
+    def __init__(
+        self,
+        host: HostName,
+        number: int,
+        shared: Shared,
+        *,
+        seed: str,
+    ) -> None:
+        self.host = host
+        self._config = config = shared.config
+        self._agenda = shared.agenda
+        self._seed = seed
+        self._has_channel = shared.has_channel
+        self._deliver = shared.deliver
+        self.journal = SideJournal(FRAME_NS)
+        self._journals: dict[Side, SideJournal] = {"mobile": self.journal, "fixed": shared.journal}
+        self._first_offset = number - 1 << STREAM_BITS
+        self._fades = {side: FadingErrors(NoErrors(), luck=self._luck(f"fades {side}")) for side in SIDES}
+        self._pilot = Pilot(config.radio, luck=self._luck("pilot"))
+        self._modem = Pilot(config.radio, luck=self._luck("pilot"))  # a reading asks at its own times
+        self.ways = {side: self._way(side) for side in SIDES}
+        self._down_frames: deque[tuple[int, bool]] = deque(maxlen=config.report_ns // FRAME_NS + 1)
+        """When a forward frame with data ended, and whether it was lost, of the last `report_ns`."""
+        self.under_way = 0
+        """Frames behind the air that have not arrived."""
+
+    # --- parts ---
+
+    def _luck(self, name: str) -> Random:
+        return Random(f"{self._seed} {name}")
+
+    def _way(self, side: Side) -> Way:
+        config, luck = self._config, self._luck(f"errors {side}")
+        queue = _buffer(config) if side == "fixed" else config.queue
+        interface = Interface(queue, self._journals[side].add)
+        rlp, error_map = config.rlp, config.errors
+        if config.rate == "mean":
+            rlp = replace(rlp, overhead_bytes=0)
+            error_map = replace(error_map, fundamental_error_rate=0.0, supplemental_error_rate=0.0)
+        far = self._journals[FAR[side]]
+        path = RlpPath(rlp, interface.take, far, first_offset_bytes=self._first_offset)
+        errors = FrameErrors(config.radio, error_map, self._fades[side], luck=luck)
+        return Way(interface, path, self._pilot, errors, steady=_steady(config, side))
+
+    # --- packets ---
+
+    def offer(self, side: Side, packet: bytes, now_ns: int) -> bool:
+        """Put a packet into the queue of a side; False if it refused it and says so."""
+        return self.ways[side].interface.offer(packet, now_ns=now_ns)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no packet of it, or to it, waits or is on its way."""
+        return all(way.path.is_settled and not len(way.interface.queue) for way in self.ways.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether frames of it need not be looked at."""
+        return self.under_way == 0 and all(way.is_idle for way in self.ways.values())
+
+    # --- frames ---
+
+    def end_frame(self, frame: int, now_ns: int) -> None:
+        """Send to the other side what was on the air in the frame before this one."""
+        ecio_db = self._pilot.db(now_ns - FRAME_NS)
+        for side, way in self.ways.items():
+            sent, way.on_air = way.on_air, None
+            if sent is not None:
+                self._end_sent(side, way, sent, frame - 1, ecio_db, now_ns)
+
+    def _end_sent(self, side: Side, way: Way, sent: _OnAir, frame: int, ecio_db: float, now_ns: int) -> None:
+        is_away = not self._has_channel()
+        is_lost = way.errors.is_lost(frame, sent.rate, ecio_db) or is_away
+        for piece in sent.pieces:
+            cause = "nak" if piece.attempt > 1 else ""
+            about = piece.octets, piece.begin, piece.attempt, piece.ip_id, piece.seq, cause
+            self._journals[side].add(PieceSent, now_ns, _AIR_US, *about)
+        if sent.pieces and side == "fixed":
+            self._down_frames.append((now_ns, is_lost))
+        if sent.pieces and is_lost:
+            for piece in sent.pieces:
+                lost = piece.octets, piece.begin, piece.ip_id, piece.seq, "outage" if is_away else "block"
+                self._journals[FAR[side]].add(PieceLost, now_ns, *lost)
+        is_control_lost = is_away or way.errors.is_lost(frame, FUNDAMENTAL, ecio_db)
+        pieces = [] if is_lost else sent.pieces
+        nak, idle = (None, None) if is_control_lost else (sent.nak, sent.sent_up_to)
+        if pieces or nak is not None or idle is not None:
+            self.under_way += 1
+            arrives_ns = now_ns + self._config.wired.backhaul_ns
+            self._agenda.at(arrives_ns, lambda then_ns: self._arrive(side, pieces, nak, idle, then_ns))
+
+    def _arrive(
+        self, side: Side, pieces: list[Piece], nak: Nak | None, sent_up_to: int | None, now_ns: int
+    ) -> None:
+        """Take what a side has sent at the other one."""
+        self.under_way -= 1
+        path = self.ways[side].path
+        if nak is not None:
+            self.ways[FAR[side]].path.requested(nak)
+        if sent_up_to is not None:
+            path.known(sent_up_to, now_ns)
+        for packet in path.receive(pieces, now_ns):
+            self._deliver(self.host, FAR[side], packet, now_ns)
+
+    def begin_frame(self, frame: int, now_ns: int) -> None:
+        """Decide what both sides send in this frame."""
+        for side, way in self.ways.items():
+            for packet in way.path.expire(now_ns):
+                self._deliver(self.host, FAR[side], packet, now_ns)
+            self._note_rate(side, way, frame, now_ns)
+        for side, way in self.ways.items():
+            way.on_air = self._frame(side, way, now_ns)
+            if way.on_air is not None and way.on_air.pieces:
+                way.frames += 1
+            else:
+                self._end_burst(side, way, now_ns)
+
+    def _note_rate(self, side: Side, way: Way, frame: int, now_ns: int) -> None:
+        way.assigned.step(frame)
+        if way.rate is not way.reported:
+            self._end_burst(side, way, now_ns)
+            way.reported = way.rate
+            about = way.rate.bits_per_s, way.backlog_bytes, self._first_offset
+            self._journals[side].add(RateAssigned, now_ns, *about)
+
+    def _end_burst(self, side: Side, way: Way, now_ns: int) -> None:
+        """Note that frames of one rate with data, without a gap, are over."""
+        if way.frames:
+            self._journals[side].add(BurstSent, now_ns, way.frames * _AIR_US, way.frames, "done")
+        way.frames = 0
+
+    def _frame(self, side: Side, way: Way, now_ns: int) -> _OnAir | None:
+        """Return what a side sends; None if that tells the other side nothing."""
+        nak = self.ways[FAR[side]].path.nak(self._journals[side], now_ns)
+        rate = way.rate
+        room = 0 if nak is not None and rate is FUNDAMENTAL else way.room()  # a NAK takes the whole frame
+        pieces = way.path.fill(room, now_ns) if room else []
+        if pieces or nak is not None:
+            return _OnAir(rate, pieces, nak, None)
+        return None if way.path.is_settled else _OnAir(rate, [], None, way.path.sent_up_to)
+
+    # --- the script ---
+
+    def play(self, event: ScriptEvent, now_ns: int) -> None:
+        """Let a scripted fade or drop befall it."""
+        for side in SIDES:
+            if event.direction not in ("both", "up" if side == "mobile" else "down"):
+                continue
+            if event.kind == "drop":
+                self.ways[side].interface.lose_packets(event.packets)
+                continue
+            frames = -(-round(event.duration_s * NS_PER_S) // FRAME_NS)
+            self._fades[side].fade(begin=now_ns // FRAME_NS, slots=frames, rate=event.rate)
+
+    # --- what it tells ---
+
+    def reading(self, now_ns: int, *, state: str) -> RadioReading:
+        """Return the modem's answer: Ec/Io, and the share of forward frames that were lost."""
+        since_ns = now_ns - self._config.report_ns
+        while self._down_frames and self._down_frames[0][0] <= since_ns:
+            self._down_frames.popleft()
+        lost = [is_lost for _, is_lost in self._down_frames]
+        bler = 100 * sum(lost) / len(lost) if lost else None
+        ecio_db = None if state == "blackout" else round(self._modem.db(now_ns), 2)
+        return RadioReading(None, bler, None, None, state, ecio_db=ecio_db)
+
+
+def _steady(config: Cdma2000Config, side: Side) -> tuple[Rate, float] | None:
+    """Return the steady rate of a direction with its octets in a frame; None if rates are assigned."""
+    if config.rate == "scheduled":
+        return None
+    mean = config.mean_bits_per_s if side == "fixed" else config.mean_up_bits_per_s
+    whole = mean * FRAME_NS / NS_PER_S / BITS_PER_BYTE
+    return Rate(mean, 0, 0), whole if config.rate == "mean" else octets_at(mean)
+
+
+def _buffer(config: Cdma2000Config) -> QueueConfig:
+    """Return the buffer of the base station controller; no host is told of its drops."""
+    return replace(
+        config.queue,
+        limit_packets=_PACKETS_OF_A_FULL_BUFFER,
+        limit_bytes=config.buffer_bytes,
+        local_drops="silent",
+    )
+
+
+# cdma2000 1x packet data: the mobiles' links to the fixed host, with the sector that they share.
+#
+#     fixed host → wire → buffer of the mobile (octets) → RLP → frames of 20 ms → backhaul → RLP → mobile
+#     fixed host ← wire ← RLP ← backhaul ← frames of 20 ms ← RLP ← interface queue ← mobile
+#
+# Each direction of a mobile has a fundamental channel of 9.6 kbit/s always, which carries NAKs, too. Bursts
+# of a supplemental channel are assigned by backlog and channel (`cdma2000_radio.py`); while one lasts, it
+# carries the data. With `rate = "mean"` there is one channel of a steady rate instead: the control of paper
+# 003.
+
+
+_KINDS = {"fade", "drop", "blackout"}
+
+
+class Cdma2000Link:
+    """A `PacketLink` over cdma2000 1x.
+
+    Parameters
+    ----------
+    config : Cdma2000Config
+    seed : int
+        The same seed gives the same radios.
+    script : sequence of ScriptEvent
+        fade, drop and blackout, counted from the first packet; they befall all mobiles.
+    """
+
+    def __init__(self, config: Cdma2000Config, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
+        self.config = config
+        self.hosts = host_names(config.mobiles)
+        self._seed = f"{seed} cdma2000"
+        self._agenda = Agenda()
+        self._out: list[Delivery] = []
+        self._on_wire = 0
+        self._is_awake = False
+        self._journal = SideJournal(FRAME_NS)
+        self._outages = Outages([], agenda=self._agenda, seed=self._seed, changed=self._outage)
+        self._members = {host: self._member(number, host) for number, host in enumerate(self.hosts[:-1], 1)}
+        self._mobiles = Mobiles(self._members)
+        self._schedulers = {
+            "fixed": Scheduler(config.forward, config.errors, has_codes=True),
+            "mobile": Scheduler(config.reverse, config.errors, has_codes=False),
+        }
+        self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
+
+    def _member(self, number: int, host: HostName) -> Member:
+        """Return a mobile; the first has the chance of an only one."""
+        shared = Shared(self.config, self._agenda, self._journal, lambda: not self._outages, self._deliver)
+        return Member(host, number, shared, seed=self._seed if number == 1 else f"{self._seed} {host}")
+
+    # --- packets ---
+
+    @property
+    def next_ns(self) -> int | None:
+        """Time of the next event."""
+        return self._agenda.next_ns
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a channel: no blackout of the script goes on."""
+        return not self._outages
+
+    @property
+    def is_dropped(self) -> bool:
+        """Return False: the channel always comes back."""
+        return False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no packet waits or is in transit."""
+        return self._on_wire == 0 and all(member.is_quiet for member in self._members.values())
+
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the mobile's queue refused it and reports that."""
+        member = None if host == FIXED else self._mobiles.named(host)
+        self._agenda.advance(now_ns)
+        now_ns = self._agenda.now_ns
+        self._script.first_packet(now_ns)
+        if member is not None:
+            taken = member.offer("mobile", packet, now_ns)
+            self._wake(now_ns)
+            return taken
+        member = self._mobiles.addressed(packet)
+        if member is not None:
+            self._over_wire(member, packet, now_ns)
+            return True
+        facts = ip_facts(packet)
+        self._journal.add(PacketDropped, now_ns, 0, len(packet), facts.ip_id, facts.seq, "no-route")
+        return True
+
+    def _over_wire(self, member: Member, packet: bytes, now_ns: int) -> None:
+        """Carry a packet of the fixed host to the buffer of a mobile."""
+
+        def arrive(then_ns: int) -> None:
+            self._on_wire -= 1
+            member.offer("fixed", packet, then_ns)
+            self._wake(then_ns)
+
+        self._on_wire += 1
+        self._agenda.at(now_ns + self.config.wired.fixed_ns, arrive)
+
+    def _deliver(self, host: HostName, side: Side, packet: bytes, now_ns: int) -> None:
+        """Hand a packet up at the mobile, or carry it to the fixed host."""
+        if side == "mobile":
+            self._out.append(Delivery(host, packet))
+            return
+
+        def arrive(then_ns: int) -> None:
+            del then_ns
+            self._on_wire -= 1
+            self._out.append(Delivery(FIXED, packet))
+
+        self._on_wire += 1
+        self._agenda.at(now_ns + self.config.wired.fixed_ns, arrive)
+
+    def advance(self, now_ns: int) -> list[Delivery]:
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
+        self._agenda.advance(now_ns)
+        out, self._out = self._out, []
+        return out
+
+    # --- frames ---
+
+    def _wake(self, now_ns: int) -> None:
+        """Look at frames from the next one on, if nobody does."""
+        if not self._is_awake:
+            self._is_awake = True
+            self._agenda.at(-(-now_ns // FRAME_NS) * FRAME_NS, self._frame)
+
+    def _frame(self, now_ns: int) -> None:
+        """End a frame and begin the next one, for all mobiles."""
+        frame, members = now_ns // FRAME_NS, self._members.values()
+        for member in members:
+            member.end_frame(frame, now_ns)
+        for member in members:
+            member.begin_frame(frame, now_ns)
+        if self.config.rate == "scheduled":
+            for side in SIDES:
+                self._schedulers[side].decide(frame, [member.ways[side] for member in members])
+        if all(member.is_idle for member in members):
+            self._is_awake = False
+        else:
+            self._agenda.at(now_ns + FRAME_NS, self._frame)
+
+    # --- outages and the script ---
+
+    def _outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
+        for journal in (self._journal, *(member.journal for member in self._members.values())):
+            journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
+
+    def _play(self, event: ScriptEvent, now_ns: int) -> None:
+        if event.kind == "blackout":
+            self._outages.begin(now_ns, "blackout", round(event.duration_s * NS_PER_S))
+            return
+        for member in self._members.values():
+            member.play(event, now_ns)
+
+    # --- what it tells ---
+
+    def events(self, host: HostName) -> list[LinkEvent]:
+        """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
+        return self._journal.events() if host == FIXED else self._mobiles.named(host).journal.events()
+
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
+        """Return the answer of a mobile's modem, by default the first one's."""
+        kind = self._outages.kind
+        state = "connected" if kind is None else STATES[kind]
+        return self._mobiles.named(host or self.hosts[0]).reading(now_ns, state=state)
+
+
+# The mean of the rates that a mobile was assigned: what `rate = "mean"` is given as a control.
+
+
+def mean_rate_bps(events: Iterable[LinkEvent], *, until_ns: int, mobile: int = 1) -> float | None:
+    """Return the mean of the assigned rates over time, from the first assignment to `until_ns`.
+
+    Parameters
+    ----------
+    events : iterable of LinkEvent
+        Of the side that sends, in order: of the fixed host for the rates to the mobiles.
+    until_ns : int
+        End of the time, link time in ns.
+    mobile : int
+        Whose rates, from 1: the fixed host's log has those of all.
+
+    Returns
+    -------
+    float or None
+        In bit/s, of the channel and not of packets; None if no time passed with a rate.
+    """
+    first_ns = since_ns = until_ns
+    rate_bps, bits = 0, 0
+    for event in events:
+        if not isinstance(event, RateAssigned) or event.offset_bytes >> STREAM_BITS != mobile - 1:
+            continue
+        if not rate_bps:
+            first_ns = since_ns = event.time_ns
+        bits += rate_bps * (event.time_ns - since_ns)
+        rate_bps, since_ns = event.rate_bps, event.time_ns
+    bits += rate_bps * (until_ns - since_ns)
+    return bits / (until_ns - first_ns) if until_ns > first_ns else None

@@ -1,0 +1,500 @@
+"""The radio of cdma2000 1x: rates, frames, the pilot's Ec/Io, and who gets a supplemental channel.
+
+In come `Cdma2000Config` and a seed; out come, for each frame, whether it fails, and for each direction of a
+sector the rates that its mobiles are assigned by backlog and channel. Where each number comes from stands
+beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, log10, pi, sqrt
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+from multitracer.errors import LocalProtocolError
+from multitracer.lab.channel.shared.packet_link import MOST_MOBILES
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from multitracer.lab.channel.shared.frame_errors import FadingErrors
+
+# Rates of cdma2000's traffic channels (spreading rate 1, radio configuration 3), and what a frame holds.
+
+
+FRAME_NS = 20 * NS_PER_MS
+"""A frame of the fundamental and of the supplemental channel (C.S0002; 5, 40 and 80 ms are left out)."""
+
+
+class Rate(NamedTuple):
+    """A rate of a traffic channel."""
+
+    bits_per_s: int
+    info_bits: int
+    """Of a frame, before check sequence (12 or 16 bits) and tail (8 bits) (C.S0002)."""
+    octets: int
+    """Of RLP's octet stream in a frame: of 172 bits 20, of each 360 bits 41; the rest is headers of the
+    multiplex sublayer and of RLP (C.S0003 and C.S0017, of memory)."""
+
+    @property
+    def walsh(self) -> float:
+        """Share of the forward link's codes: Walsh length 64 at 9.6 kbit/s, 4 at 153.6 (C.S0002)."""
+        return self.bits_per_s / _CODE_SPACE_BITS_PER_S
+
+
+_CODE_SPACE_BITS_PER_S = 614_400
+"""Four codes of length 4, each of 153.6 kbit/s (C.S0002, radio configuration 3)."""
+FUNDAMENTAL = Rate(9_600, 172, 20)
+SUPPLEMENTAL = (
+    Rate(19_200, 360, 41),
+    Rate(38_400, 744, 82),
+    Rate(76_800, 1_512, 164),
+    Rate(153_600, 3_048, 328),
+)
+"""Ascending (C.S0002; 9.6 kbit/s of it and rates of other configurations are left out)."""
+FASTEST = SUPPLEMENTAL[-1]
+RATES = {rate.bits_per_s: rate for rate in (FUNDAMENTAL, *SUPPLEMENTAL)}
+
+
+def octets_at(bits_per_s: float) -> float:
+    """Return how many octets of RLP a frame of a steady rate has: as many to a bit as at 153.6 kbit/s."""
+    frame_octets = bits_per_s * FRAME_NS / NS_PER_S / BITS_PER_BYTE
+    return frame_octets * FASTEST.octets / (FASTEST.bits_per_s * FRAME_NS / NS_PER_S / BITS_PER_BYTE)
+
+
+# The parameters of a cdma2000 1x packet data link in a scenario.
+#
+# Where a number comes from stands beside it. *Paper*: paper 003, pages 100 to 104. *C.S0002*, *C.S0003*,
+# *C.S0005*, *C.S0017*: standards of 3GPP2, of memory, because their text was not at hand. *Ours*: chosen, low
+# confidence.
+
+
+_LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES = 1_500, 10_000_000
+"""One packet of an Ethernet; ten minutes of the fastest rate (ours: more is a mistake)."""
+_WORST_ECIO_DB = -40.0
+"""Nothing is decoded far above it (ours); the paper's worst is -16 dB."""
+_MOST_M_PER_S = 150.0
+"""540 km/h (ours); the paper's fastest is 75 mph, 33.5 m/s."""
+_MOST_DB = 40.0
+"""Of a deviation or a slope (ours: more is a mistake)."""
+BURST_FRAMES = (1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 96, 128, 256)
+"""Lengths that a supplemental channel can be assigned for, in frames of 20 ms (C.S0005, FOR_SCH_DURATION)."""
+
+
+def _check(name: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise LocalProtocolError(f"{name} is {value:g}; choose {least:g} to {most:,.10g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RadioConfig:
+    """The pilot's Ec/Io at each mobile, and what of fading is left after power control."""
+
+    ecio_db: float = -4.0
+    """Mean Ec/Io of the pilot (paper: averages of -9 to -2 dB, moving between 0 and -16)."""
+    deviation_db: float = 2.0
+    """Of the shadow fading around it, Gaussian in dB (ours)."""
+    speed_m_per_s: float = 0.0
+    """Of the mobile; the paper drives 45, 60 and 75 mph: 20.1, 26.8 and 33.5."""
+    correlation_m: float = 50.0
+    """Way in which the shadow's correlation falls to 1/e (ours; tens of metres in towns, Gudmundson 1991)."""
+    still_ns: int = 30 * NS_PER_S
+    """The same as a time for a mobile that does not move: people do (ours)."""
+    remainder_db: float = 1.0
+    """Deviation of what power control leaves of the fast fading, if it is too fast to follow (ours)."""
+    carrier_mhz: float = 1_900.0
+    """PCS band, for the Doppler frequency (paper: a commercial network of the United States)."""
+
+    def __post_init__(self) -> None:
+        _check("ecio_db", self.ecio_db, _WORST_ECIO_DB, 0)
+        _check("deviation_db", self.deviation_db, 0, _MOST_DB)
+        _check("speed_m_per_s", self.speed_m_per_s, 0, _MOST_M_PER_S)
+        _check("correlation_m", self.correlation_m, 1, 100_000)
+        _check("remainder_db", self.remainder_db, 0, _MOST_DB)
+        _check("carrier_mhz", self.carrier_mhz, 100, 10_000)
+        if self.still_ns < NS_PER_S:
+            raise LocalProtocolError("still is at least 1 s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorMapConfig:
+    """How Ec/Io becomes a rate that can be assigned, and a frame error rate (`Pilot`)."""
+
+    full_rate_ecio_db: float = -7.5
+    """Ec/Io at which 153.6 kbit/s take all the power there is for supplemental channels; half the rate needs
+    3 dB less (ours, so that one mobile has about 125 kbit/s and four have 75 each, paper, Figure 6)."""
+    fundamental_error_rate: float = 0.01
+    """Frame errors that power control keeps on the fundamental channel (ours; 1 % is usual)."""
+    supplemental_error_rate: float = 0.05
+    """... on the supplemental one (ours; 5 % is usual)."""
+    decade_db: float = 2.0
+    """Missing signal for which errors grow tenfold (ours)."""
+
+    def __post_init__(self) -> None:
+        _check("full_rate_ecio_db", self.full_rate_ecio_db, _WORST_ECIO_DB, _MOST_DB)
+        for name in ("fundamental_error_rate", "supplemental_error_rate"):
+            _check(name, getattr(self, name), 0, 0.9)
+        _check("decade_db", self.decade_db, 0.1, _MOST_DB)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentConfig:
+    """How supplemental channels are assigned, in each direction by itself."""
+
+    most_bits_per_s: int = FASTEST.bits_per_s
+    """The highest rate; 9600 is no supplemental channel at all."""
+    request_bytes: int = 400
+    """Backlog from which on a supplemental channel is wanted (ours: 0.4 s of the fundamental one)."""
+    delay_ns: int = 200 * NS_PER_MS
+    """From the decision to the first frame: messages, and the time at which the burst starts (ours)."""
+    burst_frames: int = 64
+    """Length of a burst; it is never cut short (ours; C.S0005 knows these lengths)."""
+    load_percent: float = 0.0
+    """Power of the sector that other users hold (paper: nobody else, at night)."""
+    codes_percent: float = 75.0
+    """Forward codes for supplemental channels; pilot, sync, paging and voice have the rest (ours: three of
+    the four codes of length 4)."""
+
+    def __post_init__(self) -> None:
+        if self.most_bits_per_s not in RATES:
+            known = ", ".join(map(str, RATES))
+            raise LocalProtocolError(f"most_bits_per_s is {self.most_bits_per_s}; choose one of {known}")
+        if self.burst_frames not in BURST_FRAMES:
+            known = ", ".join(map(str, BURST_FRAMES))
+            raise LocalProtocolError(f"burst_frames is {self.burst_frames}; choose one of {known}")
+        _check("request_bytes", self.request_bytes, 1, _MOST_BUFFER_BYTES)
+        _check("load_percent", self.load_percent, 0, 100)
+        _check("codes_percent", self.codes_percent, 0, 100)
+        if not 0 <= self.delay_ns <= 10 * NS_PER_S:
+            raise LocalProtocolError("delay is 0 to 10 s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RlpConfig:
+    """RLP type 3: rounds of NAKs, each with so many copies; after the last one a hole is given up."""
+
+    first_naks: int = 1
+    second_naks: int = 2
+    third_naks: int = 3
+    """Copies in each round (C.S0017's default is 1, 2, 3); 0: there is no such round."""
+    timer_ns: int = 260 * NS_PER_MS
+    """Wait after the last copy for something of the hole (ours: a round trip of RLP and 80 ms)."""
+    overhead_bytes: int = 7
+    """PPP around each packet: flag, address, control, protocol, FCS (RFC 1662, RFC 1661)."""
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """Copies of each round that there is."""
+        return tuple(copies for copies in (self.first_naks, self.second_naks, self.third_naks) if copies)
+
+    def __post_init__(self) -> None:
+        for name in ("first_naks", "second_naks", "third_naks"):
+            _check(name, getattr(self, name), 0, 7)
+        if not 20 * NS_PER_MS <= self.timer_ns <= 10 * NS_PER_S:
+            raise LocalProtocolError("timer is 20 ms to 10 s")
+        _check("overhead_bytes", self.overhead_bytes, 0, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WiredConfig:
+    """The parts of the way that are no radio; their delays are constant, and they lose nothing."""
+
+    backhaul_ns: int = 40 * NS_PER_MS
+    """Mobile to base station controller, where RLP ends, one way besides the frame (ours)."""
+    fixed_ns: int = 60 * NS_PER_MS
+    """From there to the fixed host (ours)."""
+
+    def __post_init__(self) -> None:
+        for name, value in (("backhaul", self.backhaul_ns), ("fixed", self.fixed_ns)):
+            if not 0 <= value <= 10 * NS_PER_S:
+                raise LocalProtocolError(f"{name} is 0 to 10 s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cdma2000Config:
+    """A sector of cdma2000 1x, and the mobiles that share it."""
+
+    mobiles: int = 1
+    """Each with its own radio, buffer and RLP; they share power and codes."""
+    rate: Literal["scheduled", "mean", "mean-rlp"] = "scheduled"
+    """scheduled: the fundamental channel, and supplemental ones by backlog and channel. mean: the control of
+    the paper (Figure 5), for each mobile a channel of a steady rate, whose bits are those of packets, and no
+    frame is lost. mean-rlp: the same with the headers, errors and RLP of the scheduled one."""
+    mean_bits_per_s: int = 0
+    """Without scheduler: to the mobile; the mean assigned rate of a run that is scheduled."""
+    mean_up_bits_per_s: int = FUNDAMENTAL.bits_per_s
+    """... from the mobile."""
+    buffer_bytes: int = 30_000
+    """For each mobile at the base station controller (paper: 25 to 35 KB); what does not fit is lost."""
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    """Interface queue at the mobile."""
+    radio: RadioConfig = field(default_factory=RadioConfig)
+    errors: ErrorMapConfig = field(default_factory=ErrorMapConfig)
+    forward: AssignmentConfig = field(default_factory=AssignmentConfig)
+    """To the mobiles."""
+    reverse: AssignmentConfig = field(default_factory=AssignmentConfig)
+    """From them; codes do not limit it."""
+    rlp: RlpConfig = field(default_factory=RlpConfig)
+    wired: WiredConfig = field(default_factory=WiredConfig)
+    report_ns: int = 1 * NS_PER_S
+    """The frame error rate of a reading is that of the last so many seconds (ours)."""
+
+    def __post_init__(self) -> None:
+        _check("mobiles", self.mobiles, 1, MOST_MOBILES)
+        _check("buffer_bytes", self.buffer_bytes, _LEAST_BUFFER_BYTES, _MOST_BUFFER_BYTES)
+        if self.rate != "scheduled":
+            for name in ("mean_bits_per_s", "mean_up_bits_per_s"):
+                _check(name, getattr(self, name), 1_000, 10_000_000)
+        elif self.mean_bits_per_s or self.mean_up_bits_per_s != FUNDAMENTAL.bits_per_s:
+            raise LocalProtocolError(
+                'a mean rate is for rate = "mean" or "mean-rlp"; leave it out, or choose one'
+            )
+        if not NS_PER_MS <= self.report_ns <= 3_600 * NS_PER_S:
+            raise LocalProtocolError("report is 0.001 to 3,600 s")
+
+
+# The pilot's Ec/Io at a mobile over time, and what follows from it.
+#
+# **Assignable.** A supplemental channel of rate r needs the share (r / 153.6 kbit/s) × 10^((F − Ec/Io) / 10)
+# of the power that the sector has for such channels; F is `full_rate_ecio_db`. Power control gives it so
+# much.
+#
+# **Frame errors.** Power control holds the target error rate q as long as there is power. Where Ec/Io is
+# lower than F + 10 log10(r / 153.6 kbit/s), so many dB are missing; what it leaves of fast fading is added.
+# With m dB (negative: missing) the odds of an error are q / (1 − q) × 10^(−m / `decade_db`).
+#
+# **Fading.** The shadow is an autoregression of the first order (Gudmundson 1991), over the way that the
+# mobile makes. What power control leaves of the fast fading is Gaussian in dB, correlated over the coherence
+# time 9 / (16 π f) of the Doppler frequency f (Clarke's model); a frame sees its mean. Slow fading is
+# followed, and fast fading is averaged over a frame: it is worst in between.
+
+
+STEP_NS = 100 * NS_PER_MS
+"""The shadow changes so often (ours): 3 m at 75 mph, little against its correlation."""
+_BEST_DB, _WORST_DB = 0.0, -31.5
+"""Of a pilot's Ec/Io: all power is its own; the least that a mobile reports (C.S0005, steps of -0.5 dB)."""
+_LIGHT_M_PER_S = 299_792_458
+_FOLLOWED_HZ = 20.0
+"""Fades of so many a second are followed by 1 - 1/e (ours; 800 steps of 1 dB a second, C.S0002)."""
+
+
+class Pilot:
+    """Ec/Io of one mobile; it may be asked at times that do not go back.
+
+    Parameters
+    ----------
+    config : RadioConfig
+    luck : Random
+        Where chance comes from; two pilots with the same chance agree.
+    """
+
+    def __init__(self, config: RadioConfig, *, luck: Random) -> None:
+        correlation_s = config.still_ns / NS_PER_S
+        if config.speed_m_per_s > 0:
+            correlation_s = min(correlation_s, config.correlation_m / config.speed_m_per_s)
+        self._mean_db = config.ecio_db
+        self._gauss = luck.gauss
+        self._keep = exp(-STEP_NS / NS_PER_S / correlation_s)
+        self._renew_db = config.deviation_db * sqrt(1 - self._keep**2)
+        self._shadow_db = self._gauss(0.0, config.deviation_db)
+        self._until_ns = STEP_NS
+
+    def db(self, now_ns: int) -> float:
+        """Return Ec/Io in dB, at most 0."""
+        while now_ns >= self._until_ns:
+            self._shadow_db = self._keep * self._shadow_db + self._gauss(0.0, self._renew_db)
+            self._until_ns += STEP_NS
+        return min(_BEST_DB, max(_WORST_DB, self._mean_db + self._shadow_db))
+
+
+def needed_db(rate: Rate, config: ErrorMapConfig) -> float:
+    """Return the Ec/Io in dB below which a rate lacks power."""
+    return config.full_rate_ecio_db - 10 * log10(FASTEST.bits_per_s / rate.bits_per_s)
+
+
+def power_share(rate: Rate, ecio_db: float, config: ErrorMapConfig) -> float:
+    """Return which share of the power for supplemental channels a rate takes; above 1 there is not enough."""
+    share: float = 10 ** ((needed_db(rate, config) - ecio_db) / 10)
+    return share
+
+
+class FrameErrors:
+    """Which frames of one direction are lost; frames are asked for in order.
+
+    Parameters
+    ----------
+    radio : RadioConfig
+    errors : ErrorMapConfig
+    fades : FadingErrors
+        Those of the script.
+    luck : Random
+        Where chance comes from. It is drawn for each frame, whether one is sent or not.
+    """
+
+    def __init__(
+        self, radio: RadioConfig, errors: ErrorMapConfig, fades: FadingErrors, *, luck: Random
+    ) -> None:
+        self._config = errors
+        self._fades = fades
+        self._random, self._gauss = luck.random, luck.gauss
+        self._keep, self._deviation_db = _remainder(radio)
+        self._renew_db = self._deviation_db * sqrt(1 - self._keep**2)
+        self._frame = -1
+        self._chance = 0.0
+        self._remainder_db = 0.0
+        self._is_faded = False
+        self._targets = {True: errors.fundamental_error_rate, False: errors.supplemental_error_rate}
+        self._needed: dict[int, float] = {}
+
+    def rate_of(self, rate: Rate, ecio_db: float, remainder_db: float = 0.0) -> float:
+        """Return the error rate of frames of a rate at an Ec/Io."""
+        target = self._targets[rate is FUNDAMENTAL]
+        if target <= 0:
+            return 0.0
+        needed = self._needed.get(rate.bits_per_s)
+        if needed is None:
+            needed = self._needed[rate.bits_per_s] = needed_db(rate, self._config)
+        margin_db = min(0.0, ecio_db - needed) + remainder_db
+        odds = target / (1 - target) * 10 ** (-margin_db / self._config.decade_db)
+        return odds / (1 + odds)
+
+    def is_lost(self, frame: int, rate: Rate, ecio_db: float) -> bool:
+        """Return whether a frame of a rate is lost; both channels of one time have the same chance."""
+        while self._frame < frame:
+            self._frame += 1
+            self._chance = self._random()
+            if self._deviation_db:
+                self._remainder_db = self._keep * self._remainder_db + self._gauss(0.0, self._renew_db)
+            self._is_faded = self._fades.lost(self._frame)
+        return self._is_faded or self._chance < self.rate_of(rate, ecio_db, self._remainder_db)
+
+
+def _remainder(radio: RadioConfig) -> tuple[float, float]:
+    """Return the correlation of the remainder from frame to frame, and its deviation in dB within a frame."""
+    if radio.speed_m_per_s <= 0 or radio.remainder_db <= 0:
+        return 0.0, 0.0
+    doppler_hz = radio.speed_m_per_s * radio.carrier_mhz * 1e6 / _LIGHT_M_PER_S
+    coherence = 9 / (16 * pi * doppler_hz) * NS_PER_S / FRAME_NS
+    averaged = sqrt(min(1.0, coherence))
+    missed = 1 - exp(-doppler_hz / _FOLLOWED_HZ)
+    return exp(-1 / coherence), radio.remainder_db * missed * averaged
+
+
+# Who gets a supplemental channel, of which rate and when: one direction of a sector.
+#
+# Rules of the file:
+#
+# - A mobile wants a channel when its backlog is `request_bytes` or more: the lowest rate that carries the
+#   backlog within a burst. It may ask when it has none, and from `delay` before its present burst ends on.
+# - Who has the largest backlog is served first. It gets the highest rate up to the wanted one for which there
+#   are power (`pilot.power_share`, at the Ec/Io of that time) and codes; others keep what they have or were
+#   promised.
+# - A burst begins `delay` after the decision, and not before the present one is over. It is never cut short,
+#   and what it leaves unused is lost. Who finds no room asks again in the next frame.
+#
+# That backlog decides is paper 003's finding ("highly dependent on the transport data rate"); all numbers and
+# the order are ours.
+
+
+class Burst(NamedTuple):
+    """An assignment; frames are counted from the link's begin."""
+
+    rate: Rate
+    begin: int
+    end: int
+    """The first frame behind it."""
+    power: float
+    """Share of the power for supplemental channels."""
+
+
+class Assigned:
+    """What one mobile has in one direction."""
+
+    def __init__(self) -> None:
+        self.present: Burst | None = None
+        self.promised: Burst | None = None
+
+    @property
+    def power(self) -> float:
+        """Share of the power that it takes, now or then."""
+        return max((burst.power for burst in (self.present, self.promised) if burst), default=0.0)
+
+    @property
+    def walsh(self) -> float:
+        """Share of the codes that it takes, now or then."""
+        return max((burst.rate.walsh for burst in (self.present, self.promised) if burst), default=0.0)
+
+    def step(self, frame: int) -> None:
+        """Begin a frame."""
+        if self.present is not None and frame >= self.present.end:
+            self.present = None
+        if self.promised is not None and frame >= self.promised.begin:
+            self.present, self.promised = self.promised, None
+
+
+class User(Protocol):
+    """A mobile in one direction, as the scheduler sees it."""
+
+    assigned: Assigned
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What waits to be sent."""
+
+    def ecio_db(self, now_ns: int) -> float:
+        """Ec/Io that the mobile reports now."""
+
+
+class Scheduler:
+    """Assigns the supplemental channels of one direction.
+
+    Parameters
+    ----------
+    config : AssignmentConfig
+    errors : ErrorMapConfig
+        What a rate needs.
+    has_codes : bool
+        Whether codes limit it, which they do in the forward direction only.
+    """
+
+    def __init__(self, config: AssignmentConfig, errors: ErrorMapConfig, *, has_codes: bool) -> None:
+        self._config = config
+        self._errors = errors
+        self._delay = -(-config.delay_ns // FRAME_NS)
+        self._power = 1 - config.load_percent / 100
+        self._codes = config.codes_percent / 100 if has_codes else float("inf")
+        self._rates = [rate for rate in SUPPLEMENTAL if rate.bits_per_s <= config.most_bits_per_s]
+
+    def decide(self, frame: int, users: Sequence[User]) -> None:
+        """Promise bursts to those who want one in this frame."""
+        asking = [(-user.backlog_bytes, place) for place, user in enumerate(users) if self._may(user, frame)]
+        for backlog, place in sorted(asking):
+            if -backlog >= self._config.request_bytes:
+                self._serve(users[place], -backlog, frame, users)
+
+    def _may(self, user: User, frame: int) -> bool:
+        present = user.assigned.present
+        is_free = present is None or frame >= present.end - self._delay
+        return is_free and user.assigned.promised is None
+
+    def _serve(self, user: User, backlog: int, frame: int, users: Sequence[User]) -> None:
+        others = [each.assigned for each in users if each is not user]
+        power = self._power - sum(each.power for each in others)
+        codes = self._codes - sum(each.walsh for each in others)
+        ecio_db = user.ecio_db(frame * FRAME_NS)
+        for rate in reversed(self._wanted(backlog)):
+            share = power_share(rate, ecio_db, self._errors)
+            if share <= power and rate.walsh <= codes:
+                present = user.assigned.present
+                begin = max(frame + self._delay, present.end if present else 0)
+                user.assigned.promised = Burst(rate, begin, begin + self._config.burst_frames, share)
+                return
+
+    def _wanted(self, backlog: int) -> list[Rate]:
+        """Return the rates up to the lowest that carries the backlog in a burst."""
+        frames = self._config.burst_frames
+        enough = sum(rate.octets * frames < backlog for rate in self._rates)
+        return self._rates[: enough + 1]

@@ -1,0 +1,278 @@
+"""One direction of a NAK-based radio link protocol, as RLP type 3 (C.S0017): a stream, and its holes.
+
+Octets are numbered. The receiver sees a hole when something behind it arrives, or when an idle frame says how
+far the sender is. It asks for a hole in rounds of NAKs; each copy of a NAK that arrives makes the sender send
+the hole once more. A round is over when nothing of the hole came for a time after its last copy; after the
+last round the hole is given up, and PPP's check sequence finds the packet damaged. What is *like* and not
+*as*: frames are objects, numbers do not wrap, and RLP is never reset.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from multitracer.lab.channel.shared.interface import ip_facts
+from multitracer.protocols.channel_events import NakGivenUp, NakSent, PieceReceived
+from multitracer.protocols.link_events import PppDamaged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from multitracer.lab.channel.cdma2000_radio import RlpConfig
+    from multitracer.lab.channel.shared.interface import SideJournal
+
+_MOST_HOLES_IN_NAK = 4
+"""Holes that one NAK names; further ones wait for the next frame (ours)."""
+
+
+class Piece(NamedTuple):
+    """Octets of the stream in one frame."""
+
+    begin: int
+    octets: int
+    attempt: int
+    ip_id: int | None
+    seq: int | None
+    """Of the packet in which it begins."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return self.begin + self.octets
+
+
+class Nak(NamedTuple):
+    """Asks for ranges of octets, each with the attempt that it makes."""
+
+    ranges: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(slots=True)
+class _Packet:
+    begin: int
+    end: int
+    data: bytes
+    ip_id: int | None
+    seq: int | None
+    is_damaged: bool = False
+
+
+@dataclass(slots=True)
+class _Hole:
+    missing: list[tuple[int, int]]
+    round: int = 0
+    """Index of the present one."""
+    copies_due: int = 0
+    """NAKs of this round that are still to be sent."""
+    attempts: int = 1
+    """Transmissions so far, if each NAK arrived."""
+    due_ns: int = 0
+    """When the round is over, once all its copies are sent."""
+
+    def fill(self, begin: int, end: int) -> int:
+        """Remove what has arrived; return how many octets were missing of it."""
+        left: list[tuple[int, int]] = []
+        for first, last in self.missing:
+            if end <= first or last <= begin:
+                left.append((first, last))
+                continue
+            left += [(a, b) for a, b in ((first, begin), (end, last)) if a < b]
+        filled = _size(self.missing) - _size(left)
+        self.missing = left
+        return filled
+
+
+def _size(ranges: list[tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in ranges)
+
+
+@dataclass(slots=True)
+class _Sender:
+    next: int
+    """The first octet that was never sent."""
+    end: int
+    """Behind the last octet that was taken from the queue."""
+    resend: deque[tuple[int, int, int]] = field(default_factory=deque)
+
+
+class RlpPath:
+    """One direction, its sender and its receiver.
+
+    Parameters
+    ----------
+    config : RlpConfig
+    take_packet : callable
+        Returns the next packet of the sender's queue at a time, or None.
+    journal : SideJournal
+        Of the receiver's side.
+    first_offset_bytes : int
+        Where the stream begins.
+    """
+
+    def __init__(
+        self,
+        config: RlpConfig,
+        take_packet: Callable[[int], bytes | None],
+        journal: SideJournal,
+        *,
+        first_offset_bytes: int = 0,
+    ) -> None:
+        self._rounds = config.rounds
+        self._timer_ns = config.timer_ns
+        self._overhead_bytes = config.overhead_bytes
+        self._take_packet = take_packet
+        self._journal = journal
+        self._packets: deque[_Packet] = deque()
+        """Taken from the queue, and neither delivered nor given up."""
+        self._sender = _Sender(first_offset_bytes, first_offset_bytes)
+        self._expected = first_offset_bytes
+        """Behind the last octet that the receiver knows of."""
+        self._holes: list[_Hole] = []
+
+    # --- the sender ---
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Octets that wait in the sender: never sent, or to be sent again."""
+        sender = self._sender
+        return sender.end - sender.next + sum(end - begin for begin, end, _ in sender.resend)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits, nothing is missing, and the receiver knows all that was sent."""
+        sender = self._sender
+        is_sent = sender.next == sender.end and not sender.resend
+        return is_sent and not self._holes and self._expected == sender.next
+
+    @property
+    def sent_up_to(self) -> int:
+        """The number that an idle frame names: behind the last octet that was sent."""
+        return self._sender.next
+
+    def fill(self, octets: int, now_ns: int) -> list[Piece]:
+        """Return what the next frame with room for so many octets carries: what is asked for comes first."""
+        sender = self._sender
+        pieces: list[Piece] = []
+        while octets and sender.resend:
+            begin, end, attempt = sender.resend[0]
+            if any(begin < piece.end and piece.begin < end for piece in pieces):
+                break  # a second copy goes into another frame
+            taken = min(octets, end - begin)
+            pieces.append(self._piece(begin, taken, attempt))
+            octets -= taken
+            if begin + taken == end:
+                sender.resend.popleft()
+            else:
+                sender.resend[0] = begin + taken, end, attempt
+        while sender.end - sender.next < octets and self._take(now_ns):
+            pass
+        taken = min(octets, sender.end - sender.next)
+        if taken:
+            pieces.append(self._piece(sender.next, taken, 1))
+            sender.next += taken
+        return pieces
+
+    def _take(self, now_ns: int) -> bool:
+        """Put the next packet into the stream; False if there is none."""
+        data = self._take_packet(now_ns)
+        if data is None:
+            return False
+        facts, begin = ip_facts(data), self._sender.end
+        self._sender.end = end = begin + len(data) + self._overhead_bytes
+        self._packets.append(_Packet(begin, end, data, facts.ip_id, facts.seq))
+        return True
+
+    def _piece(self, begin: int, octets: int, attempt: int) -> Piece:
+        for packet in self._packets:
+            if begin < packet.end:
+                return Piece(begin, octets, attempt, packet.ip_id, packet.seq)
+        return Piece(begin, octets, attempt, None, None)  # a copy that is not needed any more
+
+    def requested(self, nak: Nak) -> None:
+        """Take a NAK that has arrived at the sender."""
+        self._sender.resend.extend(nak.ranges)
+
+    # --- the receiver ---
+
+    def receive(self, pieces: list[Piece], now_ns: int) -> list[bytes]:
+        """Take the octets of a frame; return the packets that can be handed up now."""
+        for piece in pieces:
+            is_new = piece.begin >= self._expected
+            if is_new:
+                self.known(piece.begin, now_ns)
+                self._expected = piece.end
+            filled = 0 if is_new else self._fill_holes(piece, now_ns)
+            cause = "" if is_new or filled else "duplicate"
+            about = piece.octets, piece.begin, piece.ip_id, piece.seq, cause
+            self._journal.add(PieceReceived, now_ns, *about)
+        return self._in_order(now_ns)
+
+    def known(self, sent_up_to: int, now_ns: int) -> None:
+        """Take the number of an idle frame: what is below it and has not arrived is missing."""
+        if sent_up_to <= self._expected:
+            return
+        hole = _Hole([(self._expected, sent_up_to)])
+        self._expected = sent_up_to
+        self._holes.append(hole)
+        if self._rounds:
+            hole.copies_due = self._rounds[0]
+        else:
+            self._give_up(hole, now_ns)
+
+    def _fill_holes(self, piece: Piece, now_ns: int) -> int:
+        filled = 0
+        for hole in self._holes:
+            octets = hole.fill(piece.begin, piece.end)
+            if octets:
+                filled += octets
+                hole.due_ns = now_ns + self._timer_ns
+        if filled:
+            self._holes = [hole for hole in self._holes if hole.missing]
+        return filled
+
+    def nak(self, journal: SideJournal, now_ns: int) -> Nak | None:
+        """Return the NAK to send in this frame, or None."""
+        due = [hole for hole in self._holes if hole.copies_due][:_MOST_HOLES_IN_NAK]
+        if not due:
+            return None
+        ranges: list[tuple[int, int, int]] = []
+        for hole in due:
+            hole.copies_due -= 1
+            hole.attempts += 1
+            hole.due_ns = now_ns + self._timer_ns
+            ranges += [(begin, end, hole.attempts) for begin, end in hole.missing]
+            journal.add(NakSent, now_ns, hole.round + 1, _size(hole.missing), hole.missing[0][0])
+        return Nak(tuple(ranges))
+
+    def expire(self, now_ns: int) -> list[bytes]:
+        """End the rounds that are over; return the packets that can be handed up now."""
+        for hole in [each for each in self._holes if not each.copies_due and each.due_ns <= now_ns]:
+            hole.round += 1
+            if hole.round < len(self._rounds):
+                hole.copies_due = self._rounds[hole.round]
+            else:
+                self._give_up(hole, now_ns)
+        return self._in_order(now_ns) if self._packets else []
+
+    def _give_up(self, hole: _Hole, now_ns: int) -> None:
+        """Deliver what is behind a hole without it."""
+        self._holes.remove(hole)
+        about = len(self._rounds), _size(hole.missing), hole.missing[0][0]
+        self._journal.add(NakGivenUp, now_ns, *about)
+        for packet in self._packets:
+            if any(begin < packet.end and packet.begin < end for begin, end in hole.missing):
+                packet.is_damaged = True
+
+    def _in_order(self, now_ns: int) -> list[bytes]:
+        """Return the packets of which nothing is missing, in order; leave out the damaged ones."""
+        done = min((hole.missing[0][0] for hole in self._holes), default=self._expected)
+        packets = []
+        while self._packets and self._packets[0].end <= done:
+            packet = self._packets.popleft()
+            if packet.is_damaged:
+                self._journal.add(PppDamaged, now_ns, "fcs", packet.end - packet.begin)
+            else:
+                packets.append(packet.data)
+        return packets

@@ -1,0 +1,581 @@
+"""CDPD, Cellular Digital Packet Data: the links of 1 to 30 mobiles to the fixed host, and their cell.
+
+In come IP packets at the hosts, a configuration (`cdpd_config.py`), a script and a seed; out come packets,
+events and readings of the modems. Read `CdpdLink` first; `Member` is all of one mobile. `cdpd_mdlp.py` cuts
+packets into frames and repeats what was lost, `cdpd_channel.py` packs frames into blocks and sends them;
+behind the base station is the `FixedNetwork`.
+
+What must hold: everything happens in order of one scheduler, at times that do not depend on how often the
+driver calls. What is uncertain in the model, and where each number comes from, is in docs/links.md and
+`cdpd_config.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING
+
+from multitracer.lab.channel.cdpd_channel import (
+    BlockPath,
+    BlockRadio,
+    Cell,
+    ForwardChannel,
+    ReverseChannel,
+    ReverseTransmitter,
+    block_times,
+)
+from multitracer.lab.channel.cdpd_mdlp import MdlpEntity, PacketEnd
+from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors, error_process
+from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import STATES, Chance, Outages, Signal
+from multitracer.lab.channel.shared.packet_link import (
+    FAR,
+    FIXED,
+    SIDES,
+    Delivery,
+    Mobiles,
+    RadioReading,
+    host_names,
+)
+from multitracer.lab.channel.shared.scheduler import Agenda, Script
+from multitracer.protocols.channel_events import STREAM_BITS, OutageEnded, OutageStarted, PieceLost, PieceSent
+from multitracer.protocols.error_trace import ErrorTrace
+from multitracer.protocols.link_events import PacketDropped
+from multitracer.units import NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.lab.channel.cdpd_channel import BlockTimes, Carriage
+    from multitracer.lab.channel.cdpd_config import CdpdConfig
+    from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+    from multitracer.lab.channel.shared.outages import OutageKind
+    from multitracer.lab.channel.shared.packet_link import HostName, Side
+    from multitracer.lab.channel.shared.scheduler import ScriptEvent
+    from multitracer.protocols.link_events import LinkEvent
+
+# The wired part of a path: a delay with an exponential tail, a random loss, order kept.
+
+
+class FixedNetwork:
+    """One direction.
+
+    Parameters
+    ----------
+    delay_ns : int
+        The least delay.
+    jitter_ns : int
+        Mean of the exponential delay on top of it.
+    loss : float
+        Probability that a packet is lost.
+    agenda : Agenda
+    luck : Random
+        Where chance comes from.
+    arrived : callable
+        Called with a packet that has arrived, and when.
+    """
+
+    def __init__(
+        self,
+        *,
+        delay_ns: int,
+        jitter_ns: int,
+        loss: float,
+        agenda: Agenda,
+        luck: Random,
+        arrived: Callable[[bytes, int], None],
+    ) -> None:
+        self._delay_ns = delay_ns
+        self._jitter_ns = jitter_ns
+        self._loss = loss
+        self._agenda = agenda
+        self._luck = luck
+        self._arrived = arrived
+        self._last_ns = 0
+        self.under_way = 0
+        """Packets that have not arrived."""
+
+    def send(self, packet: bytes, now_ns: int) -> bool:
+        """Send a packet; False if it gets lost."""
+        is_lost = self._luck.random() < self._loss
+        extra_ns = round(self._luck.expovariate(1.0) * self._jitter_ns)
+        if is_lost:
+            return False
+        self.under_way += 1
+        self._last_ns = max(self._last_ns, now_ns + self._delay_ns + extra_ns)
+        self._agenda.at(self._last_ns, lambda then_ns: self._arrive(packet, then_ns))
+        return True
+
+    def _arrive(self, packet: bytes, now_ns: int) -> None:
+        self.under_way -= 1
+        self._arrived(packet, now_ns)
+
+
+# One mobile of a CDPD cell: its two ends of the data link, their queues, its radio and its transmitter.
+#
+# What it shares with the other mobiles is a `Shared`: the channels in both directions, the journal of the
+# fixed side and the time.
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the mobiles of a cell have in common."""
+
+    config: CdpdConfig
+    times: BlockTimes
+    agenda: Agenda
+    reverse: ReverseChannel
+    forward: ForwardChannel
+    journal: SideJournal
+    """Of the fixed side."""
+    hops: Outages
+    """The channel is away for all."""
+    deliver: Callable[[HostName, bytes], None]
+    """Takes a packet that has arrived at a host."""
+    outage_ended: Callable[[OutageKind], None]
+    """Called when a mobile's own outage is over."""
+
+
+class Member:
+    """A mobile and its path to the fixed host.
+
+    Parameters
+    ----------
+    host : HostName
+        Its name.
+    number : int
+        Counts the mobiles, from 1.
+    shared : Shared
+    seed : str
+        Of all its chance.
+    """
+
+    def __init__(self, host: HostName, number: int, shared: Shared, *, seed: str) -> None:
+        config = shared.config
+        self.host = host
+        self._number = number
+        self._shared = shared
+        self._agenda = shared.agenda
+        self._seed = seed
+        self.journal = SideJournal(shared.times.microslot_ns)
+        self._journals: dict[Side, SideJournal] = {"mobile": self.journal, "fixed": shared.journal}
+        self._interfaces = {side: Interface(config.queue, self._journals[side].add) for side in SIDES}
+        self._ends = {side: self._end(side) for side in SIDES}
+        self._armed: dict[Side, int | None] = dict.fromkeys(SIDES)
+        self._loss: dict[Side, float] = {"mobile": config.loss.up, "fixed": config.loss.down}
+        self._lose = {side: self._luck(f"loss {side}").random for side in SIDES}
+        self._radio_parts(config)
+        self._paths = {side: self._path(side) for side in SIDES}
+        self._networks = self._fixed_network(config)
+        self._reverse = ReverseTransmitter(
+            shared.reverse,
+            config.access,
+            self._paths["mobile"],
+            owner=number,
+            has_work=self._has_work,
+            luck=self._luck("access"),
+        )
+        self._outages = Outages(_chances(config), agenda=self._agenda, seed=seed, changed=self._own_outage)
+
+    # --- parts ---
+
+    def _luck(self, name: str) -> Random:
+        return Random(f"{self._seed} {name}")
+
+    def _end(self, side: Side) -> MdlpEntity | PacketEnd:
+        take, journal = self._interfaces[side].take, self._journals[side]
+        first = self._number - 1 << STREAM_BITS
+        if self._shared.config.recovery == "none":
+            return PacketEnd(take, journal, first_offset_bytes=first)
+        return MdlpEntity(self._shared.config.mdlp, take, journal, first_offset_bytes=first)
+
+    def _fixed_network(self, config: CdpdConfig) -> dict[Side, FixedNetwork]:
+        network, loses = config.network, config.recovery == "mdlp"
+
+        def way(name: str, loss: float, arrived: Callable[[bytes, int], None]) -> FixedNetwork:
+            return FixedNetwork(
+                delay_ns=network.fixed_ns,
+                jitter_ns=network.jitter_ns,
+                loss=loss if loses else 0.0,
+                agenda=self._agenda,
+                luck=self._luck(f"network {name}"),
+                arrived=arrived,
+            )
+
+        return {
+            "mobile": way("up", network.loss_up, self._reach_host),
+            "fixed": way("down", network.loss_down, self._reach_router),
+        }
+
+    def _radio_parts(self, config: CdpdConfig) -> None:
+        times = self._shared.times
+        self._block_ns: dict[Side, int] = {"mobile": times.reverse_ns, "fixed": times.forward_ns}
+        self._signal = Signal(config.signal, luck=self._luck("signal"))
+        errors: dict[Side, ErrorConfig] = {"mobile": config.up, "fixed": config.down}
+        self._fading = {side: self._errors(errors[side], side) for side in SIDES}
+        is_coded = config.recovery == "mdlp"
+        self._radios = {
+            side: BlockRadio(
+                self._fading[side],
+                # each asks at its own times
+                Signal(config.signal, luck=self._luck("signal")) if is_coded else None,
+                block_ns=self._block_ns[side],
+                report_ns=config.report_ns,
+            )
+            for side in SIDES
+        }
+
+    def _errors(self, config: ErrorConfig, side: Side) -> FadingErrors:
+        luck, is_coded = self._luck(f"errors {side}"), self._shared.config.recovery == "mdlp"
+        below = error_process(config, slot_ns=self._block_ns[side], luck=luck) if is_coded else NoErrors()
+        return FadingErrors(below, luck=self._luck(f"fades {side}"))
+
+    def _path(self, side: Side) -> BlockPath:
+        return BlockPath(
+            agenda=self._agenda,
+            end=self._ends[side],
+            radio=self._radios[side],
+            journal=self._journals[side],
+            completed=lambda carriage, now_ns: self._carried(side, carriage, now_ns),
+        )
+
+    def _has_work(self, now_ns: int) -> bool:
+        waiting = len(self._interfaces["mobile"].queue) > 0
+        return self._ends["mobile"].has_work(now_ns, has_packet=waiting)
+
+    # --- packets ---
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no packet of it, or to it, waits or is in transit."""
+        return not (
+            any(len(interface.queue) for interface in self._interfaces.values())
+            or any(network.under_way for network in self._networks.values())
+            or any(not end.is_quiet for end in self._ends.values())
+        )
+
+    def send_up(self, packet: bytes, now_ns: int) -> bool:
+        """Offer a packet of the mobile; False if the modem's queue refused it and reports that."""
+        taken = self._interfaces["mobile"].offer(packet, now_ns=now_ns)
+        self._attend("mobile", now_ns)
+        return taken
+
+    def send_down(self, packet: bytes, now_ns: int) -> None:
+        """Send a packet of the fixed host to the mobile."""
+        self._cross("fixed", packet, now_ns)
+
+    def _reach_router(self, packet: bytes, now_ns: int) -> None:
+        self._interfaces["fixed"].offer(packet, now_ns=now_ns)
+        self._attend("fixed", now_ns)
+
+    def _reach_host(self, packet: bytes, now_ns: int) -> None:
+        del now_ns
+        self._shared.deliver("fixed", packet)
+
+    def _cross(self, side: Side, packet: bytes, now_ns: int) -> None:
+        """Send a side's packet through the fixed network."""
+        if not self._networks[side].send(packet, now_ns):
+            facts = ip_facts(packet)
+            about = 0, len(packet), facts.ip_id, facts.seq, "network"
+            self._shared.journal.add(PacketDropped, now_ns, *about)
+
+    # --- frames ---
+
+    def _attend(self, side: Side, now_ns: int) -> None:
+        """Make a side send its data, and schedule its next timer."""
+        end = self._ends[side]
+        if end.deadline_ns is not None and end.deadline_ns <= now_ns:
+            end.expire(now_ns)
+        if side == "mobile":
+            self._reverse.kick(now_ns)
+        else:
+            self._shared.forward.kick(self._paths["fixed"], now_ns)
+        due_ns = end.deadline_ns
+        if due_ns is not None and due_ns != self._armed[side]:
+            self._armed[side] = due_ns
+            self._agenda.at(due_ns, lambda then_ns: self._wake(side, then_ns))
+
+    def _wake(self, side: Side, now_ns: int) -> None:
+        self._ends[side].expire(now_ns)
+        self._attend(side, now_ns)
+
+    def _carried(self, side: Side, carriage: Carriage, now_ns: int) -> None:
+        """Handle the end of a frame's last block."""
+        frame, end = carriage.frame, self._ends[side]
+        end.sent(frame, now_ns)
+        about = end.frame_octets(frame), frame.offset_bytes
+        names = frame.ip_id, frame.seq
+        if frame.kind == "I":
+            air_us = (now_ns - carriage.began_ns) // NS_PER_US
+            journal = self._journals[side]
+            journal.add(PieceSent, now_ns, air_us, *about, frame.attempt, *names, frame.cause)
+        cause = self._loss_cause(side, carriage)
+        if not cause:
+            arrives_ns = now_ns + self._shared.config.network.backhaul_ns
+            self._agenda.at(arrives_ns, lambda then_ns: self._arrived(FAR[side], carriage, then_ns))
+        else:
+            end.settled()
+            if frame.kind == "I":
+                self._journals[FAR[side]].add(PieceLost, now_ns, *about, *names, cause)
+        self._attend(side, now_ns)
+
+    def _loss_cause(self, side: Side, carriage: Carriage) -> str:
+        """Return why a frame that was sent does not arrive; empty if it does."""
+        is_lost = self._loss[side] > 0 and self._lose[side]() < self._loss[side]
+        if carriage.is_damaged:
+            return "outage" if self._worst else "block"
+        return "loss" if is_lost else ""
+
+    def _arrived(self, side: Side, carriage: Carriage, now_ns: int) -> None:
+        self._ends[FAR[side]].settled()
+        for packet in self._ends[side].receive(carriage.frame, now_ns):
+            if side == "mobile":
+                self._shared.deliver(self.host, packet)
+            else:
+                self._cross("mobile", packet, now_ns)
+        self._attend(side, now_ns)
+
+    # --- outages and the script ---
+
+    @property
+    def _worst(self) -> OutageKind | None:
+        """The worst present outage, its own or that of the channel."""
+        return self._outages.kind or self._shared.hops.kind
+
+    @property
+    def has_channel(self) -> bool:
+        """Whether it has a channel."""
+        return self._worst is None
+
+    def begin_outage(self, now_ns: int, kind: OutageKind, lasts_ns: int) -> None:
+        """Begin an ejection or a blackout of this mobile."""
+        self._outages.begin(now_ns, kind, lasts_ns)
+
+    def _own_outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
+        self.change_channel(now_ns, kind, begins=begins, journals=self._own_journals)
+        if not begins:
+            self._shared.outage_ended(kind)
+
+    @property
+    def _own_journals(self) -> list[SideJournal]:
+        """Return where its own outages are written: the network of many does not see one mobile's."""
+        is_only_one = self._shared.config.mobiles == 1
+        return [self.journal, self._shared.journal] if is_only_one else [self.journal]
+
+    def change_channel(
+        self, now_ns: int, kind: OutageKind, *, begins: bool, journals: list[SideJournal]
+    ) -> None:
+        """Note that an outage begins or is over, its own or that of the channel."""
+        for journal in journals:
+            journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
+        worst = self._worst
+        for radio in self._radios.values():
+            radio.set_outage(now_ns, deaf=worst in ("hop", "ejection"), dead=worst is not None)
+        self._reverse.set_away(now_ns, is_away=worst is not None)
+
+    def play(self, event: ScriptEvent, now_ns: int) -> None:
+        """Let a scripted fade or drop befall it."""
+        for side in SIDES:
+            if event.direction not in ("both", "up" if side == "mobile" else "down"):
+                continue
+            if event.kind == "drop":
+                self._interfaces[side].lose_packets(event.packets)
+                continue
+            block_ns, lasts_ns = self._block_ns[side], round(event.duration_s * NS_PER_S)
+            slots = -(-lasts_ns // block_ns)
+            self._fading[side].fade(begin=now_ns // block_ns, slots=slots, rate=event.rate)
+
+    # --- what it tells ---
+
+    def radio(self, now_ns: int) -> ErrorTrace:
+        """Return which blocks were destroyed up to now."""
+        for side in SIDES:
+            self._radios[side].bler_percent(now_ns)  # decides those that nobody asked for
+        up_ns = self._block_ns["mobile"]
+        up, down = (self._radios[side].lost.runs for side in SIDES)
+        slots = -(-max(now_ns, 1) // up_ns)
+        return ErrorTrace(up_ns, slots, up, down, down_slot_ns=self._block_ns["fixed"])
+
+    def reading(self, now_ns: int, channel: int) -> RadioReading:
+        """Return the modem's answer; without a channel it holds nothing about the channel."""
+        config, kind = self._shared.config, self._worst
+        if kind in ("hop", "ejection"):
+            return RadioReading(None, None, None, None, STATES[kind])
+        bler = self._radios["fixed"].bler_percent(now_ns)
+        if kind == "blackout":
+            return RadioReading(config.signal.zero_dbm, bler, None, channel, STATES[kind])
+        since_ns = max(0, now_ns - config.report_ns)
+        busy = self._shared.reverse.busy_percent(since_ns, now_ns, owner=self._number)
+        return RadioReading(self._signal.dbm(now_ns), bler, busy, channel, "registered")
+
+
+def _chances(config: CdpdConfig) -> list[Chance]:
+    of = config.outages
+    return [
+        Chance("ejection", of.ejection_every_ns, of.ejection_min_ns, of.ejection_max_ns),
+        Chance("blackout", of.blackout_every_ns, of.blackout_min_ns, of.blackout_max_ns, True),
+    ]
+
+
+# CDPD: the mobiles' links to the fixed host, with the cell that they share.
+#
+#     mobile: interface queue → MDLP → blocks → reverse channel (contended) ─┐
+#                                                               backhaul → MDLP → fixed network → fixed host
+#     mobile ← MDLP ← backhaul ← forward channel ← blocks ← MDLP ← interface queue ← fixed network ← fixed
+#     host
+#
+# Downlink packets wait at the router that ends MDLP: it has a queue for each mobile, which overflows; the
+# host has none. Everything of one mobile is a `Member`; all members share both channels. What the model
+# leaves out (sleep mode, other users' forward traffic, header and V.42bis compression) and what is uncertain
+# in it is told in docs/links.md.
+
+
+_AMPS_CHANNELS = range(1, 800)
+_KINDS = {"fade", "drop", "hop", "ejection", "blackout"}
+
+
+class CdpdLink:
+    """A `PacketLink` over CDPD.
+
+    Parameters
+    ----------
+    config : CdpdConfig
+    seed : int
+        The same seed gives the same radios and the same cell.
+    script : sequence of ScriptEvent
+        fade, drop, hop, ejection and blackout, counted from the first packet; they befall all mobiles.
+    """
+
+    def __init__(self, config: CdpdConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
+        self.config = config
+        self.hosts = host_names(config.mobiles)
+        self._seed = f"{seed} cdpd"
+        self._agenda = Agenda()
+        self._out: list[Delivery] = []
+        self._tuning = Random(f"{self._seed} tuning")
+        self._channel = self._tuning.choice(_AMPS_CHANNELS)
+        shared = self._shared_parts()
+        self._journal, self._hops = shared.journal, shared.hops
+        self._members = self._joined(shared)
+        self._journals = {FIXED: self._journal} | {h: m.journal for h, m in self._members.items()}
+        self._mobiles = Mobiles(self._members)
+        self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
+
+    # --- parts ---
+
+    def _shared_parts(self) -> Shared:
+        config, agenda = self.config, self._agenda
+        times = block_times(config.bits_per_s, is_coded=config.recovery == "mdlp")
+        journal = SideJournal(times.microslot_ns)
+        reverse = ReverseChannel(config.access, times, remembers_ns=config.report_ns)
+        Cell(reverse, config.cell, config.access, agenda=agenda, seed=self._seed)
+        of = config.outages
+        hops = Chance("hop", of.hop_every_ns, of.hop_min_ns, of.hop_max_ns)
+        return Shared(
+            config=config,
+            times=times,
+            agenda=agenda,
+            reverse=reverse,
+            forward=ForwardChannel(times, agenda, journal),
+            journal=journal,
+            hops=Outages([hops], agenda=agenda, seed=self._seed, changed=self._hop),
+            deliver=lambda host, packet: self._out.append(Delivery(host, packet)),
+            outage_ended=self._outage_ended,
+        )
+
+    def _joined(self, shared: Shared) -> dict[HostName, Member]:
+        """Return the mobiles by name; the first has the chance of an only one."""
+        members = {}
+        for number, host in enumerate(self.hosts[:-1], start=1):
+            seed = self._seed if number == 1 else f"{self._seed} {host}"
+            members[host] = Member(host, number, shared, seed=seed)
+        return members
+
+    # --- packets ---
+
+    @property
+    def next_ns(self) -> int | None:
+        """Time of the next event."""
+        return self._agenda.next_ns
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a mobile has a channel."""
+        return any(member.has_channel for member in self._members.values())
+
+    @property
+    def is_dropped(self) -> bool:
+        """Return False: the channel always comes back."""
+        return False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no packet waits or is in transit."""
+        return all(member.is_quiet for member in self._members.values())
+
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the modem's queue refused it and reports that."""
+        member = None if host == FIXED else self._mobiles.named(host)
+        self._agenda.advance(now_ns)
+        now_ns = self._agenda.now_ns
+        self._script.first_packet(now_ns)
+        if member is not None:
+            return member.send_up(packet, now_ns)
+        member = self._mobiles.addressed(packet)
+        if member is not None:
+            member.send_down(packet, now_ns)
+            return True
+        facts = ip_facts(packet)
+        self._journal.add(PacketDropped, now_ns, 0, len(packet), facts.ip_id, facts.seq, "no-route")
+        return True
+
+    def advance(self, now_ns: int) -> list[Delivery]:
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
+        self._agenda.advance(now_ns)
+        out, self._out = self._out, []
+        return out
+
+    # --- outages and the script ---
+
+    def _hop(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
+        """Take the channel away from all mobiles, or give them another one."""
+        self._journal.add(OutageStarted if begins else OutageEnded, now_ns, kind)
+        for member in self._members.values():
+            member.change_channel(now_ns, kind, begins=begins, journals=[member.journal])
+        if not begins:
+            self._channel = self._tuning.choice(_AMPS_CHANNELS)
+
+    def _outage_ended(self, kind: OutageKind) -> None:
+        """Tune an only mobile anew after an ejection; one of many comes back to the channel of all."""
+        if kind != "blackout" and len(self._members) == 1:
+            self._channel = self._tuning.choice(_AMPS_CHANNELS)
+
+    def _play(self, event: ScriptEvent, now_ns: int) -> None:
+        lasts_ns = round(event.duration_s * NS_PER_S)
+        if event.kind == "hop":
+            self._hops.begin(now_ns, event.kind, lasts_ns)
+            return
+        for member in self._members.values():
+            if event.kind in STATES:
+                member.begin_outage(now_ns, event.kind, lasts_ns)
+            else:
+                member.play(event, now_ns)
+
+    # --- what it tells ---
+
+    def events(self, host: HostName) -> list[LinkEvent]:
+        """Return what happened at a host's end since the last call, in order; at the fixed one of all."""
+        journal = self._journals.get(host)  # asked for each host after each event: 31 times in a full cell
+        return journal.events() if journal is not None else self._mobiles.named(host).journal.events()
+
+    def radio(self, now_ns: int) -> ErrorTrace | None:
+        """Return which blocks the radio has destroyed up to now; None for several mobiles or no blocks."""
+        self._agenda.advance(now_ns)
+        members = list(self._members.values())
+        is_whole = len(members) == 1 and self.config.recovery == "mdlp"
+        return members[0].radio(now_ns) if is_whole else None
+
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
+        """Return the answer of a mobile's modem, by default the first one's."""
+        return self._mobiles.named(host or self.hosts[0]).reading(now_ns, self._channel)

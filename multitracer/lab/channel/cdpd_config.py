@@ -1,0 +1,284 @@
+"""The parameters of CDPD, Cellular Digital Packet Data, in a scenario.
+
+Where a number comes from stands beside it. *Primer*: Sierra's CDPD primer and lecture slides, read. *Paper
+000, 001*: the measurements and the model that this link is for. *Memory*: of the CDPD specification, release
+1.1, whose text was not at hand. *Ours*: chosen, low confidence. docs/links.md discusses what is uncertain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from multitracer.errors import LocalProtocolError
+from multitracer.lab.channel.shared.frame_errors import ErrorConfig
+from multitracer.lab.channel.shared.packet_link import MOST_MOBILES
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+_MOST_MICROSLOTS = 10_000
+_MOST_COUNT = 16
+_MOST_BLOCKS = 10_000
+_MOST_ATTEMPTS = 1_000
+"""Bounds that no channel comes near (ours); beyond them a run would take for ever or mean nothing."""
+
+
+def _check(name: str, value: float, least: float, most: float) -> None:
+    """Raise if a value is outside a range, or not a number."""
+    if not least <= value <= most:
+        raise LocalProtocolError(f"CDPD: {name} is {value}; choose {least:,} to {most:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessConfig:
+    """DSMA/CD: how a mobile gets the reverse channel; times in microslots of 3.125 ms."""
+
+    min_idle_microslots: int = 6
+    """Min_Idle_Time: pause after a burst of one's own (memory)."""
+    max_entrance_delay_microslots: int = 35
+    """Max_Entrance_Delay: a busy channel is looked at again after 0 to this many (memory)."""
+    min_count: int = 4
+    """Min_Count: after the first collision back off 0 to 2**count - 1 microslots (memory)."""
+    max_count: int = 8
+    """Max_Count: the exponent grows with each collision up to this (memory)."""
+    max_blocks: int = 64
+    """Most blocks chained in a burst (primer: 64 by default, 32 common)."""
+    max_attempts: int = 10
+    """Collisions and undecoded blocks in a row after which what the block held is left to MDLP (ours)."""
+    flag_delay_microslots: int = 2
+    """Age of the busy/idle flag that a mobile acts on: who starts within it collides (ours)."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_idle_microslots", "max_entrance_delay_microslots", "flag_delay_microslots"):
+            _check(name, getattr(self, name), 0, _MOST_MICROSLOTS)
+        _check("max_count", self.max_count, 0, _MOST_COUNT)
+        _check("min_count", self.min_count, 0, self.max_count)
+        _check("max_blocks", self.max_blocks, 1, _MOST_BLOCKS)
+        _check("max_attempts", self.max_attempts, 1, _MOST_ATTEMPTS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellConfig:
+    """The other users of the reverse channel; they contend by the same rules."""
+
+    busy_percent: float = 25.0
+    """Mean share of time that their bursts would take if none collided (ours: an ordinary hour)."""
+    spread_percent: float = 20.0
+    """The share wanders evenly within busy_percent ± spread_percent (ours)."""
+    holds_ns: int = 60 * NS_PER_S
+    """Mean time for which it stays (ours)."""
+    mean_blocks: float = 8.0
+    """Mean length of their bursts, geometric, up to max_blocks (ours: a short packet has 3, a full one 18;
+    a base station does not tell)."""
+    stations: int = 0
+    """How many users they are, each with bursts of his own that wait while he sends (paper 001: up to 30 of a
+    channel). 0 is any number: every burst is one of another user, so that a busy cell collides more."""
+
+    def __post_init__(self) -> None:
+        _check("stations", self.stations, 0, MOST_MOBILES)
+        if not 0 <= self.busy_percent - self.spread_percent <= self.busy_percent + self.spread_percent <= 90:
+            raise LocalProtocolError("CDPD cell: busy_percent ± spread_percent lies within 0 to 90")
+        if not 1 <= self.mean_blocks <= _MOST_BLOCKS or self.holds_ns < 1:
+            raise LocalProtocolError(
+                f"CDPD cell: mean_blocks is 1 to {_MOST_BLOCKS:,}, a load is held for longer than 0 s"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MdlpConfig:
+    """The data link between the mobile and the network (MDLP, like LAPD), and the layer above it."""
+
+    window: int = 15
+    """Frames on the way (memory, low confidence)."""
+    t200_ns: int = 5 * NS_PER_S
+    """Retransmission timer (memory, low confidence)."""
+    n200: int = 3
+    """Polls in a row that bring nothing before the link is set up anew (memory, low confidence)."""
+    n201_octets: int = 130
+    """Most octets of information in a frame (memory)."""
+    header_octets: int = 5
+    """Address, control and one flag of each frame (memory: 2, 2 and 1)."""
+    sndcp_octets: int = 1
+    """Header of each segment (memory, low confidence)."""
+    stuffing_percent: float = 1.6
+    """Zero-bit insertion; random bits need 1 in 62, and encrypted data are random."""
+    ack_every: int = 4
+    """Frames after which they are acknowledged at once (ours)."""
+    ack_delay_ns: int = 300 * NS_PER_MS
+    """How long an acknowledgement waits for more frames (ours)."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.window <= 63 or self.n201_octets <= self.sndcp_octets or self.ack_every < 1:
+            raise LocalProtocolError("MDLP: window is 1 to 63, n201 above the segment header, ack_every >= 1")
+        if min(self.header_octets, self.sndcp_octets, self.ack_delay_ns, self.n200) < 0 or self.t200_ns < 1:
+            raise LocalProtocolError("MDLP: t200 is above 0, no other time, count or length is negative")
+        _check("stuffing_percent", self.stuffing_percent, 0, 100)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalConfig:
+    """Received power at the mobile: a mean and slow (shadow) fading in dB, correlated in time."""
+
+    mean_dbm: float = -85.0
+    """Ours: a usable cell; the paper's Figures 2 and 4 show -113 as the lowest."""
+    deviation_db: float = 7.0
+    """Ours: 6 to 8 dB are usual for shadowing."""
+    correlation_ns: int = 20 * NS_PER_S
+    """Ours: time after which the fading has changed by 1 - 1/e, for a mobile at walking pace."""
+    zero_dbm: float = -113.0
+    """No signal (paper 000, section IV); nothing is decoded there."""
+
+    def __post_init__(self) -> None:
+        if self.correlation_ns < 1 or not self.deviation_db >= 0:
+            raise LocalProtocolError("CDPD signal: correlation is above 0 s, deviation_db is not negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutageConfig:
+    """When the channel is away; intervals are exponential, and a mean interval of 0 means never."""
+
+    hop_every_ns: int = 600 * NS_PER_S
+    """Channel hops, planned by a timer or forced by a voice call (paper 001; interval ours)."""
+    hop_min_ns: int = 1 * NS_PER_S
+    hop_max_ns: int = 10 * NS_PER_S
+    """The search for the new channel takes 1 to 10 s (memory), evenly."""
+    ejection_every_ns: int = 1_800 * NS_PER_S
+    """The modem is ejected and scans wide (paper 000: the peaks of the RTT; interval ours)."""
+    ejection_min_ns: int = 10 * NS_PER_S
+    ejection_max_ns: int = 40 * NS_PER_S
+    """The wide scan, evenly (ours, low confidence)."""
+    blackout_every_ns: int = 14_400 * NS_PER_S
+    """Paper 001: several in a day."""
+    blackout_min_ns: int = 10 * NS_PER_S
+    blackout_max_ns: int = 600 * NS_PER_S
+    """Paper 001: 10 seconds to 10 minutes; their logarithm is spread evenly (ours)."""
+
+    def __post_init__(self) -> None:
+        for least, most in (
+            (self.hop_min_ns, self.hop_max_ns),
+            (self.ejection_min_ns, self.ejection_max_ns),
+            (self.blackout_min_ns, self.blackout_max_ns),
+        ):
+            if not 0 < least <= most:
+                raise LocalProtocolError("CDPD outages: each lasts above 0, its least not above its most")
+        if min(self.hop_every_ns, self.ejection_every_ns, self.blackout_every_ns) < 0:
+            raise LocalProtocolError("CDPD outages: a mean interval is not negative; 0 is never")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkConfig:
+    """The fixed network behind the channel, in each direction."""
+
+    backhaul_ns: int = 270 * NS_PER_MS
+    """Modem, base station and frame relay up to the router that ends MDLP (ours, so that a short packet's
+    round trip is that of paper 001: 0.8 s and more, three quarters of it on this side of the router)."""
+    fixed_ns: int = 80 * NS_PER_MS
+    """From there to the fixed host, at least (ours)."""
+    jitter_ns: int = 40 * NS_PER_MS
+    """Mean of an exponential delay on top of it, order kept (ours)."""
+    loss_up: float = 0.02
+    """Packets lost behind the channel, towards the fixed host (paper 001: 1 to 10 % in all)."""
+    loss_down: float = 0.02
+    """... towards the mobile."""
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.loss_up < 1 and 0 <= self.loss_down < 1):
+            raise LocalProtocolError("CDPD network: loss_up and loss_down are probabilities, 0 to below 1")
+        if min(self.backhaul_ns, self.fixed_ns, self.jitter_ns) < 0:
+            raise LocalProtocolError("CDPD network: no delay is negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossConfig:
+    """Packets lost behind the channel where nothing is recovered: paper 001's exponential loss model.
+
+    The packets between two losses are counted by an exponential variable, rounded down, which makes each
+    packet's loss independent of all others.
+    """
+
+    down: float = 0.0
+    """Probability towards the mobile (paper 001: 0, 0.04 and 0.06)."""
+    up: float = 0.0
+    """... towards the fixed host."""
+
+    def __post_init__(self) -> None:
+        for name, rate in (("down", self.down), ("up", self.up)):
+            _check(name, rate, 0, 1)
+
+
+def _block_errors() -> ErrorConfig:
+    return ErrorConfig(kind="gilbert-elliott", good_s=20.0, bad_s=1.0, good_rate=0.002, bad_rate=0.4)
+
+
+_LEAST_BITS_PER_S, _MOST_BITS_PER_S = 1_200, 10_000_000
+"""Rates of which nothing is known are refused: a block would last a third of a second, or 40 us (ours)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdpdConfig:
+    """A CDPD channel, and the mobiles that share it."""
+
+    mobiles: int = 1
+    """Mobiles of this link, each with its own radio, queues and data link, on one channel."""
+    bits_per_s: int = 19_200
+    """Raw rate of the channel in each direction (primer); paper 001 tries 50,000, too."""
+    recovery: Literal["mdlp", "none"] = "mdlp"
+    """mdlp: coded blocks, and a data link that sends lost frames again. none: the channel that paper 001
+    simulates: a packet is a frame, the channel carries its full rate, no block is lost but in an outage or a
+    scripted fade, and packets get lost behind the channel by `loss`; `up`, `down` and the losses of `network`
+    are those of the other."""
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    """Before each channel, at the modem and at the router: deep buffers (papers 000, 001)."""
+    up: ErrorConfig = field(default_factory=_block_errors)
+    """Reverse blocks that the base station cannot decode (ours: 2.1 % in the mean, most of it in bursts)."""
+    down: ErrorConfig = field(default_factory=_block_errors)
+    """Forward blocks that the mobile cannot decode: its BLER."""
+    access: AccessConfig = field(default_factory=AccessConfig)
+    cell: CellConfig = field(default_factory=CellConfig)
+    mdlp: MdlpConfig = field(default_factory=MdlpConfig)
+    signal: SignalConfig = field(default_factory=SignalConfig)
+    outages: OutageConfig = field(default_factory=OutageConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    """With recovery none only."""
+    report_ns: int = 5 * NS_PER_S
+    """The modem's BLER and cell busy are those of the last so many seconds (ours)."""
+
+    def __post_init__(self) -> None:
+        _check("mobiles", self.mobiles, 1, MOST_MOBILES)
+        _check("bits_per_s", self.bits_per_s, _LEAST_BITS_PER_S, _MOST_BITS_PER_S)
+        if self.report_ns < 1:
+            raise LocalProtocolError("report is above 0 s")
+        if self.recovery not in ("mdlp", "none"):
+            raise LocalProtocolError(f"recovery is {self.recovery!r}; choose mdlp or none")
+        self._refuse_errors_of_bits()
+        self._refuse_losses_of_the_other_recovery()
+
+    def _refuse_errors_of_bits(self) -> None:
+        for name, errors in (("up", self.up), ("down", self.down)):
+            if errors.kind == "bits":
+                raise LocalProtocolError(
+                    f"{name}: kind is 'bits', for a GSM data call; choose gilbert-elliott"
+                )
+
+    def _refuse_losses_of_the_other_recovery(self) -> None:
+        """Refuse what would have no effect."""
+        if self.recovery == "mdlp":
+            if self.loss != LossConfig():
+                raise LocalProtocolError(
+                    'loss is for recovery = "none"; with mdlp set loss_up and loss_down of [link.network]'
+                )
+            return
+        for name, errors in (("up", self.up), ("down", self.down)):
+            if errors.kind != "none" and errors != _block_errors():
+                raise LocalProtocolError(
+                    f'{name}: recovery = "none" loses no blocks; set {name} of [link.loss] instead'
+                )
+        network, usual = self.network, NetworkConfig()
+        if network.loss_up not in (0, usual.loss_up) or network.loss_down not in (
+            0,
+            usual.loss_down,
+        ):
+            raise LocalProtocolError(
+                'network: recovery = "none" loses packets by [link.loss]; set up and down there instead'
+            )

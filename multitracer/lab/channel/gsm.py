@@ -1,0 +1,706 @@
+"""A GSM circuit-switched data call: PPP over the relay (L2R) and RLP, one frame every 20 ms.
+
+In come IP packets at two sides, a `LinkConfig`, a script and a seed; out come packets, each end's events, and
+for each frame on the air the truth of its fate. Read `GsmLink` first: it joins two ends (`GsmEnd`) by a radio
+for each direction and plays the script. An end is interface queue, PPP, relay and RLP one above the other;
+`Drain` is the terminal that reads at a fixed rate. The protocols are those beside `channel/`.
+
+What must hold: time passes in slots, and a driver calls `tick` once for each, in order, in virtual or in real
+time. A frame's fate is decided in the slot in which it arrives. For each direction a `Ledger` counts where
+every character went: delivered, thrown away by a reset, or still inside; nothing vanishes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from multitracer.errors import LocalProtocolError
+from multitracer.lab.channel.shared.frame_errors import BitErrors, ErrorConfig, FadingErrors, error_process
+from multitracer.lab.channel.shared.interface import Interface, ip_facts
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, Side, one_of_two
+from multitracer.lab.channel.shared.queue import QueueConfig
+from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
+from multitracer.lab.rlp.entity import RlpEntity
+from multitracer.lab.rlp.l2r import L2rConfig, L2rEntity
+from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
+from multitracer.lab.vj import VjCompressor, VjDecompressor, VjError
+from multitracer.protocols.l2r import user_octets
+from multitracer.protocols.link_events import (
+    Flushed,
+    FrameSent,
+    LinkEvent,
+    PppDamaged,
+    PppReceived,
+    PppSent,
+    ResetDone,
+    VjTossed,
+)
+from multitracer.protocols.ppp import PppProtocol
+from multitracer.protocols.rlp.frame import FRAME_OCTETS
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from multitracer.lab.channel.shared.interface import QueueEvent
+    from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.channel.shared.scheduler import ScriptEvent
+    from multitracer.lab.ppp import PppPacket
+    from multitracer.lab.rlp.xid import Role
+
+# The codes of a GSM data call: how many wrong paths a decoder may take, and how far from the sent one.
+#
+# All are made from GSM's convolutional code of half rate, G0 = 1 + D3 + D4 and G1 = 1 + D + D3 + D4 (TS
+# 45.003, from memory), by leaving bits out. tests/lab/channel/test_bit_errors.py computes them from the
+# trellis.
+
+
+CodeName = Literal["9.6", "14.4", "3/4", "none"]
+Weights = tuple[tuple[int, float], ...]
+"""(places in which a wrong path differs, such paths that begin at a bit, in the mean), nearest first."""
+
+WEIGHTS: Mapping[CodeName, Weights] = {
+    "9.6": ((6, 17 / 15), (7, 10 / 3), (8, 19 / 3), (9, 236 / 15)),
+    "14.4": ((5, 2.0), (6, 46 / 7), (7, 135 / 7), (8, 430 / 7)),
+    "3/4": ((3, 2 / 3), (4, 2.0), (5, 12.0), (6, 175 / 3)),
+    "none": ((1, 1.0),),
+}
+"""9.6: one bit in 15 is left out, as TCH/F9.6 does. 14.4: 3 in 14, nearly the share of TCH/F14.4, by the best
+pattern of this period. 3/4: 2 in 6, likewise. The four nearest distances; further ones count where a frame
+fails nearly always."""
+
+
+# The parameters of a GSM data call in a scenario.
+
+
+_FRAME_BITS = frozenset(octets * BITS_PER_BYTE for octets in FRAME_OCTETS)
+_OVERHEAD_OCTETS = 6  # TS 24.022, clause 4: header 2, FCS 3; TS 27.002: status 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkConfig:
+    """A GSM circuit-switched data call that carries PPP; both ends have the same parameters."""
+
+    frame_bits: int = 240
+    """One RLP frame: 240 or 576 (TS 24.022), in studies also 336, 1152 or 2304. 48 bits of it are header,
+    status octet and check sequence, the others characters."""
+    slot_ns: int = 20 * NS_PER_MS
+    """Time of one RLP frame: 24 user octets in 20 ms are 1200 B/s."""
+    code: CodeName = "9.6"
+    """The channel's code (`codes.py`): whether a frame survives errors of kind "bits"."""
+    pipe_slots: int = 9
+    """Slots between a frame's start at one end and its end at the other: interleaving and the network."""
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    """The interface queue above PPP."""
+    queue_at: Literal["both", "mobile", "fixed"] = "both"
+    """Which end has that queue; the other one drops from the tail, at 50 packets."""
+    header_compression: Literal["none", "vj", "vj-slot-id"] = "none"
+    """Van Jacobson: with the slot id left out where it may be, or always sent (RFC 1332, section 4)."""
+    accm: int = 0
+    """Control characters that PPP escapes."""
+    refill_below_bytes: int = 512
+    """The next packet leaves the interface queue when fewer characters wait for the link."""
+    drain_bytes_per_s: int = 960
+    """Rate at which each end's terminal takes characters: 9.6 kb/s asynchronous."""
+    xoff_at_bytes: int = 1300
+    xon_at_bytes: int = 480
+    """Above the RLP round trip times the drain rate, else the terminal starves after each XOFF."""
+    stop_by: Literal["x-bit", "rnr"] = "x-bit"
+    """Flow control by the relay's status octet or by RLP."""
+    rlp_version: int = 0
+    t1_ms: int = 480
+    n2: int = 6
+    """Retransmissions of one frame before the link is reset."""
+    recovery: Literal["srej", "rej"] = "srej"
+    when_exhausted: Literal["reset", "drop-call"] = "reset"
+    up: ErrorConfig = field(default_factory=ErrorConfig)
+    down: ErrorConfig = field(default_factory=ErrorConfig)
+
+    @property
+    def payload_bytes(self) -> int:
+        """Characters that one frame carries."""
+        return self.frame_bits // BITS_PER_BYTE - _OVERHEAD_OCTETS
+
+    @property
+    def rate_bytes_per_s(self) -> float:
+        """Characters that the link carries in a second, without errors and if nobody stops it."""
+        return self.payload_bytes * NS_PER_S / self.slot_ns
+
+    def queue_of(self, side: Literal["mobile", "fixed"]) -> QueueConfig:
+        """Return the interface queue of one end."""
+        is_usual = self.queue_at not in ("both", side)
+        return QueueConfig(local_drops=self.queue.local_drops) if is_usual else self.queue
+
+    def __post_init__(self) -> None:
+        if self.frame_bits not in _FRAME_BITS:
+            known = ", ".join(map(str, sorted(_FRAME_BITS)))
+            raise LocalProtocolError(f"GSM link: frame_bits is {self.frame_bits}; choose one of {known}")
+        if not NS_PER_MS <= self.slot_ns <= min(NS_PER_S, self.t1_ms * NS_PER_MS):
+            wrong = f"slot_ns is {self.slot_ns:,}"
+            raise LocalProtocolError(
+                f"GSM link: {wrong}; choose 1,000,000 to {NS_PER_S:,}, and at most t1_ms"
+            )
+        if self.pipe_slots < 1 or self.refill_below_bytes < 1:
+            raise LocalProtocolError("GSM link: pipe_slots and refill_below_bytes are at least 1")
+
+
+# A reader with a fixed rate: how many bytes may leave a buffer in each slot.
+
+
+class Drain:
+    """Spends a rate slot by slot; fractions of a byte carry over exactly.
+
+    Parameters
+    ----------
+    bytes_per_s : int
+        The rate at which the far end's terminal reads.
+    slot_ns : int
+        Time between two calls of `allowance`.
+    """
+
+    def __init__(self, *, bytes_per_s: int, slot_ns: int) -> None:
+        if bytes_per_s < 1 or slot_ns < 1:
+            raise LocalProtocolError(f"drain of {bytes_per_s} B/s in slots of {slot_ns} ns; choose >= 1")
+        self._per_slot = bytes_per_s * slot_ns
+        self._credit = 0
+        self.paused = False
+        """Set to read nothing."""
+
+    def allowance(self) -> int:
+        """Begin the next slot; return how many bytes may leave in it."""
+        if self.paused:
+            return 0
+        self._credit += self._per_slot
+        return self._credit // NS_PER_S
+
+    def spend(self, taken: int) -> None:
+        """Note how many bytes left; the allowance that an empty buffer could not use is not saved."""
+        if not self.paused:
+            self._credit = min(self._credit - taken * NS_PER_S, NS_PER_S - 1)
+
+
+# The balance of one direction of the link: every character that went in is accounted for.
+#
+# Counted independently of each other: what the sender's relay took, where the frames on the air said their
+# characters stand in its stream, what a reset threw away before it was ever sent, and what the receiver's
+# relay gave to its terminal.
+
+
+_INFO_BEGIN, _FCS_OCTETS = 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Characters of one or more directions; `bytes_in` is the sum of the others."""
+
+    bytes_in: int
+    delivered: int
+    """Taken by the far terminal."""
+    flushed: int
+    """Thrown away by link resets or the end of the call."""
+    queued: int
+    """In buffers and on the air."""
+
+    def __add__(self, other: Balance) -> Balance:
+        return Balance(
+            self.bytes_in + other.bytes_in,
+            self.delivered + other.delivered,
+            self.flushed + other.flushed,
+            self.queued + other.queued,
+        )
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no character is missing or counted twice."""
+        least = min(self.delivered, self.flushed, self.queued)
+        return least >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
+
+
+class Ledger:
+    """Follows one direction by the sender's events and the receiver's counts."""
+
+    def __init__(self) -> None:
+        self._on_air_end = 0
+        self._received_before = 0
+        self._epoch_begin = 0
+        self._flushed = 0
+        self._unsent_flushed = 0
+        self._is_over = False
+
+    def note(self, event: LinkEvent, *, received: int, is_over: bool) -> None:
+        """Count one event of the sender.
+
+        Parameters
+        ----------
+        event : LinkEvent
+            What happened.
+        received : int
+            Characters that the far relay has got in order so far.
+        is_over : bool
+            Whether the call is dropped: what is on the air may still arrive, what is not is lost.
+        """
+        self._is_over = is_over
+        if isinstance(event, FrameSent):
+            self._note_frame(event)
+        elif isinstance(event, Flushed):
+            self._unsent_flushed += event.unsent_bytes
+        elif isinstance(event, ResetDone):
+            self._close_epoch(received)
+
+    def _note_frame(self, event: FrameSent) -> None:
+        if event.attempt == 1 and event.offset_bytes is not None:
+            count = user_octets(event.octets[_INFO_BEGIN:-_FCS_OCTETS])
+            self._on_air_end = max(self._on_air_end, event.offset_bytes + count)
+
+    def _close_epoch(self, received: int) -> None:
+        """Count as lost what the far relay lacks: both ends have forgotten the frames in transit."""
+        self._flushed += self._on_air_end - self._epoch_begin - (received - self._received_before)
+        self._flushed += self._unsent_flushed
+        self._on_air_end += self._unsent_flushed
+        self._unsent_flushed = 0
+        self._epoch_begin = self._on_air_end
+        self._received_before = received
+
+    def balance(self, *, written: int, unsent: int, received: int, unread: int) -> Balance:
+        """Return the balance now.
+
+        Parameters
+        ----------
+        written : int
+            Characters that the sender's relay has taken.
+        unsent : int
+            Of these, still waiting in its buffers.
+        received : int
+            Characters that the far relay has got in order.
+        unread : int
+            Of these, not yet taken by its terminal.
+        """
+        on_air = self._on_air_end - self._epoch_begin - (received - self._received_before)
+        gone = on_air if self._is_over else 0
+        return Balance(
+            bytes_in=written,
+            delivered=received - unread,
+            flushed=self._flushed + self._unsent_flushed + gone,
+            queued=on_air - gone + unsent + unread,
+        )
+
+
+# One end of a GSM data call: from IP packets to RLP frames and back.
+#
+# Down: interface queue → [VJ] → PPP → relay (L2R) → RLP. Up: RLP → relay, drained at the terminal's rate →
+# PPP → [VJ] → IP. The driver calls `outgoing` and `incoming` once in each slot.
+
+
+_RELAY_BYTES = 8192
+"""Room of the relay's transmit buffer: the longest PPP frame always fits above `refill_below_bytes`."""
+
+
+class GsmEnd:
+    """The protocol stack of one side.
+
+    Parameters
+    ----------
+    role : {"mobile", "fixed"}
+        Which end this is.
+    config : LinkConfig
+        The call's parameters.
+    """
+
+    def __init__(self, role: Role, config: LinkConfig) -> None:
+        self.role = role
+        self.config = config
+        self.rlp = RlpEntity(_rlp_config(role, config))
+        self.l2r = L2rEntity(self.rlp, _l2r_config(config))
+        self.interface = Interface(config.queue_of(role), self._tell)
+        self.queue = self.interface.queue
+        self.drain = Drain(bytes_per_s=config.drain_bytes_per_s, slot_ns=config.slot_ns)
+        self.received_bytes = 0
+        """Characters that the terminal has taken."""
+        self._framer = PppFramer(accm=config.accm)
+        self._deframer = PppDeframer(accm=config.accm)
+        compressed = config.header_compression != "none"
+        self._compressor = (
+            VjCompressor(compress_slot_id=config.header_compression == "vj") if compressed else None
+        )
+        self._decompressor = VjDecompressor() if compressed else None
+        self._epoch = self.rlp.epoch
+
+    # --- packets in, frames out ---
+
+    def send(self, packet: bytes, *, now_ns: int) -> bool:
+        """Offer an IP packet to the interface queue; False if the queue refused it and reports that."""
+        is_closed = self.rlp.state is RlpState.DROPPED
+        return self.interface.offer(packet, now_ns=now_ns, is_closed=is_closed)
+
+    def _tell(self, kind: QueueEvent, now_ns: int, *facts: Any) -> None:
+        journal = self.rlp.journal
+        journal.add(kind(now_ns, journal.tick, *facts))
+
+    def lose_packets(self, count: int) -> None:
+        """Lose the next `count` packets without notice to the sender."""
+        self.interface.lose_packets(count)
+
+    def outgoing(self, now_ns: int) -> bytes | None:
+        """Begin the next slot and return its frame, None once the call is over."""
+        self._fill_relay(now_ns)
+        frame = self.l2r.outgoing(now_ns)
+        self._notice_reset()
+        return frame
+
+    @property
+    def wants_packet(self) -> bool:
+        """Whether the next packet would leave the interface queue now."""
+        return (
+            self.rlp.state is RlpState.ESTABLISHED and self.l2r.unsent_bytes < self.config.refill_below_bytes
+        )
+
+    def _fill_relay(self, now_ns: int) -> None:
+        while self.wants_packet:
+            packet = self.interface.take(now_ns)
+            if packet is None:
+                return
+            self._write_packet(packet, now_ns)
+
+    def _write_packet(self, packet: bytes, now_ns: int) -> None:
+        facts = ip_facts(packet)
+        protocol: int = PppProtocol.IP
+        information = packet
+        if self._compressor is not None:
+            protocol, information = self._compressor.compress(packet)
+        if self.l2r.unsent_bytes == 0:
+            self._framer.idle()
+        frame = self._framer.frame(protocol, information)
+        offset = self.l2r.written_bytes
+        self.l2r.write(frame)
+        journal = self.rlp.journal
+        sizes = len(packet), len(frame), offset
+        journal.add(PppSent(now_ns, journal.tick, protocol, *sizes, facts.ip_id, facts.seq))
+
+    def _notice_reset(self) -> None:
+        if self.rlp.epoch != self._epoch:
+            self._epoch = self.rlp.epoch
+            self._framer.idle()
+
+    # --- frames in, packets out ---
+
+    def incoming(self, frame: bytes | None, now_ns: int) -> list[bytes]:
+        """Take the slot's frame, None if the radio destroyed it; return the packets that are complete."""
+        self.l2r.receive(frame, now_ns)
+        self._notice_reset()
+        return self.read(now_ns)
+
+    def read(self, now_ns: int) -> list[bytes]:
+        """Let the terminal read its share of this slot; return the packets that are complete."""
+        data = self.l2r.read(self.drain.allowance())
+        self.drain.spend(len(data))
+        self.received_bytes += len(data)
+        if not data:
+            return []
+        packets = (self._take_ppp(outcome, now_ns) for outcome in self._deframer.feed(data))
+        return [packet for packet in packets if packet is not None]
+
+    def _take_ppp(self, outcome: PppPacket | PppDamage, now_ns: int) -> bytes | None:
+        journal = self.rlp.journal
+        if isinstance(outcome, PppDamage):
+            if self._decompressor is not None:
+                self._decompressor.line_error()
+            journal.add(PppDamaged(now_ns, journal.tick, outcome.cause, outcome.wire_bytes))
+            return None
+        packet = self._decompressed(outcome)
+        facts = ip_facts(packet or b"")
+        size = None if packet is None else len(packet)
+        journal.add(
+            PppReceived(
+                now_ns, journal.tick, outcome.protocol, size, outcome.wire_bytes, facts.ip_id, facts.seq
+            )
+        )
+        if packet is None:
+            journal.add(VjTossed(now_ns, journal.tick))
+        return packet
+
+    def _decompressed(self, outcome: PppPacket) -> bytes | None:
+        if self._decompressor is None:
+            return outcome.information if outcome.protocol == PppProtocol.IP else None
+        try:
+            return self._decompressor.decompress(outcome.protocol, outcome.information)
+        except VjError:
+            return None
+
+    # --- what it tells ---
+
+    def events(self) -> list[LinkEvent]:
+        """Return what happened at this end since the last call, in order."""
+        return self.l2r.events()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no user data wait at this end."""
+        return not (
+            len(self.queue)
+            or self.l2r.unsent_bytes
+            or self.rlp.unsent_bytes
+            or self.rlp.unacked_bytes
+            or self.l2r.unread_bytes
+        )
+
+
+def _rlp_config(role: Role, config: LinkConfig) -> RlpConfig:
+    return RlpConfig(
+        role=role,
+        parameters=Parameters(version=config.rlp_version, t1_ms=config.t1_ms, n2=config.n2),
+        frame_octets=config.frame_bits // BITS_PER_BYTE,
+        slot_ns=config.slot_ns,
+        recovery=config.recovery,
+        when_exhausted=config.when_exhausted,
+    )
+
+
+def _l2r_config(config: LinkConfig) -> L2rConfig:
+    return L2rConfig(
+        transmit_bytes=_RELAY_BYTES,
+        xoff_at_bytes=config.xoff_at_bytes,
+        xon_at_bytes=config.xon_at_bytes,
+        stop_by=config.stop_by,
+    )
+
+
+# A whole data call: two ends, the radio between them, and the scripted events.
+#
+# Rules of the file:
+#
+# - `tick` is one slot; a driver calls it at absolute times `start + n * slot_ns`, in real or virtual time.
+# - A frame's fate is decided in the slot in which it arrives: slot n of the receiver's log, of an error trace
+#   and of the error process are the same slot.
+# - Times of the script are link seconds, counted from the first IP packet that enters an interface.
+
+
+_REPORT_SLOTS = 250
+"""The error rate of a reading is that of the last 5 s, as a CDPD modem's here."""
+
+
+class OnAir(NamedTuple):
+    """Whether a frame got through on the radio: ground truth, which neither end knows."""
+
+    side: Side
+    """Who sent it."""
+    sent_slot: int
+    arrival_slot: int
+    octets: bytes
+    lost: bool
+
+
+class GsmLink:
+    """A data call between a mobile and a fixed host.
+
+    Parameters
+    ----------
+    config : LinkConfig
+        The call's parameters.
+    seed : int
+        The same seed gives the same radio.
+    script : sequence of ScriptEvent
+        What happens when.
+    on_air : callable, optional
+        Called with an `OnAir` for each frame.
+    """
+
+    def __init__(
+        self,
+        config: LinkConfig,
+        *,
+        seed: int,
+        script: Sequence[ScriptEvent] = (),
+        on_air: Callable[[OnAir], None] | None = None,
+    ) -> None:
+        self.config = config
+        self.slot = 0
+        """Number of slots that have passed."""
+        self.ends: dict[Side, GsmEnd] = {side: GsmEnd(side, config) for side in SIDES}
+        self._radio: dict[Side, FadingErrors] = {
+            "mobile": _radio(config.up, config, seed=f"{seed} up"),
+            "fixed": _radio(config.down, config, seed=f"{seed} down"),
+        }
+        self._pipe: dict[Side, deque[tuple[int, bytes | None]]] = {side: deque() for side in SIDES}
+        self._ledgers: dict[Side, Ledger] = {side: Ledger() for side in SIDES}
+        self._on_air = on_air
+        self._lost_down: deque[bool] = deque(maxlen=_REPORT_SLOTS)
+        unknown = {event.kind for event in script} - {"fade", "reset", "xoff", "drop"}
+        if unknown:
+            raise LocalProtocolError(f"GSM link: a script has no {', '.join(sorted(unknown))}; choose a fade")
+        self._script = list(script)
+        self._due: list[tuple[int, int, ScriptEvent]] = []
+        self._resume: list[tuple[int, Side]] = []
+        self._sent_up_to: dict[bytes, int] = {}
+        self._retransmissions = 0
+        self._first_packet_slot: int | None = None
+        self.ends["mobile"].rlp.connect()
+
+    # --- packets ---
+
+    @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of its two hosts."""
+        return SIDES
+
+    @property
+    def is_up(self) -> bool:
+        """Whether both ends are connected."""
+        return all(end.rlp.state is RlpState.ESTABLISHED for end in self.ends.values())
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the call is over."""
+        return any(end.rlp.state is RlpState.DROPPED for end in self.ends.values())
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no user data wait anywhere."""
+        return all(end.is_quiet for end in self.ends.values())
+
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if the interface queue refused it."""
+        if self._first_packet_slot is None:
+            self._first_packet_slot = self.slot
+            self._schedule("first-packet", 1)
+        self._watch_retransmissions(packet)
+        self._play_script(now_ns)
+        return self.ends[one_of_two(host)].send(packet, now_ns=now_ns)
+
+    def _watch_retransmissions(self, packet: bytes) -> None:
+        facts = ip_facts(packet)
+        if facts.seq is None or facts.payload_bytes <= 0:
+            return
+        end = facts.seq + facts.payload_bytes
+        known = self._sent_up_to.get(facts.flow)
+        if known is not None and (facts.seq - known) % (1 << 32) >= 1 << 31:
+            self._retransmissions += 1
+            self._schedule("retransmission", self._retransmissions)
+        if known is None or (end - known) % (1 << 32) < 1 << 31:
+            self._sent_up_to[facts.flow] = end % (1 << 32)
+
+    # --- slots ---
+
+    @property
+    def next_ns(self) -> int:
+        """Link time at which the next slot begins."""
+        return (self.slot + 1) * self.config.slot_ns
+
+    def advance(self, now_ns: int) -> list[Delivery]:
+        """Run all slots up to `now_ns` of link time; return the packets that come out."""
+        out: list[Delivery] = []
+        while self.next_ns <= now_ns:
+            out += self.tick(self.next_ns)
+        return out
+
+    def tick(self, now_ns: int) -> list[Delivery]:
+        """Run one slot in both directions; return the packets that come out."""
+        self.slot += 1
+        self._play_script(now_ns)
+        for side in SIDES:
+            self._pipe[side].append((self.slot, self.ends[side].outgoing(now_ns)))
+        return [Delivery(FAR[side], packet) for side in SIDES for packet in self._arrive(side, now_ns)]
+
+    def _arrive(self, side: Side, now_ns: int) -> list[bytes]:
+        """Deliver the frame that `side` sent one pipe length ago."""
+        lost = self._radio[side].lost(self.slot)
+        if side == "fixed":
+            self._lost_down.append(lost)
+        pipe = self._pipe[side]
+        if len(pipe) <= self.config.pipe_slots:
+            return []
+        sent_slot, frame = pipe.popleft()
+        if self._on_air is not None and frame is not None:
+            self._on_air(OnAir(side, sent_slot, self.slot, frame, lost))
+        return self.ends[FAR[side]].incoming(None if lost else frame, now_ns)
+
+    # --- the script ---
+
+    def _schedule(self, after: str, nth: int) -> None:
+        for event in self._script:
+            if event.after == after and (after == "first-packet" or event.nth == nth):
+                slot = self.slot + self._slots(event.at_s)
+                self._due.append((slot, len(self._due), event))
+        self._due.sort(key=lambda due: due[:2])
+
+    def _slots(self, seconds: float) -> int:
+        return round(seconds * NS_PER_S / self.config.slot_ns)
+
+    def _play_script(self, now_ns: int) -> None:
+        while self._due and self._due[0][0] <= self.slot:
+            self._play(self._due.pop(0)[2], now_ns)
+        while self._resume and self._resume[0][0] <= self.slot:
+            self.ends[self._resume.pop(0)[1]].drain.paused = False
+
+    def _play(self, event: ScriptEvent, now_ns: int) -> None:
+        for side in SIDES:
+            if event.direction in ("both", "up" if side == "mobile" else "down"):
+                self._play_at(side, event, now_ns)
+
+    def _play_at(self, side: Side, event: ScriptEvent, now_ns: int) -> None:
+        """Apply a scripted event to what `side` sends."""
+        end, far = self.ends[side], FAR[side]
+        slots = self._slots(event.duration_s)
+        if event.kind == "fade":
+            self._radio[side].fade(begin=self.slot, slots=slots, rate=event.rate)
+        elif event.kind == "drop":
+            end.lose_packets(event.packets)
+        elif event.kind == "xoff":
+            self.ends[far].drain.paused = True
+            self._resume.append((self.slot + slots, far))
+            self._resume.sort()
+        elif end.rlp.state is RlpState.ESTABLISHED:
+            end.rlp.reset(now_ns=now_ns)
+
+    # --- what it tells ---
+
+    def events(self, host: HostName) -> list[LinkEvent]:
+        """Return what happened at one end since the last call, in order."""
+        side = one_of_two(host)
+        end, far = self.ends[side], self.ends[FAR[side]]
+        events = end.events()
+        received = far.received_bytes + far.l2r.unread_bytes
+        is_over = end.rlp.state is RlpState.DROPPED
+        for event in events:
+            self._ledgers[side].note(event, received=received, is_over=is_over)
+        return events
+
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
+        """Return the modem's answer; this model of the radio has no power, only lost frames."""
+        del now_ns, host
+        lost = self._lost_down
+        bler = 100 * sum(lost) / len(lost) if lost else None
+        state = "dropped" if self.is_dropped else "connected" if self.is_up else "connecting"
+        return RadioReading(None, bler, None, None, state)
+
+    def count_idle(self) -> None:
+        """Make events of the idle frames that were not reported."""
+        for end in self.ends.values():
+            end.rlp.count_idle()
+
+    def balance(self) -> Balance:
+        """Return the balance of both directions; call `events` of both sides before."""
+        up, down = (self._balance(side) for side in SIDES)
+        return up + down
+
+    def _balance(self, side: Side) -> Balance:
+        near = self.ends[side]
+        far = self.ends[FAR[side]]
+        return self._ledgers[side].balance(
+            written=near.l2r.written_bytes,
+            unsent=near.l2r.unsent_bytes + near.rlp.unsent_bytes,
+            received=far.received_bytes + far.l2r.unread_bytes,
+            unread=far.l2r.unread_bytes,
+        )
+
+
+def _radio(errors: ErrorConfig, config: LinkConfig, *, seed: str) -> FadingErrors:
+    luck = Random(f"{seed} errors")
+    if errors.kind == "bits":
+        bits, weights = config.frame_bits, WEIGHTS[config.code]
+        coded = BitErrors(errors, frame_bits=bits, weights=weights, slot_ns=config.slot_ns, luck=luck)
+        return FadingErrors(coded, luck=Random(f"{seed} fades"))
+    below = error_process(errors, slot_ns=config.slot_ns, luck=luck)
+    return FadingErrors(below, luck=Random(f"{seed} fades"))

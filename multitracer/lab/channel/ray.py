@@ -1,0 +1,368 @@
+"""A radio channel from geometry: which rays arrive at an antenna, and their sum over time.
+
+In come walls, boxes (buildings, cars), the ground and two nodes that move (`ray_scene.py`); out comes the
+received power of every step, and the fades: when it is below a threshold. Rays are found by images of the
+transmitter.
+
+What must hold: equation (1) of paper 002. No I/O and no clock; the same seed gives the same bytes. Lengths
+are metres, the third axis is height, times of arrays are seconds since the begin.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.lab.channel.ray_scene import ON_IT_M, Scene, check_places, lengths
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from multitracer.lab.channel.ray_scene import NodeConfig, RadioConfig, RayConfig, Surface
+    from multitracer.tables import Array, Mask, Numbers
+
+# Where a node is at each step.
+
+
+def positions(node: NodeConfig, times_s: Array, *, luck: Random) -> Array:
+    """Return the places of a node's antenna.
+
+    Parameters
+    ----------
+    node : NodeConfig
+    times_s : (n,) float64
+        Seconds since the begin, evenly spaced from 0 on.
+    luck : Random
+        For a speed that is drawn.
+
+    Returns
+    -------
+    (n, 3) float64, or (1, 3) of a node that stands still
+        x, y and height, m.
+    """
+    gone_m = _gone(node, times_s, luck)
+    if not gone_m.any():
+        gone_m = gone_m[:1]
+    heading = np.deg2rad(node.heading_deg)
+    if node.radius_m > 0:
+        angle = heading + gone_m / node.radius_m
+        x_m, y_m = node.radius_m * np.cos(angle), node.radius_m * np.sin(angle)
+    else:
+        x_m, y_m = gone_m * np.cos(heading), gone_m * np.sin(heading)
+    return np.column_stack([node.x_m + x_m, node.y_m + y_m, np.full(len(gone_m), node.height_m)])
+
+
+def _gone(node: NodeConfig, times_s: Array, luck: Random) -> Array:
+    """Return the metres that a node has gone at each time, (n,)."""
+    if node.fastest_m_per_s == 0:
+        return np.asarray(node.speed_m_per_s * times_s)
+    count = int(times_s[-1] // node.speed_every_s) + 1
+    drawn = [luck.uniform(node.slowest_m_per_s, node.fastest_m_per_s) for _ in range(count)]
+    edges_s = node.speed_every_s * np.arange(count + 1)
+    edges_m = np.concatenate([[0.0], np.cumsum(drawn) * node.speed_every_s])
+    return np.asarray(np.interp(times_s, edges_s, edges_m))
+
+
+# What a reflection leaves of a wave: a constant, or Fresnel's coefficient for upright antennas.
+
+
+_OHM = 60.0
+"""S/m times metres of wavelength times this: imaginary part of the relative permittivity, 1/(2 pi c eps0)."""
+
+
+def coefficient(radio: RadioConfig, surface: Surface, sine: Array) -> Array | float:
+    """Return the factor by which a reflection multiplies the field.
+
+    Parameters
+    ----------
+    radio : RadioConfig
+    surface : Surface
+        The ground meets the field of upright antennas in the plane of incidence, a wall across it.
+    sine : (n,) float64
+        Of the grazing angle, 0 along the surface and 1 straight on it.
+
+    Returns
+    -------
+    (n,) complex128, or float
+        -1 at grazing incidence of either kind.
+    """
+    if radio.reflection == "constant":
+        return radio.coefficient
+    is_ground = surface.kind == "ground"
+    permittivity = radio.ground_permittivity if is_ground else radio.wall_permittivity
+    conductivity = radio.ground_conductivity if is_ground else radio.wall_conductivity
+    complex_permittivity = permittivity - 1j * _OHM * conductivity * radio.wavelength_m
+    root = np.sqrt(complex_permittivity - 1 + sine**2)
+    straight = complex_permittivity * sine if is_ground else sine
+    return np.asarray((straight - root) / (straight + root))
+
+
+# The rays from one antenna to another, found by images of the transmitter.
+#
+# An image is the transmitter mirrored in a surface, and again in the next one. The straight line from the
+# receiver to the last image is as long as the ray; followed back from surface to surface it gives the points
+# of reflection. A ray exists at the steps where each of these points lies on its surface, and nothing is in
+# the way. A ray into an edge where two surfaces meet can be followed in two orders, and counts once. Arrays
+# have a line for each step, or one line if nothing moves.
+
+
+_SAME_M = 1e-6
+"""Images nearer than this are one: far above rounding at 100 km, a millionth of a wavelength."""
+
+
+class Ray(NamedTuple):
+    """One way from transmitter to receiver, at the steps where it exists."""
+
+    surfaces: tuple[Surface, ...]
+    """Where it is reflected, in order; none for the direct ray."""
+    rows: Array
+    """The steps, (n,) int64."""
+    length_m: Array
+    """(n,) float64, or (1,) if it is the same at all steps."""
+    gain: Array | complex
+    """Product of the reflection coefficients."""
+
+
+class _Chain(NamedTuple):
+    """Surfaces in the order in which a ray meets them, and the images of the transmitter."""
+
+    surfaces: tuple[Surface, ...]
+    images: tuple[Array, ...]
+    """The transmitter first; one for each surface, or without the last one."""
+    distance: Array
+    """From the last surface to the image before it."""
+
+    def image(self, number: int, rows: Array) -> Array:
+        """Return an image at some steps; the last one is computed where a ray may be, which is rare."""
+        if number < len(self.images):
+            return _at(self.images[number], rows)
+        image, distance = _at(self.images[-1], rows), _at(self.distance, rows)
+        return _mirrored(image, distance, self.surfaces[-1])
+
+
+def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig) -> Iterator[Ray]:
+    """Yield every ray with at most `radio.order` reflections, the direct one first.
+
+    Parameters
+    ----------
+    scene : Scene
+        What reflects and what is in the way.
+    source, target : (n, 3) or (1, 3) float64
+        The antennas at each step, m.
+    radio : RadioConfig
+    """
+    rows = np.arange(scene.steps)
+    seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]] = {}
+    for chain in _chains(scene, _Chain((), (source,), np.zeros(1)), rows, radio.order):
+        points, held = _way(chain, target, rows)
+        if len(chain.surfaces) > 1 and held.size:
+            new = _first_time(chain, held, seen)
+            *points, held = _kept(new, [*points, held])
+        if held.size:
+            *points, held = _kept(~scene.blocked(points, held), [*points, held])
+        if held.size:
+            length_m = lengths(points[0] - chain.image(len(chain.surfaces), held))
+            yield Ray(chain.surfaces, held, length_m, _gain(chain, points, held, radio))
+
+
+def _chains(scene: Scene, chain: _Chain, rows: Array, left: int) -> Iterator[_Chain]:
+    """Yield a chain, and all those that go on from it with as many more surfaces as are `left`."""
+    yield chain
+    if left == 0:
+        return
+    for surface in scene.surfaces:
+        if chain.surfaces and surface is chain.surfaces[-1]:
+            continue
+        distance = surface.distance(chain.images[-1], rows)
+        if surface.both_sides or (distance > 0).any():
+            images = chain.images
+            if left > 1:
+                images = (*images, _mirrored(images[-1], distance, surface))
+            longer = _Chain((*chain.surfaces, surface), images, distance)
+            yield from _chains(scene, longer, rows, left - 1)
+
+
+def _mirrored(image: Array, distance: Array, surface: Surface) -> Array:
+    mirrored = np.empty((max(len(image), len(distance)), 3))
+    for axis, part in enumerate(surface.normal):  # rows of three at once took twelve times as long
+        mirrored[:, axis] = image[:, axis] - 2 * distance * part
+    return mirrored
+
+
+def _way(chain: _Chain, target: Array, rows: Array) -> tuple[list[Array], Array]:
+    """Return the points of a ray from the receiver back to the transmitter, and the steps that have it."""
+    points, held = [target], rows
+    for number in reversed(range(len(chain.surfaces))):
+        surface, last = chain.surfaces[number], points[-1]
+        near, far = surface.distance(last, held), surface.distance(chain.image(number, held), held)
+        towards = np.sign(far) * near if surface.both_sides else np.where(far > 0, near, -1.0)
+        sees = (towards > -ON_IT_M) & (far != 0)  # a point on the edge to the surface before it counts
+        *points, near, far, held = _kept(sees, [*points, near, far, held])
+        if not held.size:
+            break
+        image, share = chain.image(number + 1, held), near / (near + far)
+        inside = surface.holds(points[-1], image, share, held)
+        *points, image, share, held = _kept(inside, [*points, image, share, held])
+        if not held.size:
+            break
+        points.append(points[-1] + share[:, None] * (image - points[-1]))
+    return [*points, chain.image(0, held)], held
+
+
+def _kept(mask: Mask, arrays: list[Array]) -> list[Array]:
+    """Return the marked lines of arrays; one line alone stands for all, and goes only if none is marked."""
+    if mask.all():
+        return arrays
+    if len(mask) == 1:
+        return [array[:0] for array in arrays]
+    none = not mask.any()
+    return [array[mask] if len(array) == len(mask) else array[:0] if none else array for array in arrays]
+
+
+def _at(array: Array, rows: Array) -> Array:
+    return array if len(array) in (1, len(rows)) else array[rows]  # as many rows as lines are all of them
+
+
+def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RadioConfig) -> Array | complex:
+    """Return the product of the reflection coefficients; points go from the receiver back."""
+    gain: Array | complex = 1.0 + 0.0j
+    last = len(chain.surfaces)
+    for number, point in zip(range(last, 0, -1), points, strict=False):
+        surface, way = chain.surfaces[number - 1], chain.image(number, rows) - point
+        gain = gain * coefficient(radio, surface, np.abs(way @ surface.normal) / lengths(way))
+    return gain
+
+
+def _first_time(chain: _Chain, rows: Array, seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]]) -> Mask:
+    """Return at which steps no other order of the same surfaces gave the same ray; remember this one.
+
+    Parameters
+    ----------
+    seen : dict
+        Surfaces without their order -> the chain and the steps of each ray by them.
+    """
+    last, new = len(chain.surfaces), np.ones(len(rows), dtype=np.bool_)
+    known = seen.setdefault(tuple(sorted(map(id, chain.surfaces))), [])
+    for other, steps in known:
+        same = np.abs(other.image(last, rows) - chain.image(last, rows)).max(axis=1) < _SAME_M
+        new &= ~(same & np.isin(rows, steps, assume_unique=True))
+    known.append((chain, rows))
+    return new
+
+
+# When received power is below a threshold: the fades of a channel, and paper 002's numbers of them.
+
+
+class Fades(NamedTuple):
+    """Stretches of a channel below a threshold (Table I of paper 002)."""
+
+    down_share: float
+    """T_d: part of the time that the link is down, 0 to 1."""
+    number: int
+    """N_f: stretches, those at the begin and at the end too."""
+    mean_s: float | None
+    """T_f: mean length of a stretch; None without any."""
+
+
+def switches(power_dbm: Array, threshold_dbm: float) -> tuple[bool, Numbers]:
+    """Return whether the link begins up, and the steps at which it changes.
+
+    Parameters
+    ----------
+    power_dbm : (n,) float64
+    threshold_dbm : float
+        Below it the link is down (paper 002, section II).
+
+    Returns
+    -------
+    tuple of bool and (m,) int64
+    """
+    is_up = power_dbm >= threshold_dbm
+    return bool(is_up[0]), np.flatnonzero(is_up[1:] != is_up[:-1]) + 1
+
+
+def fades_of(power_dbm: Array, threshold_dbm: float, *, step_s: float) -> Fades:
+    """Return the fades of a channel whose samples hold for `step_s` each.
+
+    Examples
+    --------
+    >>> fades_of(np.array([-70.0, -80.0, -80.0, -70.0]), -75.0, step_s=0.5)
+    Fades(down_share=0.5, number=1, mean_s=1.0)
+    """
+    down = power_dbm < threshold_dbm
+    begins = int(down[0]) + int(np.count_nonzero(down[1:] & ~down[:-1]))
+    steps = int(np.count_nonzero(down))
+    return Fades(steps / len(down), begins, steps * step_s / begins if begins else None)
+
+
+# The received power of a ray-traced channel over time: equation (1) of paper 002.
+
+
+NO_POWER_DBM = -300.0
+"""What stands for no power at all, where no ray arrives or all cancel: 1e-30 mW, far below any noise."""
+
+
+class Channel(NamedTuple):
+    """Received power of each step, which holds until the next one."""
+
+    step_ns: int
+    power_dbm: Array
+    """(n,) float64; -300 where nothing arrives."""
+
+    @property
+    def time_ns(self) -> Numbers:
+        """Begin of each step since the channel's begin, (n,) int64 ns."""
+        return np.arange(len(self.power_dbm), dtype=np.int64) * self.step_ns
+
+    def fades(self, threshold_dbm: float) -> Fades:
+        """Return the fades below a threshold."""
+        return fades_of(self.power_dbm, threshold_dbm, step_s=self.step_ns / NS_PER_S)
+
+
+@lru_cache(maxsize=8)
+def channel_of(config: RayConfig, *, seed: int) -> Channel:
+    """Return the received power that a configuration describes; the last eight are kept, and read-only.
+
+    Parameters
+    ----------
+    config : RayConfig
+    seed : int
+        Of drawn speeds and of the cars of the road.
+
+    Raises
+    ------
+    LocalProtocolError
+        If a node is inside of a building or a car, goes through a wall, leaves its street, or the nodes are
+        less than a wavelength apart.
+    """
+    times_s = np.arange(config.radio.steps) * (config.radio.step_ns / NS_PER_S)
+    mobile = positions(config.mobile, times_s, luck=Random(f"{seed} speed of mobile"))
+    fixed = positions(config.fixed, times_s, luck=Random(f"{seed} speed of fixed"))
+    scene = Scene(config, times_s, luck=Random(f"{seed} road"))
+    check_places({"mobile": mobile, "fixed": fixed}, scene, config, times_s)
+    rays = rays_between(scene, mobile, fixed, config.radio)
+    power_dbm = received_dbm(rays, config.radio)
+    power_dbm.flags.writeable = False
+    return Channel(config.radio.step_ns, power_dbm)
+
+
+def received_dbm(rays: Iterable[Ray], radio: RadioConfig) -> Array:
+    """Return the power of the sum of all rays at the antenna, (n,) float64 dBm.
+
+    Source: paper 002, equation (1).
+    """
+    wavelength_m = radio.wavelength_m
+    field = np.zeros(radio.steps, dtype=np.complex128)
+    for ray in rays:
+        wave = ray.gain * np.exp(-2j * np.pi / wavelength_m * ray.length_m) / ray.length_m
+        if len(ray.rows) == radio.steps:
+            field += wave
+        else:
+            field[ray.rows] += wave
+    amplitude = np.abs(field) * wavelength_m / (4 * np.pi)
+    floor = 10 ** ((NO_POWER_DBM - radio.power_dbm) / 20)
+    return np.asarray(radio.power_dbm + 20 * np.log10(np.maximum(amplitude, floor)))

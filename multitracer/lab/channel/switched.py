@@ -1,0 +1,514 @@
+"""A link that is up while the received power is above a threshold: paper 002's link between two nodes.
+
+In come IP packets at two sides, a `SwitchedConfig`, a script and a seed; out come packets, events and
+readings. The power is known before the run: `multitracer.lab.channel.ray` computes it, or
+`parse_power_trace` has read it. `SwitchedLink` switches at its crossings and carries packets at a fixed rate
+each way.
+
+What must hold: a packet arrives only if the link was up from its first bit to its last; everything happens in
+order of one scheduler, at times that do not depend on how often the driver calls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from math import isfinite
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from multitracer.errors import FormatError, LocalProtocolError
+from multitracer.lab.channel.ray import Channel, channel_of, switches
+from multitracer.lab.channel.ray_scene import (
+    MOST_STEPS,
+    BuildingConfig,
+    NodeConfig,
+    RadioConfig,
+    RayConfig,
+    RoadConfig,
+    StreetConfig,
+    WallConfig,
+)
+from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import Outages
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
+from multitracer.lab.channel.shared.queue import QueueConfig, named
+from multitracer.lab.channel.shared.scheduler import Agenda, Script
+from multitracer.protocols.channel_events import (
+    OutageEnded,
+    OutageStarted,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
+)
+from multitracer.protocols.link_events import PacketDropped
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from multitracer.lab.channel.shared.outages import OutageKind
+    from multitracer.lab.channel.shared.packet_link import HostName, Side
+    from multitracer.lab.channel.shared.scheduler import ScriptEvent
+    from multitracer.protocols.link_events import LinkEvent
+    from multitracer.schemas import Document
+    from multitracer.tables import Array
+
+# A power trace: received power at even steps, as text, to let a link be up and down as it was.
+#
+#     time_s,power_dbm
+#     0,-46.93
+#     0.001,-46.95
+#
+# The first line of numbers is the begin of the link, whatever its time; each power holds until the next one.
+# The file does not say whether its power was measured or computed, nor below which threshold a link was down.
+
+
+POWER_HEADER = "time_s,power_dbm"
+MOST_POWER_BYTES = 40 * MOST_STEPS
+"""Of such a file: two numbers a line."""
+_MOST_S = 1e10
+"""Three hundred years: times since 1970 are below it."""
+_LONGEST_S = 1e9
+"""Thirty years: ns of it fit into int64 many times."""
+_MOST_DBM = 1000.0
+"""Not measured: no radio comes near it; what no ray reaches is -300 dBm here."""
+_UNEVEN = 0.1
+"""How far a time may be off its place, in steps: not measured, less than what a step leaves open anyway."""
+
+
+class PowerTrace:
+    """Received power that does not depend on what is sent.
+
+    Parameters
+    ----------
+    channel : Channel
+        Its steps, at least one.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether another trace has the same steps and powers."""
+        return (
+            isinstance(other, PowerTrace)
+            and self.channel.step_ns == other.channel.step_ns
+            and np.array_equal(self.channel.power_dbm, other.channel.power_dbm)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.channel.step_ns, len(self.channel.power_dbm)))
+
+    def __deepcopy__(self, memo: object) -> PowerTrace:
+        """Return the trace itself, which never changes."""
+        return self
+
+    @property
+    def lasts_ns(self) -> int:
+        """The trace's length: its last power holds for a step, too."""
+        return self.channel.step_ns * len(self.channel.power_dbm)
+
+    def facts(self) -> Document:
+        """Return what a manifest says of it."""
+        return {"steps": len(self.channel.power_dbm), "step_ns": self.channel.step_ns}
+
+
+def parse_power_trace(text: str, *, path: str) -> PowerTrace:
+    """Return the power trace that `text` holds.
+
+    Parameters
+    ----------
+    text : str
+        A whole file.
+    path : str
+        Its name, for messages.
+
+    Raises
+    ------
+    FormatError
+        If its first line is another one, a line is not two finite numbers, times go back or are not evenly
+        spaced (within a tenth of a step), or there are fewer than two or more than a million.
+    """
+    header, _, rest = text.partition("\n")
+    if header.strip() != POWER_HEADER:
+        reason = f"begins with no line {POWER_HEADER}; `testbed channel` writes such files"
+        raise FormatError(path, reason, line=1)
+    steps = rest.count("\n") + bool(rest and not rest.endswith("\n"))
+    if not 2 <= steps <= MOST_STEPS:
+        raise FormatError(path, f"{steps:,} lines of numbers; a power trace has 2 to {MOST_STEPS:,}")
+    lines = rest.removesuffix("\n").split("\n")
+    cells = np.array([_numbers(line, path, at) for at, line in enumerate(lines, 2)])
+    power_dbm = cells[:, 1].copy()
+    power_dbm.flags.writeable = False
+    return PowerTrace(Channel(_step_ns(cells[:, 0], path), power_dbm))
+
+
+def _numbers(line: str, path: str, at: int) -> tuple[float, float]:
+    try:
+        time_s, power_dbm = map(float, line.split(","))
+    except ValueError:
+        time_s = power_dbm = float("nan")
+    if not (isfinite(time_s) and isfinite(power_dbm)):
+        raise FormatError(path, "not two numbers", line=at, excerpt=line[:80].encode())
+    if abs(time_s) > _MOST_S or abs(power_dbm) > _MOST_DBM:
+        reason = f"a time beyond {_MOST_S:g} s or a power beyond {_MOST_DBM:g} dBm"
+        raise FormatError(path, reason, line=at, excerpt=line[:80].encode())
+    return time_s, power_dbm
+
+
+def _step_ns(times_s: Array, path: str) -> int:
+    """Return the time between two lines, which is the same everywhere."""
+    back = np.flatnonzero(np.diff(times_s) < 0)
+    if len(back):
+        at = int(back[0])
+        reason = f"goes back from {times_s[at]:.10g} to {times_s[at + 1]:.10g} s; sort the trace"
+        raise FormatError(path, reason, line=at + 3)
+    step_s = (times_s[-1] - times_s[0]) / (len(times_s) - 1)
+    step_ns = round(float(step_s) * NS_PER_S)
+    off = np.abs(times_s - times_s[0] - np.arange(len(times_s)) * step_s) > _UNEVEN * step_s
+    if step_ns < 1 or off.any():
+        at = int(np.argmax(off))
+        reason = f"its times are not evenly spaced: expected a line each {step_s:.10g} s"
+        raise FormatError(path, reason, line=at + 2)
+    if step_s * len(times_s) > _LONGEST_S:
+        raise FormatError(path, f"lasts longer than {_LONGEST_S:g} s; give its times in seconds")
+    return step_ns
+
+
+# The parameters of a switched link in a scenario; where a number comes from stands beside it.
+#
+# *Paper*: paper 002. *Ours*: the paper gives none.
+
+
+_MOST_BITS_PER_S = 1_000_000_000
+"""Not measured: a packet of 1500 bytes takes 12 us then, and a second of it a minute of computing."""
+_LEAST_STEP_NS = NS_PER_MS // 10
+"""Of a power trace: not measured, ten thousand changes a second at the most, however long it is repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchedConfig:
+    """A link of two nodes whose received power decides whether it is up, each way at the same time."""
+
+    LISTS: ClassVar[dict[str, type]] = {"wall": WallConfig, "building": BuildingConfig}
+    """Tables of a scenario that may come several times, `[[link.wall]]`."""
+
+    queue: QueueConfig = field(default_factory=QueueConfig)
+    """Interface queue at each end."""
+    bits_per_s: int = 2_000_000
+    """Of each direction by itself (paper: 2 Mb/s; that they do not share it is ours)."""
+    delay_ns: int = NS_PER_US
+    """From one antenna to the other (ours: 300 m; the paper says that it does not matter)."""
+    threshold_dbm: float = -75.0
+    """Below it the link is down (paper, of scenarios 1 and 2)."""
+    when_down: Literal["flush", "send", "hold"] = "flush"
+    """What becomes of packets then that are not on the air. flush: those that wait and those that come are
+    lost, as in the simulator that the paper used. send: they are sent and lost. hold: they wait."""
+    power: PowerTrace | None = None
+    """A power trace, named by `power` in a scenario, instead of all that follows (ours)."""
+    at_end: Literal["repeat", "stop"] = "repeat"
+    """What follows a power trace's end: the trace again, or the end of the link and so of the run."""
+    radio: RadioConfig = field(default_factory=RadioConfig)
+    mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
+    fixed: NodeConfig = field(default_factory=NodeConfig)
+    street: StreetConfig = field(default_factory=StreetConfig)
+    road: RoadConfig = field(default_factory=RoadConfig)
+    wall: tuple[WallConfig, ...] = ()
+    building: tuple[BuildingConfig, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.bits_per_s <= _MOST_BITS_PER_S:
+            raise LocalProtocolError(f"bits_per_s is {self.bits_per_s}; choose 1 to {_MOST_BITS_PER_S:,}")
+        if not 0 <= self.delay_ns <= NS_PER_S:
+            raise LocalProtocolError("delay is 0 to 1 s")
+        if not -300 <= self.threshold_dbm <= 300:
+            raise LocalProtocolError(f"threshold_dbm is {self.threshold_dbm:g}; choose -300 to 300")
+        self._check_power()
+
+    def _check_power(self) -> None:
+        """Refuse a trace beside a geometry, one too fine, and an end without a trace."""
+        if self.power is None:
+            if self.at_end != "repeat":
+                raise LocalProtocolError("at_end is for a power trace; name one with power, or leave it out")
+            return
+        if self.ray != RayConfig():
+            raise LocalProtocolError(
+                "power names a trace, beside which radio, nodes, walls and cars have no effect; "
+                "leave the one or the others out"
+            )
+        step_ns = self.power.channel.step_ns
+        if step_ns < _LEAST_STEP_NS:
+            raise LocalProtocolError(
+                f"the power trace has steps of {step_ns / NS_PER_MS:g} ms; "
+                f"choose at least {_LEAST_STEP_NS / NS_PER_MS:g} ms"
+            )
+
+    @property
+    def ray(self) -> RayConfig:
+        """Return what its power is computed from."""
+        return RayConfig(
+            radio=self.radio,
+            mobile=self.mobile,
+            fixed=self.fixed,
+            street=self.street,
+            road=self.road,
+            wall=self.wall,
+            building=self.building,
+        )
+
+    def channel(self, *, seed: int) -> Channel:
+        """Return its received power: that of the trace, else what `channel_of` computes and raises."""
+        return channel_of(self.ray, seed=seed) if self.power is None else self.power.channel
+
+    def air_ns(self, packet: bytes) -> int:
+        """Return how long a packet is on the air: 6 ms for 1500 bytes at 2 Mb/s."""
+        return len(packet) * 8 * NS_PER_S // self.bits_per_s
+
+
+# A link that is up while the received power is above a threshold.
+#
+#     interface queue → air, one packet after the other at a fixed rate → the other end
+#
+# A packet arrives if the link was up from its first bit to its last. What becomes of the others in a fade is
+# `when_down`. Both directions go up and down together and do not share the rate (docs/ray_channel.md).
+
+
+_KINDS = {"drop", "blackout"}
+
+
+class _OnAir(NamedTuple):
+    """A packet on its way from one side."""
+
+    side: Side
+    packet: bytes
+    about: tuple[int, int, int | None, int | None]
+    """Octets, offset in the stream of its side, IP identification and sequence number."""
+    air_ns: int
+    """From its first bit to its last."""
+    falls: int | None
+    """How often the link had gone down when it began; None if the link was down."""
+
+
+class SwitchedLink:
+    """A `PacketLink` between two nodes of a ray-traced channel.
+
+    Parameters
+    ----------
+    config : SwitchedConfig
+    seed : int
+        The same seed gives the same power.
+    script : sequence of ScriptEvent
+        drop and blackout, counted from the first packet.
+
+    Raises
+    ------
+    LocalProtocolError
+        If the nodes cannot be where they are (`channel_of`), or the link is never up.
+    """
+
+    def __init__(self, config: SwitchedConfig, *, seed: int, script: Sequence[ScriptEvent] = ()) -> None:
+        self.config = config
+        self.channel: Channel = config.channel(seed=seed)
+        _check_up(self.channel, config)
+        self._is_above, self._switches = _switch_times(self.channel, config)
+        self.is_up = self._is_above
+        """Whether the power is above the threshold, no blackout goes on, and no trace is over."""
+        self.is_dropped = False
+        """Whether a power trace that is not repeated is over, and the link with it."""
+        self._agenda = Agenda()
+        self._out: list[Delivery] = []
+        self._journals = {side: SideJournal(NS_PER_MS) for side in SIDES}
+        self._interfaces = {side: Interface(config.queue, self._journals[side].add) for side in SIDES}
+        self._sent_bytes = dict.fromkeys(SIDES, 0)
+        self._sending = dict.fromkeys(SIDES, False)
+        self._in_transit = 0
+        self._falls = 0
+        self._outages = Outages([], agenda=self._agenda, seed=f"{seed} switched", changed=self._outage)
+        self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
+        self._plan_switch()
+        if config.power is not None and config.at_end == "stop":
+            self._agenda.at(config.power.lasts_ns, self._stop)
+
+    # --- packets ---
+
+    @property
+    def hosts(self) -> tuple[HostName, ...]:
+        """Names of its two hosts."""
+        return SIDES
+
+    @property
+    def next_ns(self) -> int | None:
+        """Time of the next event."""
+        return self._agenda.next_ns
+
+    @property
+    def first_up_ns(self) -> int:
+        """When the power first reaches the threshold."""
+        above = self.channel.power_dbm >= self.config.threshold_dbm
+        return int(above.argmax()) * self.channel.step_ns
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no packet waits or is on the air."""
+        return self._in_transit == 0 and not any(len(each.queue) for each in self._interfaces.values())
+
+    def send(self, host: HostName, packet: bytes, *, now_ns: int) -> bool:
+        """Offer a host's IP packet; False if its queue refused it and reports that."""
+        side = one_of_two(host)
+        self._agenda.advance(now_ns)
+        now_ns = self._agenda.now_ns
+        self._script.first_packet(now_ns)
+        if not self.is_up and (self.is_dropped or self.config.when_down == "flush"):
+            self._drop(side, packet, now_ns)
+            return True
+        taken = self._interfaces[side].offer(packet, now_ns=now_ns)
+        self._start(side, now_ns)
+        return taken
+
+    def advance(self, now_ns: int) -> list[Delivery]:
+        """Run all events up to `now_ns`; return the packets that came out, in order."""
+        self._agenda.advance(now_ns)
+        out, self._out = self._out, []
+        return out
+
+    def _start(self, side: Side, now_ns: int) -> None:
+        """Begin to send the next packet of a side, if nothing prevents it."""
+        if self._sending[side] or (not self.is_up and self.config.when_down == "hold"):
+            return
+        packet = self._interfaces[side].take(now_ns)
+        if packet is None:
+            return
+        facts, offset = ip_facts(packet), self._sent_bytes[side]
+        self._sent_bytes[side] += len(packet)
+        about = len(packet), offset, facts.ip_id, facts.seq
+        air_ns = self.config.air_ns(packet)
+        sent = named(_OnAir, (side, packet, about, air_ns, self._falls if self.is_up else None))
+        self._sending[side] = True
+        self._in_transit += 1
+        self._agenda.at(now_ns + air_ns, partial(self._has_left, sent))
+
+    def _has_left(self, sent: _OnAir, now_ns: int) -> None:
+        octets, offset, ip_id, seq = sent.about
+        air_us = sent.air_ns // NS_PER_US
+        self._journals[sent.side].add(PieceSent, now_ns, air_us, octets, offset, 1, ip_id, seq, "")
+        self._agenda.at(now_ns + self.config.delay_ns, partial(self._arrive, sent))
+        self._sending[sent.side] = False
+        self._start(sent.side, now_ns)
+
+    def _arrive(self, sent: _OnAir, now_ns: int) -> None:
+        """Hand a packet up, unless the link was down at any time since its first bit."""
+        far = FAR[sent.side]
+        self._in_transit -= 1
+        if sent.falls == self._falls and self.is_up:
+            self._journals[far].add(PieceReceived, now_ns, *sent.about, "")
+            self._out.append(named(Delivery, (far, sent.packet)))
+        else:
+            self._journals[far].add(PieceLost, now_ns, *sent.about, "outage")
+
+    def _drop(self, side: Side, packet: bytes, now_ns: int) -> None:
+        facts = ip_facts(packet)
+        waiting = len(self._interfaces[side].queue)
+        self._journals[side].add(
+            PacketDropped, now_ns, waiting, len(packet), facts.ip_id, facts.seq, "closed"
+        )
+
+    # --- up and down ---
+
+    def _plan_switch(self) -> None:
+        due_ns = next(self._switches, None)
+        if due_ns is not None:
+            self._agenda.at(due_ns, self._switch)
+
+    def _switch(self, now_ns: int) -> None:
+        was_up = self.is_up
+        self._is_above = not self._is_above
+        self._tell_outage(now_ns, "fade", begins=not self._is_above)
+        self._changed(now_ns, was_up=was_up)
+        self._plan_switch()
+
+    def _outage(self, now_ns: int, kind: OutageKind, begins: bool) -> None:
+        self._tell_outage(now_ns, kind, begins=begins)
+        self._changed(now_ns, was_up=self._is_above and begins)
+
+    def _tell_outage(self, now_ns: int, cause: str, *, begins: bool) -> None:
+        for journal in self._journals.values():
+            journal.add(OutageStarted if begins else OutageEnded, now_ns, cause)
+
+    def _changed(self, now_ns: int, *, was_up: bool) -> None:
+        """Do what follows from the link's going up or down."""
+        self.is_up = self._is_above and not self._outages and not self.is_dropped
+        if was_up and not self.is_up:
+            self._falls += 1
+            if self.config.when_down == "flush":
+                self._flush(now_ns)
+        elif self.is_up:
+            for side in SIDES:
+                self._start(side, now_ns)
+
+    def _stop(self, now_ns: int) -> None:
+        """End the link: what waits or is on the air is lost."""
+        was_up = self.is_up
+        self.is_dropped = True
+        self._changed(now_ns, was_up=was_up)
+        self._flush(now_ns)
+
+    def _flush(self, now_ns: int) -> None:
+        for side in SIDES:
+            while (packet := self._interfaces[side].take(now_ns)) is not None:
+                self._drop(side, packet, now_ns)
+
+    def _play(self, event: ScriptEvent, now_ns: int) -> None:
+        if event.kind == "blackout":
+            self._outages.begin(now_ns, "blackout", round(event.duration_s * NS_PER_S))
+            return
+        for side in SIDES:
+            if event.direction in ("both", "up" if side == "mobile" else "down"):
+                self._interfaces[side].lose_packets(event.packets)
+
+    # --- what it tells ---
+
+    def events(self, host: HostName) -> list[LinkEvent]:
+        """Return what happened at one end since the last call, in order."""
+        journal = self._journals.get(host)  # type: ignore[call-overload]  # asked after every event
+        journal = journal or self._journals[one_of_two(host)]
+        return journal.events() if journal.waiting else []
+
+    def reading(self, now_ns: int, *, host: HostName | None = None) -> RadioReading:
+        """Return the received power; after the end of one that is not repeated that of its last step."""
+        del host
+        step, steps = now_ns // self.channel.step_ns, len(self.channel.power_dbm)
+        step = step % steps if _repeats(self.config) else min(step, steps - 1)
+        state = "dropped" if self.is_dropped else "registered" if self.is_up else "blackout"
+        return RadioReading(float(self.channel.power_dbm[step]), None, None, None, state)
+
+
+def _repeats(config: SwitchedConfig) -> bool:
+    """Return whether the power begins again at its end."""
+    return config.power is not None and config.at_end == "repeat"
+
+
+def _switch_times(channel: Channel, config: SwitchedConfig) -> tuple[bool, Iterator[int]]:
+    """Return whether the link begins up, and when it changes, in ns; without end if the power repeats."""
+    is_above, steps = switches(channel.power_dbm, config.threshold_dbm)
+    once: list[int] = (steps * channel.step_ns).tolist()
+    if not once or not _repeats(config):
+        return is_above, iter(once)
+    lasts_ns = channel.step_ns * len(channel.power_dbm)
+    if len(once) % 2:  # it ends as it does not begin
+        once.append(lasts_ns)
+    return is_above, (begin_ns + time_ns for begin_ns in count(0, lasts_ns) for time_ns in once)
+
+
+def _check_up(channel: Channel, config: SwitchedConfig) -> None:
+    most_dbm = float(channel.power_dbm.max())
+    if most_dbm < config.threshold_dbm:
+        what = "a lower threshold, more power or nearer nodes"
+        if config.power is not None:
+            what = "a lower threshold or another trace"
+        raise LocalProtocolError(
+            f"the link is never up: at most {most_dbm:.1f} dBm arrive, and threshold_dbm is "
+            f"{config.threshold_dbm:g}; choose {what}"
+        )

@@ -1,0 +1,451 @@
+"""TCP, CentaurusComm and WTCP in virtual time, under the client and the server of `measure`."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+from dataclasses import replace
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from multitracer.errors import RemoteProtocolError
+from multitracer.lab.channel.shared.packet_link import FIXED, host_address
+from multitracer.lab.scenario.session_folder import SERVER_PORT
+from multitracer.lab.simulator.host import Application
+from multitracer.lab.simulator.host_logs import tcp_info_fields
+from multitracer.lab.tcp.packet import Endpoint
+from multitracer.lab.tcp.state import State
+from multitracer.measure.centaurus_server import CentaurusServer
+from multitracer.measure.dialogue import Dialogue
+from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
+from multitracer.measure.server import Records
+from multitracer.measure.wtcp_server import WtcpService
+from multitracer.measure.wtcp_stream import WtcpStream
+from multitracer.protocols.centaurus import UdpWorker
+from multitracer.protocols.centaurus.config import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from multitracer.lab.channel.shared.packet_link import HostName
+    from multitracer.lab.simulator.host import Datagram, Host
+    from multitracer.lab.simulator.world import VirtualWorld
+    from multitracer.lab.tcp.connection import Connection
+    from multitracer.measure.transports import Options
+    from multitracer.protocols.centaurus import Address, Event, Outgoing
+    from multitracer.protocols.wtcp import WtcpConfig, WtcpOutgoing
+
+# TCP in virtual time under the client and the server of `measure`: connections that wait as sockets do.
+
+
+_ERRORS = {"refused": errno.ECONNREFUSED, "timed out": errno.ETIMEDOUT}
+"""Why our TCP ended a connection -> the error that a socket raises; for anything else that of a reset."""
+
+
+class VirtualConnection(Application):
+    """The client's end of a connection; its methods let virtual time pass.
+
+    Parameters
+    ----------
+    world : VirtualWorld
+        The time.
+    host : Host
+        The client's.
+    """
+
+    def __init__(self, world: VirtualWorld, host: Host) -> None:
+        self._world = world
+        self._host = host
+        self._timeout_ns = 0
+        self._unsent = b""
+        self._received = bytearray()
+        self._is_closed = False
+        self._socket = host.connect(Endpoint(world.hosts[FIXED].address, SERVER_PORT), self)
+
+    @classmethod
+    def dial(cls, world: VirtualWorld, host: Host, timeout_s: float) -> VirtualConnection:
+        """Return a connection to the server; an OSError says why there is none."""
+        made = cls(world, host)
+        made.settimeout(timeout_s)
+        tcp = made._socket.connection
+        try:
+            made._wait(lambda: tcp.state is not State.SYN_SENT)
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    # --- as of a socket ---
+
+    def settimeout(self, seconds: float, /) -> None:
+        """Set how long `sendall` and `recv` wait before they raise TimeoutError."""
+        self._timeout_ns = round(seconds * NS_PER_S)
+
+    def sendall(self, octets: bytes, /) -> None:
+        """Return when TCP has taken all octets."""
+        self._unsent = octets
+        if self._socket.connection.state is not State.CLOSED:  # else `_wait` says why
+            self._host.pump(self._socket)
+        self._wait(lambda: not self._unsent)
+
+    def recv(self, most: int, /) -> bytes:
+        """Return what arrived, empty at the end."""
+        self._wait(lambda: bool(self._received) or self._socket.connection.at_end)
+        octets = bytes(self._received[:most])
+        del self._received[:most]
+        return octets
+
+    def close(self) -> None:
+        """Close it; what was sent is still delivered, what comes from now on is answered by a RST."""
+        tcp = self._socket.connection
+        self._is_closed = True
+        if tcp.state is State.CLOSED:
+            return
+        if self._received or tcp.state is State.SYN_SENT:
+            tcp.abort()
+        else:
+            tcp.close()
+        self._host.pump(self._socket)
+
+    def info(self) -> Mapping[str, int]:
+        """Return TCP's variables, by the names of `struct tcp_info`."""
+        return tcp_info_fields(self._socket.connection)
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        tcp, until_ns = self._socket.connection, self._world.now_ns + self._timeout_ns
+        if not self._world.wait(until_ns, lambda: done() or tcp.error is not None):
+            raise TimeoutError
+        if tcp.error is not None and not done():
+            number = _ERRORS.get(tcp.error, errno.ECONNRESET)
+            raise OSError(number, os.strerror(number))
+
+    # --- as of an application ---
+
+    def advance(self, connection: Connection, now_ns: int) -> None:
+        """Move what can be moved between TCP and the client."""
+        del now_ns
+        arrived = connection.read()
+        if self._is_closed:
+            if arrived:
+                connection.abort()
+            return
+        self._received += arrived
+        if self._unsent and connection.state in _WRITABLE:
+            self._unsent = self._unsent[connection.write(self._unsent) :]
+
+
+_WRITABLE = {State.ESTABLISHED, State.CLOSE_WAIT}
+
+
+class _Served(Application):
+    """The server's end of a connection."""
+
+    def __init__(self, dialogue: Callable[[Connection], Dialogue]) -> None:
+        self._make = dialogue
+        self._dialogue: Dialogue | None = None
+
+    def advance(self, connection: Connection, now_ns: int) -> None:
+        """Hear what arrived, answer, close when the client does."""
+        del now_ns
+        dialogue = self._dialogue = self._dialogue or self._make(connection)
+        if arrived := connection.read():
+            try:
+                dialogue.hear(arrived)
+            except RemoteProtocolError:
+                connection.abort()
+                return
+        if dialogue.unsent and connection.state in _WRITABLE:
+            dialogue.unsent = dialogue.unsent[connection.write(dialogue.unsent) :]
+        if connection.at_end and not connection.sender.stream.closed:
+            connection.close()
+
+
+class VirtualTcp:
+    """A mobile that measures, and the fixed host that listens; closed sockets are forgotten.
+
+    Parameters
+    ----------
+    world : VirtualWorld
+        Whose hosts they are.
+    mobile : str
+        Name of the host that measures.
+    """
+
+    def __init__(self, world: VirtualWorld, mobile: HostName) -> None:
+        self._world = world
+        self._clock = world.clock(FIXED)
+        self._records = Records(None, self._clock)
+        self._mobile, server = world.hosts[mobile], world.hosts[FIXED]
+        self._mobile.keeps_closed = server.keeps_closed = False
+        server.listen(SERVER_PORT, lambda: _Served(self._dialogue))
+
+    def dial(self, timeout_s: float) -> VirtualConnection:
+        """Return a new connection from the mobile to the server."""
+        return VirtualConnection.dial(self._world, self._mobile, timeout_s)
+
+    def _dialogue(self, connection: Connection) -> Dialogue:
+        name = f"{self._mobile.name}:{connection.remote.port}"
+        return Dialogue(
+            name, records=self._records, clock=self._clock, info=lambda: tcp_info_fields(connection)
+        )
+
+
+# CentaurusComm in virtual time: a `CentaurusEndpoint` whose `work` lets the link's time pass.
+
+
+_HEADER_BYTES, _SEALED_HEADER_BYTES = 53, 77
+"""What of a packet is no data of a segment, as `CentaurusConfig.segment_bytes` counts it."""
+SERVER_ADDRESS = (str(IPv4Address(host_address(FIXED))), SERVER_PORT)
+
+
+class VirtualEndpoint:
+    """A worker on a UDP port of a host.
+
+    Parameters
+    ----------
+    worker : UdpWorker
+        The protocol.
+    world : VirtualWorld
+        The link and the time.
+    host : Host
+        Where it is.
+    port : int
+        Its UDP port.
+    arrived : callable, optional
+        Called after a datagram was taken.
+    """
+
+    def __init__(
+        self,
+        worker: UdpWorker,
+        world: VirtualWorld,
+        host: Host,
+        port: int,
+        arrived: Callable[[], None] | None = None,
+    ) -> None:
+        self.worker = worker
+        self.clock: Callable[[], int] = world.clock(host.name)
+        self.refused = False
+        self.unsendable = 0
+        """Datagrams that the interface refused; for the protocol they are lost."""
+        self._world = world
+        self._host = host
+        self._port = port
+        self._arrived = arrived
+        self._inbox: deque[Datagram] = deque()
+        self.did_something = False
+        """Whether the last step did, so that another may follow at once."""
+        host.bind(port, self._take)
+
+    def send(self, address: Address, kind: int, data: bytes, *, lifetime_ns: int) -> int:
+        """Put an object into the table of outgoing objects; return its handle."""
+        return self.worker.send(address, kind, data, self.clock(), lifetime_ns=lifetime_ns)
+
+    def work(self, wait_s: float = 0.0) -> list[Event]:
+        """Take one small step; if there is nothing to do, let at most so much time pass until there is."""
+        self.worker.on_timer(self.clock())
+        packet = self.worker.outgoing(self.clock())
+        if packet is not None:
+            self._put(packet)
+        elif not (events := self.worker.take_events()):
+            self._wait(wait_s)
+        else:
+            self.did_something = True
+            return events
+        got = self._get()
+        events = self.worker.take_events()
+        self.did_something = packet is not None or got or bool(events)
+        return events
+
+    def close(self) -> None:
+        """Do nothing: there is no socket."""
+
+    def _take(self, datagram: Datagram) -> None:
+        self._inbox.append(datagram)
+        if self._arrived is not None:
+            self._arrived()
+
+    def due_ns(self) -> int | None:
+        """Return when, by the link's time, the worker's next timer is due."""
+        timer_ns = self.worker.next_timer()
+        if timer_ns is None:
+            return None
+        return self._world.now_ns + max(1, timer_ns - self.clock())
+
+    def _put(self, packet: Outgoing) -> None:
+        assert isinstance(packet.address, tuple)
+        host, port = packet.address
+        remote = Endpoint(IPv4Address(host).packed, port)
+        self.unsendable += not self._host.send_datagram(self._port, remote, packet.octets)
+        self.worker.sent(packet, self.clock())
+
+    def _get(self) -> bool:
+        """Take what has arrived first; return whether there was anything."""
+        if not self._inbox:
+            return False
+        source, port, _, _, payload = self._inbox.popleft()
+        self.worker.receive(payload, (str(IPv4Address(source)), port), self.clock())
+        return True
+
+    def _wait(self, wait_s: float) -> None:
+        if wait_s <= 0:
+            return
+        until_ns = self._world.now_ns + round(wait_s * NS_PER_S)
+        due_ns = self.due_ns()
+        self._world.wait(until_ns if due_ns is None else min(until_ns, due_ns), lambda: bool(self._inbox))
+
+
+class VirtualUdp:
+    """Both ends of CentaurusComm, the server at work whenever it has something to do.
+
+    Parameters
+    ----------
+    world : VirtualWorld
+        What they live in.
+    mobile : str
+        Name of the host that measures.
+    options : Options
+        Extensions and key.
+    mtu_bytes : int
+        Longest IP packet that the link carries.
+    """
+
+    def __init__(self, world: VirtualWorld, mobile: HostName, options: Options, *, mtu_bytes: int) -> None:
+        self._world = world
+
+        def worker(*accepted: bytes) -> UdpWorker:
+            room = mtu_bytes - (_HEADER_BYTES if options.key is None else _SEALED_HEADER_BYTES)
+            segment_bytes = max(MIN_SEGMENT_BYTES, min(room, MAX_SEGMENT_BYTES))
+            config = replace(options.config(*accepted), segment_bytes=segment_bytes)
+            return UdpWorker(config, random_bytes=world.random_bytes)
+
+        client, server = world.hosts[mobile], world.hosts[FIXED]
+        self.client = VirtualEndpoint(worker(REPLY, RECEIPT), world, client, client.free_port)
+        self._fixed = VirtualEndpoint(worker(REQUEST, GOODBYE, HELLO), world, server, SERVER_PORT, self._work)
+        self._server = CentaurusServer(self._fixed)
+        self._alarm_ns: int | None = None
+
+    def _work(self) -> None:
+        """Let the server do all that it can do now, then set its alarm."""
+        self._server.work(0.0)
+        while self._fixed.did_something:
+            self._server.work(0.0)
+        due_ns = self._fixed.due_ns()
+        if due_ns is not None and due_ns != self._alarm_ns:
+            self._alarm_ns = due_ns
+            self._world.at(due_ns, self._ring)
+
+    def _ring(self) -> None:
+        if self._alarm_ns == self._world.now_ns:
+            self._alarm_ns = None
+            self._work()
+
+
+# WTCP in virtual time under the client and the server of `measure`: only way and clock are others.
+
+
+class VirtualWay:
+    """A UDP port of a host, from which datagrams go to one peer; `take` lets virtual time pass.
+
+    Parameters
+    ----------
+    world : VirtualWorld
+        The link and the time.
+    host : Host
+        Where the port is; the next free one.
+    remote : Endpoint
+        The peer.
+    """
+
+    def __init__(self, world: VirtualWorld, host: Host, remote: Endpoint) -> None:
+        self.clock: Callable[[], int] = world.clock(host.name)
+        self._world = world
+        self._host = host
+        self._remote = remote
+        self._port = host.free_port
+        self._inbox: deque[Datagram] = deque()
+        host.bind(self._port, self._inbox.append)
+
+    def send(self, octets: bytes) -> None:
+        """Send a datagram; an OSError says that the interface refused it."""
+        if not self._host.send_datagram(self._port, self._remote, octets):
+            raise OSError(errno.ENOBUFS, os.strerror(errno.ENOBUFS))
+
+    def take(self, wait_s: float) -> bytes | None:
+        """Return the next datagram, None if none arrives in the given time."""
+        if not self._inbox:  # a ns at least: who finds nothing to do must not stop the time
+            until_ns = self._world.now_ns + max(1, round(wait_s * NS_PER_S))
+            self._world.wait(until_ns, lambda: bool(self._inbox))
+        return self._inbox.popleft().payload if self._inbox else None
+
+    def close(self) -> None:
+        """Let the port go."""
+        self._host.unbind(self._port)
+
+
+class VirtualWtcp:
+    """A mobile that measures, and the fixed host that listens.
+
+    Parameters
+    ----------
+    world : VirtualWorld
+        Whose hosts they are.
+    mobile : str
+        Name of the host that measures.
+    config : WtcpConfig
+        Of both ends.
+    """
+
+    def __init__(self, world: VirtualWorld, mobile: HostName, config: WtcpConfig) -> None:
+        self._world = world
+        self._config = config
+        self._mobile, self._fixed = world.hosts[mobile], world.hosts[FIXED]
+        self._clock = world.clock(FIXED)
+        self._service = WtcpService(
+            config,
+            records=Records(None, self._clock),
+            clock=self._clock,
+            random_bytes=world.random_bytes,
+        )
+        self._alarm_ns: int | None = None
+        self._fixed.bind(SERVER_PORT, self._take)
+
+    def dial(self, timeout_s: float) -> WtcpStream:
+        """Return a new connection from the mobile to the server; an OSError says why there is none."""
+        way = VirtualWay(self._world, self._mobile, Endpoint(self._fixed.address, SERVER_PORT))
+        stream = WtcpStream(way, self._config, self._world.random_bytes)
+        stream.open(timeout_s)
+        return stream
+
+    # --- the server ---
+
+    def _take(self, datagram: Datagram) -> None:
+        peer = str(IPv4Address(datagram.source)), datagram.source_port
+        self._service.receive(datagram.payload, peer)
+        self._work()
+
+    def _work(self) -> None:
+        """Let the server do all that it can do now, then set its alarm."""
+        self._service.serve()
+        while (packet := self._service.worker.outgoing(self._clock())) is not None:
+            self._send(packet)
+        next_ns = self._service.worker.next_ns
+        if next_ns is None:
+            return
+        due_ns = self._world.now_ns + max(1, next_ns - self._clock())  # its clock may be a little faster
+        if due_ns != self._alarm_ns:
+            self._alarm_ns = due_ns
+            self._world.at(due_ns, self._ring)
+
+    def _send(self, packet: WtcpOutgoing) -> None:
+        """Send a datagram; for the protocol one that the interface refused is lost."""
+        assert isinstance(packet.address, tuple)
+        host, port = packet.address
+        self._fixed.send_datagram(SERVER_PORT, Endpoint(IPv4Address(host).packed, port), packet.octets)
+
+    def _ring(self) -> None:
+        if self._alarm_ns == self._world.now_ns:  # else another alarm was set meanwhile
+            self._alarm_ns = None
+            self._work()

@@ -1,0 +1,395 @@
+"""Van Jacobson's TCP/IP header compression (RFC 1144): a compressor and a decompressor.
+
+IP packets come in at a `VjCompressor`; out comes each with its type for PPP (IP, compressed or uncompressed
+TCP). `VjDecompressor` is the inverse.
+
+A lost compressed packet makes the decompressor's next headers wrong until an uncompressed one comes. How that
+shows depends on the slot id. If it may be left out (`compress_slot_id`), the decompressor tosses what comes
+after a framing error until a packet names its slot: the loss is seen at PPP. If it is always sent, wrong
+packets go up and fail the TCP checksum: the loss is seen at the receiver.
+
+What must hold: without loss every packet comes out as it went in, octet by octet.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from enum import IntFlag
+from typing import NamedTuple
+
+from multitracer.captured import Flag, IpProtocol
+from multitracer.errors import LocalProtocolError, RemoteProtocolError
+from multitracer.protocols.ppp import PppProtocol
+
+# The fields of a TCP/IP header that compression uses, and the change mask (RFC 1144, section 3.2).
+
+
+PUSHED_OR_URGENT = int(Flag.PSH | Flag.URG)
+IP_OCTETS = 20  # RFC 791, 3.1, without options
+TCP_OCTETS = 20  # RFC 9293, 3.1, without options
+SLOTS = 16
+"""MAX_STATES of the reference implementation."""
+MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
+
+
+class Change(IntFlag):
+    """The change mask, first octet of a compressed packet."""
+
+    NONE = 0x00
+    U = 0x01
+    """Urgent pointer follows, URG is set."""
+    W = 0x02
+    """Window changed."""
+    A = 0x04
+    """Acknowledgment advanced."""
+    S = 0x08
+    """Sequence number advanced."""
+    P = 0x10
+    """PSH is set."""
+    I = 0x20  # noqa: E741 - the letter that the RFC gives the bit
+    """IP identification changed by other than 1."""
+    C = 0x40
+    """Connection number (slot id) follows."""
+
+
+DELTAS = Change.S | Change.A | Change.W | Change.U
+SPECIAL_I = Change.S | Change.W | Change.U
+"""Echoed interactive traffic: sequence number and acknowledgment advance by the previous data."""
+SPECIAL_D = DELTAS
+"""One-way transfer: the sequence number advances by the previous data."""
+
+
+class Fields(NamedTuple):
+    """The fields of one packet that change from one packet to the next."""
+
+    header_octets: int
+    """IP and TCP header, options included."""
+    data_octets: int
+    ip_id: int
+    seq: int
+    ack: int
+    flags: int
+    window: int
+    checksum: bytes
+    urgent: int
+
+
+def header_octets(packet: bytes) -> int | None:
+    """Return the length of the TCP/IP header; None if the packet is not a complete IPv4 packet with TCP."""
+    if len(packet) < IP_OCTETS + TCP_OCTETS or packet[0] >> 4 != 4 or packet[9] != IpProtocol.TCP:
+        return None
+    ip = (packet[0] & 0x0F) * 4
+    if ip < IP_OCTETS or len(packet) < ip + TCP_OCTETS:
+        return None
+    tcp = (packet[ip + 12] >> 4) * 4
+    fits = tcp >= TCP_OCTETS and ip + tcp <= len(packet) == int.from_bytes(packet[2:4])
+    return ip + tcp if fits else None
+
+
+def read_fields(packet: bytes, header: int) -> Fields:
+    """Return the changing fields of a packet whose TCP/IP header has `header` octets."""
+    tcp = (packet[0] & 0x0F) * 4
+    return Fields(
+        header_octets=header,
+        data_octets=int.from_bytes(packet[2:4]) - header,
+        ip_id=int.from_bytes(packet[4:6]),
+        seq=int.from_bytes(packet[tcp + 4 : tcp + 8]),
+        ack=int.from_bytes(packet[tcp + 8 : tcp + 12]),
+        flags=packet[tcp + 13],
+        window=int.from_bytes(packet[tcp + 14 : tcp + 16]),
+        checksum=bytes(packet[tcp + 16 : tcp + 18]),
+        urgent=int.from_bytes(packet[tcp + 18 : tcp + 20]),
+    )
+
+
+# The compressor (RFC 1144, section 3.2.3 and appendix A.2).
+
+
+_NO_SLOT = -1  # slot ids are 0 to 255 (RFC 1144)
+_FRAGMENT = 0x3FFF
+"""More-fragments bit and fragment offset."""
+
+
+class _NotCompressibleError(Exception):
+    """The packet differs from the previous one in a way that the change mask cannot express."""
+
+
+_OF_A_CONNECTION = int(Flag.SYN | Flag.FIN | Flag.RST | Flag.ACK)
+
+
+class VjCompressor:
+    """Turns IP packets into the packets of a link with VJ compression.
+
+    Parameters
+    ----------
+    slots : int
+        Connections remembered, 1 to 256; the one unused for longest gives way.
+    compress_slot_id : bool
+        Leave the slot id out where it is that of the packet before (RFC 1332, section 4).
+
+    Notes
+    -----
+    Beyond the RFC, a change of ECE or CWR is sent uncompressed: the change mask has no bit for them, and
+    they would be lost.
+    """
+
+    def __init__(self, *, slots: int = SLOTS, compress_slot_id: bool = True) -> None:
+        if not 1 <= slots <= MOST_SLOTS:
+            raise LocalProtocolError(f"VJ: {slots} slots; choose 1 to {MOST_SLOTS}")
+        self._slots = slots
+        self._compress_slot_id = compress_slot_id
+        self._saved: OrderedDict[bytes, tuple[int, bytes]] = OrderedDict()
+        self._last_slot = _NO_SLOT
+
+    def compress(self, packet: bytes) -> tuple[int, bytes]:
+        """Return the PPP protocol number and the octets to send for an IP packet, whatever it is."""
+        header = header_octets(packet)
+        if header is None or int.from_bytes(packet[6:8]) & _FRAGMENT:
+            return PppProtocol.IP, packet
+        fields = read_fields(packet, header)
+        if fields.flags & _OF_A_CONNECTION != Flag.ACK:
+            return PppProtocol.IP, packet
+        ip = (packet[0] & 0x0F) * 4
+        key = packet[12:20] + packet[ip : ip + 4]
+        known = self._saved.get(key)
+        slot = self._free_slot() if known is None else known[0]
+        self._saved[key] = slot, packet[:header]
+        self._saved.move_to_end(key)
+        if known is None:
+            return self._uncompressed(packet, slot)
+        try:
+            return PppProtocol.VJ_COMPRESSED, self._compressed(known[1], packet, fields, slot)
+        except _NotCompressibleError:
+            return self._uncompressed(packet, slot)
+
+    def _uncompressed(self, packet: bytes, slot: int) -> tuple[int, bytes]:
+        self._last_slot = slot
+        return PppProtocol.VJ_UNCOMPRESSED, packet[:9] + bytes((slot,)) + packet[10:]
+
+    def _free_slot(self) -> int:
+        if len(self._saved) < self._slots:
+            return len(self._saved)
+        return self._saved.popitem(last=False)[1][0]
+
+    def _compressed(self, saved: bytes, packet: bytes, new: Fields, slot: int) -> bytes:
+        if _constant_part(saved) != _constant_part(packet[: new.header_octets]):
+            raise _NotCompressibleError
+        changes, deltas = _changes(read_fields(saved, len(saved)), new)
+        named = b""
+        if not self._compress_slot_id or slot != self._last_slot:
+            changes |= Change.C
+            named = bytes((slot,))
+            self._last_slot = slot
+        return bytes((changes,)) + named + new.checksum + deltas + packet[new.header_octets :]
+
+
+def _constant_part(header: bytes) -> tuple[bytes, ...]:
+    """Return what must not change: all but length, id, checksums and the TCP fields with a delta."""
+    ip = (header[0] & 0x0F) * 4
+    ece_cwr = header[ip + 13] & ~PUSHED_OR_URGENT
+    return (
+        header[:2],
+        header[6:10],
+        header[20:ip],
+        header[ip + 12 : ip + 13] + bytes((ece_cwr,)),
+        header[ip + 20 :],
+    )
+
+
+def _encoded(value: int) -> bytes:
+    """Return an encoded delta: one octet from 1 to 255, otherwise zero and two octets."""
+    return bytes((value,)) if 0 < value < 256 else b"\0" + value.to_bytes(2)
+
+
+def _changes(old: Fields, new: Fields) -> tuple[Change, bytes]:
+    """Return the change mask without C, and the encoded deltas."""
+    changes, deltas = _urgent(old, new)
+    window = new.window - old.window & 0xFFFF
+    ack = new.ack - old.ack & 0xFFFFFFFF
+    seq = new.seq - old.seq & 0xFFFFFFFF
+    if ack > 0xFFFF or seq > 0xFFFF:  # also a step back: a retransmission
+        raise _NotCompressibleError
+    for bit, delta in ((Change.W, window), (Change.A, ack), (Change.S, seq)):
+        if delta:
+            changes |= bit
+            deltas += _encoded(delta)
+    if changes in (SPECIAL_I, SPECIAL_D) or (not changes and not _is_first_data(old, new)):
+        raise _NotCompressibleError
+    if changes == Change.S | Change.A and seq == ack == old.data_octets:
+        changes, deltas = SPECIAL_I, b""
+    elif changes == Change.S and seq == old.data_octets:
+        changes, deltas = SPECIAL_D, b""
+    ip_id = new.ip_id - old.ip_id & 0xFFFF
+    if ip_id != 1:
+        changes |= Change.I
+        deltas += _encoded(ip_id)
+    return changes | (Change.P if new.flags & Flag.PSH else Change.NONE), deltas
+
+
+def _urgent(old: Fields, new: Fields) -> tuple[Change, bytes]:
+    if new.flags & Flag.URG:
+        return Change.U, _encoded(new.urgent)
+    if new.urgent != old.urgent:
+        raise _NotCompressibleError
+    return Change.NONE, b""
+
+
+def _is_first_data(old: Fields, new: Fields) -> bool:
+    """Whether new data follow an empty packet; otherwise nothing changed and this is a repetition."""
+    return new.data_octets != old.data_octets and old.data_octets == 0
+
+
+# The decompressor (RFC 1144, section 3.2.4 and appendix A.3).
+
+
+_LONGEST_PACKET = 0xFFFF  # RFC 791, 3.1: the total length has 16 bits
+
+
+class VjError(RemoteProtocolError):
+    """Octets that no compressor sends, or that name a slot never filled; the toss flag is now set."""
+
+
+class _Reader:
+    """Reads a compressed header from its start."""
+
+    __slots__ = ("at", "octets")
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+        self.at = 0
+
+    def take(self, count: int) -> bytes:
+        piece = self.octets[self.at : self.at + count]
+        if len(piece) < count:
+            raise VjError("VJ: the compressed header is cut; drop the packet")
+        self.at += count
+        return piece
+
+    def delta(self) -> int:
+        value = self.take(1)[0]
+        return value or int.from_bytes(self.take(2))
+
+
+class VjDecompressor:
+    """Turns the packets of a link with VJ compression into IP packets.
+
+    Parameters
+    ----------
+    slots : int
+        Slots that the compressor may use, 1 to 256.
+    """
+
+    def __init__(self, *, slots: int = SLOTS) -> None:
+        if not 1 <= slots <= MOST_SLOTS:
+            raise LocalProtocolError(f"VJ: {slots} slots; choose 1 to {MOST_SLOTS}")
+        self._slots = slots
+        self._saved: dict[int, bytes] = {}
+        self._last_slot = -1
+        self.tossing = True
+        """Whether compressed packets without a slot id are discarded."""
+        self.tossed = 0
+        """How many were."""
+
+    def line_error(self) -> None:
+        """Note that the framer lost a frame: the slot of the next packet is unknown."""
+        self.tossing = True
+
+    def decompress(self, protocol: int, octets: bytes) -> bytes | None:
+        """Return the IP packet, or None if it was tossed.
+
+        Parameters
+        ----------
+        protocol : int
+            PPP protocol number: 0x21, 0x2d or 0x2f.
+        octets : bytes
+            The information of the PPP frame.
+
+        Raises
+        ------
+        VjError
+            If the octets cannot have come from a compressor, or the slot was never filled.
+        """
+        if protocol == PppProtocol.IP:
+            return octets
+        try:
+            if protocol == PppProtocol.VJ_UNCOMPRESSED:
+                return self._refresh(octets)
+            if protocol == PppProtocol.VJ_COMPRESSED:
+                return self._rebuild(octets)
+        except VjError:
+            self.tossing = True
+            raise
+        self.tossing = True
+        raise VjError(f"VJ: protocol {protocol:#06x} is none of 0x21, 0x2d, 0x2f; drop the packet")
+
+    def _refresh(self, octets: bytes) -> bytes:
+        slot = octets[9] if len(octets) > 9 else self._slots
+        packet = octets[:9] + bytes((IpProtocol.TCP,)) + octets[10:]
+        header = header_octets(packet)
+        if slot >= self._slots or header is None:
+            raise VjError(f"VJ: uncompressed packet of {len(octets)} octets for slot {slot}; drop it")
+        self._saved[slot] = packet[:header]
+        self._last_slot = slot
+        self.tossing = False
+        return packet
+
+    def _rebuild(self, octets: bytes) -> bytes | None:
+        reader = _Reader(octets)
+        changes = Change(reader.take(1)[0] & 0x7F)
+        if changes & Change.C:
+            slot = reader.take(1)[0]
+            if slot >= self._slots:
+                raise VjError(f"VJ: slot {slot} of {self._slots}; drop the packet")
+            self._last_slot = slot
+            self.tossing = False
+        elif self.tossing:
+            self.tossed += 1
+            return None
+        saved = self._saved.get(self._last_slot)
+        if saved is None:
+            raise VjError(f"VJ: slot {self._last_slot} was never filled; drop the packet")
+        header = _updated(saved, changes, reader)
+        data = octets[reader.at :]
+        if len(header) + len(data) > _LONGEST_PACKET:
+            raise VjError(f"VJ: {len(data)} octets of data do not fit an IP packet; drop it")
+        self._saved[self._last_slot] = header = _with_lengths(header, len(data))
+        return header + data
+
+
+def _updated(saved: bytes, changes: Change, reader: _Reader) -> bytes:
+    """Return the next header of a slot; lengths and IP checksum are still those of the previous packet."""
+    old = read_fields(saved, len(saved))
+    checksum = reader.take(2)
+    seq, ack, window, urgent, flags = old.seq, old.ack, old.window, old.urgent, old.flags & ~PUSHED_OR_URGENT
+    deltas = changes & DELTAS
+    if deltas == SPECIAL_I:
+        seq, ack = seq + old.data_octets, ack + old.data_octets
+    elif deltas == SPECIAL_D:
+        seq += old.data_octets
+    else:
+        if deltas & Change.U:
+            flags, urgent = flags | Flag.URG, reader.delta()
+        window += reader.delta() if deltas & Change.W else 0
+        ack += reader.delta() if deltas & Change.A else 0
+        seq += reader.delta() if deltas & Change.S else 0
+    ip_id = old.ip_id + (reader.delta() if changes & Change.I else 1)
+    flags |= Flag.PSH if changes & Change.P else 0
+    header, tcp = bytearray(saved), (saved[0] & 0x0F) * 4
+    header[4:6] = (ip_id & 0xFFFF).to_bytes(2)
+    header[tcp + 4 : tcp + 12] = ((seq & 0xFFFFFFFF) << 32 | ack & 0xFFFFFFFF).to_bytes(8)
+    header[tcp + 13] = flags
+    header[tcp + 14 : tcp + 20] = (window & 0xFFFF).to_bytes(2) + checksum + urgent.to_bytes(2)
+    return bytes(header)
+
+
+def _with_lengths(header: bytes, data_octets: int) -> bytes:
+    """Return the header with the IP total length and the IP checksum of this packet (RFC 791)."""
+    new = bytearray(header)
+    new[2:4] = (len(header) + data_octets).to_bytes(2)
+    new[10:12] = b"\0\0"
+    ip = (header[0] & 0x0F) * 4
+    total = sum(int.from_bytes(new[i : i + 2]) for i in range(0, ip, 2))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    new[10:12] = (total ^ 0xFFFF).to_bytes(2)
+    return bytes(new)
