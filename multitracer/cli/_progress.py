@@ -24,27 +24,23 @@ class Progress:
     def __init__(self, total_bytes: int | None, phase: str = "reading") -> None:
         self.phase = self._counted = phase
         self._total_bytes = total_bytes
-        self._files_bytes = 0
-        self._file_bytes = 0
+        self._done_bytes = 0
 
     def __call__(self, stored_bytes: int) -> None:
-        """Note how much of the current file was read; a smaller number than before means the next file."""
-        if stored_bytes < self._file_bytes:
-            self._files_bytes += self._file_bytes
-        self._file_bytes = stored_bytes
+        """Note how much was read of all files; fewer bytes than before if one is read again."""
+        self._done_bytes = stored_bytes
 
     def __rich__(self) -> RenderableType:
         """Draw the line."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        done_bytes = self._files_bytes + self._file_bytes
         line = Table.grid(padding=(0, 1))
         if self.phase.startswith(self._counted) and self._total_bytes:
-            bar = ProgressBar(total=self._total_bytes, completed=done_bytes, width=30)
-            line.add_row(self.phase, bar, f"{size(done_bytes)} of {size(self._total_bytes)}")
+            bar = ProgressBar(total=self._total_bytes, completed=self._done_bytes, width=30)
+            line.add_row(self.phase, bar, f"{size(self._done_bytes)} of {size(self._total_bytes)}")
         else:
-            line.add_row(f"{self.phase} …", size(done_bytes))
+            line.add_row(f"{self.phase} …", size(self._done_bytes))
         return line
 
 

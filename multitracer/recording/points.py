@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 import parsers
@@ -11,11 +13,13 @@ from multitracer.recording.inputs import UNREADABLE
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from multitracer.capture import Capture
     from multitracer.captured import SourceFile
     from multitracer.recording.recording import Recording
+
+    Count = Callable[[int], None]
 
 
 class Progress(Protocol):
@@ -25,7 +29,21 @@ class Progress(Protocol):
     """What is being done: "reading" or "analysing"."""
 
     def __call__(self, stored_bytes: int) -> None:
-        """Take how many bytes of the present file, as it is stored, were read so far."""
+        """Take how many bytes of all files, as stored, were read so far; fewer if one is read again."""
+
+
+def counts_of_each(progress: Count | None, points: int) -> list[Count | None]:
+    """Return what takes how many bytes of each capture point were read; `progress` takes those of all."""
+    if progress is None:
+        return [None] * points
+    read_bytes, noting = [0] * points, Lock()
+
+    def note(number: int, stored_bytes: int) -> None:
+        with noting:  # points that are read beside each other
+            read_bytes[number] = stored_bytes
+            progress(sum(read_bytes))
+
+    return [partial(note, number) for number in range(points)]
 
 
 def files_to_read(recording: Recording, paths: tuple[str, ...]) -> Sequence[str]:

@@ -17,14 +17,14 @@ from enum import Enum
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 import parsers
 from multitracer.errors import InputError
 from multitracer.native import LIMITS, kernel, reading
 from multitracer.recording.inputs import UNREADABLE, Inputs, find_inputs
-from multitracer.recording.points import apart, files_to_read
+from multitracer.recording.points import apart, counts_of_each, files_to_read
 from multitracer.recording.recording import Recording
 from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING, Window, bounds_of, is_emptied
 from parsers._memory import let_malloc_keep_memory
@@ -41,10 +41,9 @@ if TYPE_CHECKING:
     from multitracer.logs import Point
     from multitracer.native import Kernel
     from multitracer.recording.part import Part
-    from multitracer.recording.points import Progress
+    from multitracer.recording.points import Count, Progress
     from parsers._whole import Whole
 
-    Count = Callable[[int], None]
     Read = TypeVar("Read")
     Choose = Callable[[Recording], tuple[Part, int]]
 
@@ -228,25 +227,22 @@ def _readers(
     read : callable
         Reads one of them.
     progress : callable, optional
-        Takes how many bytes were read; of those that are read beside each other, of all.
+        Takes how many bytes of all were read.
     meanwhile : callable, optional
         What else is to be done while large files are read.
     """
+    each = list(zip(points, counts_of_each(progress, len(points)), strict=True))
     is_one = len(points) < 2 and meanwhile is None
     if is_one or not all(map(_is_large, points)) or kernel() is None:
-        return [partial(read, point, progress) for point in points]
+        return [partial(read, point, count) for point, count in each]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most recordings need none
 
-    shown: list[Count | None] = [None] * len(points)
-    if progress is not None:
-        together = _Together(progress, len(points))
-        shown = [partial(together.note, number) for number in range(len(points))]
     executor = ThreadPoolExecutor(2)
-    reading = [executor.submit(read, *each) for each in zip(points, shown, strict=True)]
+    reading = [executor.submit(read, point, count) for point, count in each]
     executor.shutdown(wait=False)
     if meanwhile is not None:
         meanwhile()
-    return [each.result for each in reading]
+    return [begun.result for begun in reading]
 
 
 def _analyse_all(recording: Recording) -> None:
@@ -270,21 +266,6 @@ def _analyse_all(recording: Recording) -> None:
 def _is_large(point: Point) -> bool:
     path = Path(point.paths[0])
     return len(point.paths) == 1 and path.is_file() and _LEAST_BYTES <= path.stat().st_size <= _MOST_BYTES
-
-
-class _Together:
-    """Progress of files that are read beside each other, as of one."""
-
-    def __init__(self, progress: Count, files: int) -> None:
-        self._progress = progress
-        self._read_bytes = [0] * files
-        self._noting = Lock()
-
-    def note(self, number: int, stored_bytes: int) -> None:
-        """Note how much of a file was read."""
-        with self._noting:
-            self._read_bytes[number] = stored_bytes
-            self._progress(sum(self._read_bytes))
 
 
 # --- the native kernel counts while it reads ---

@@ -21,7 +21,7 @@ from multitracer.capture import Capture
 from multitracer.errors import FormatError, InputError
 from multitracer.recording.index import forget_index, index_of, keep_index, state_of
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
-from multitracer.recording.points import files_to_read, is_one_run
+from multitracer.recording.points import counts_of_each, files_to_read, is_one_run
 from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING
 from multitracer.tables import FLOWS, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point
     from multitracer.recording.index import Index
-    from multitracer.recording.points import Progress
+    from multitracer.recording.points import Count, Progress
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds, Window
     from multitracer.tables import Array, Schema
@@ -55,10 +55,11 @@ def stream(  # as `read`
     """
     failure: MultiTracerError | None = None
     streams = _Streams(recording, window, max_packets, progress, stop, limits)
-    for point in recording.inputs.points:
+    counts = counts_of_each(progress, len(recording.inputs.points))
+    for point, noted in zip(recording.inputs.points, counts, strict=True):
         try:
             with recording.watched(point.paths):
-                streams.read(point)
+                streams.read(point, noted)
         except UNREADABLE as error:
             recording.pass_over(error)
             failure = error
@@ -93,19 +94,22 @@ class _Streams:
         held = any(file.protocols.get("tcp") for file in files)
         return self._window != EVERYTHING and held and not self._segments
 
-    def read(self, point: Point) -> None:
-        """Read one point, and add it to the recording; by its index only what the window needs."""
+    def read(self, point: Point, noted: Count | None) -> None:
+        """Read one point, and add it to the recording; by its index only what the window needs.
+
+        How many bytes of the point were read so far is noted, if anyone asked.
+        """
         index = None
         if self._window != EVERYTHING and self._max_packets is None and len(point.paths) == 1:
             index = index_of(point.paths[0])
-        if index is None or not self._read(point, index):
-            self._read(point, None)
+        if index is None or not self._read(point, index, noted):
+            self._read(point, None, noted)
 
-    def _read(self, point: Point, index: Index | None) -> bool:
+    def _read(self, point: Point, index: Index | None, noted: Count | None) -> bool:
         """Read one point; return whether the index, if there is one, was right."""
         state = state_of(point.paths[0]) if index is None and len(point.paths) == 1 else None
         ranges, packets = index.within(self._bounds_of(index.facts.first_ns)) if index else (None, 0)
-        open_now, chunks = OpenConnections(self._limits), self._chunks(point, ranges)
+        open_now, chunks = OpenConnections(self._limits), self._chunks(point, ranges, noted)
         with contextlib.closing(EndedConnections()) as ended:
             try:
                 capture = self._follow(chunks, open_now, ended)
@@ -122,12 +126,14 @@ class _Streams:
             self._add(point, capture, open_now, ended)
         return True
 
-    def _chunks(self, point: Point, ranges: Sequence[tuple[int, int]] | None) -> parsers.Chunks:
+    def _chunks(
+        self, point: Point, ranges: Sequence[tuple[int, int]] | None, noted: Count | None
+    ) -> parsers.Chunks:
         return parsers.Chunks(
             files_to_read(self._recording, point.paths),
             rows=self._limits.rows,
             max_packets=self._max_packets,
-            progress=self._progress,
+            progress=noted,
             stop=self._stop,
             ranges=ranges,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import re
@@ -14,7 +15,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
+from multitracer.cli._progress import Progress
 from tests.cli.program import COMMAND, ENVIRONMENT, run
 from tests.recording.captures import Conversation, write_conversations
 
@@ -93,6 +96,14 @@ def test_progress_shows_after_a_second_and_leaves(sample_session: Path) -> None:
     assert "reading" in text
     assert "kB" in text
     assert text.rstrip().endswith(("\x1b[?25h", "\x1b[2K"))
+
+
+def test_progress_counts_no_file_twice_that_is_read_again() -> None:
+    line, text = Progress(12_000_000), io.StringIO()
+    for read_bytes in (9_000_000, 4_000_000):  # a file that the kernel leaves to Python half-way
+        line(read_bytes)
+    Console(file=text, width=80).print(line)
+    assert text.getvalue().rstrip().endswith("4.0 MB of 12 MB")
 
 
 def test_no_progress_within_the_first_second(sample_sender: Path) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from multitracer.analysis.streaming.limits import Limits
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
+from multitracer.native import VARIABLE
 from multitracer.recording import read as way_in
 from multitracer.recording.inputs import find_inputs, separate_inputs
 from multitracer.recording.read import read
@@ -215,9 +217,10 @@ def test_max_packets_bounds_each_point(sample_session: Path) -> None:
     assert [sum(file.packets for file in capture.files) for _, capture in captures] == [100, 100]
 
 
-@pytest.fixture
-def two_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two captures that are read beside each other, though they are small."""
+@pytest.fixture(params=["", "0"], ids=["kernel", "python"])
+def two_points(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two captures: the kernel, where it is built, reads them beside each other, though they are small."""
+    monkeypatch.setenv(VARIABLE, request.param)
     monkeypatch.setattr(way_in, "_LEAST_BYTES", 0)
     monkeypatch.setattr(way_in, "_LEAST_ROWS", 0)
     for host, sport in (("client", 40_000), ("server", 40_001)):
@@ -226,10 +229,14 @@ def two_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_captures_that_are_read_beside_each_other_come_in_order(two_points: Path) -> None:
+@pytest.mark.parametrize("limits", [None, Limits()], ids=["whole", "stream"])
+def test_captures_come_in_order_and_progress_counts_the_bytes_of_all(
+    two_points: Path, limits: Limits | None
+) -> None:
     known: list[int] = []
-    recording = read(two_points, progress=_Noting(known))
-    assert packets_by_point(recording) == {"client": 16, "server": 16}
+    recording = read(two_points, progress=_Noting(known), limits=limits)
+    packets = [(part.point.name, part.capture.files[0].packets) for part in recording.parts]
+    assert packets == [("client", 16), ("server", 16)]
     assert [part.analysis.ends(1).source for part in recording.parts] == ["10.0.0.1:40000", "10.0.0.1:40001"]
     assert known == sorted(known)
     assert known[-1] == sum(path.stat().st_size for path in two_points.rglob("*.pcap"))
