@@ -67,7 +67,8 @@ def test_the_same_words_as_into_a_pipe(sample_sender: Path) -> None:
     def words(text: str) -> list[str]:
         return _ESCAPE.sub("", text).split()
 
-    assert words(shown("inspect", sample_sender, columns=400)) == words(run("inspect", sample_sender).stdout)
+    on_terminal = shown("inspect", sample_sender, columns=400, stderr=subprocess.DEVNULL)  # no progress line
+    assert words(on_terminal) == words(run("inspect", sample_sender).stdout)
 
 
 def test_hostile_names_reach_no_terminal(tmp_path: Path) -> None:
@@ -107,7 +108,9 @@ def test_progress_counts_no_file_twice_that_is_read_again() -> None:
 
 
 def test_no_progress_within_the_first_second(sample_sender: Path) -> None:
-    assert "reading" not in shown("analyze", "--json", sample_sender, stdout=subprocess.DEVNULL)
+    began_s = time.monotonic()
+    text = shown("analyze", "--json", sample_sender, stdout=subprocess.DEVNULL)
+    assert "reading" not in text or time.monotonic() - began_s > 1  # on a busy machine
 
 
 def test_no_progress_into_a_pipe(sample_sender: Path) -> None:
