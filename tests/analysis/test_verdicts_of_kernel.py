@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,8 +16,7 @@ from multitracer.analysis.sender.tcp_state import join_events
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
 from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
-from tests.collectors.running import PATIENCE_S
-from tests.collectors.transfer import PORT, SINK, SOURCE, Recorded, recorders
+from tests.collectors.transfer import Recorded, recorders, sending
 from tests.narrowed import tables_of
 from tests.netns import routed_path
 
@@ -75,19 +72,13 @@ def recorded(folder: Path, settings: dict[str, int]) -> tuple[Recorded, dict[str
     with routed_path(rate="4mbit", latency="60ms", one_in=150) as hosts:
         for host in "ab":
             hosts.sysctl(host, **settings)
-        sink = hosts.start("b", sys.executable, "-c", SINK, str(PORT), stdout=subprocess.PIPE)
-        assert sink.stdout is not None
-        with sink.stdout:
-            sink.stdout.readline()
-        argument = ("10.0.2.2", str(PORT), "cubic", str(SECONDS))
-        with recorders(hosts, logs, hz=20):
-            source = hosts.start("a", sys.executable, "-c", SOURCE, *argument)
+        with recorders(hosts, logs, hz=20), sending(hosts, "cubic"):
             time.sleep(SECONDS / 2)
             hosts.run("r", "nft", "flush", "table", "ip", "loss")
             hosts.lose("r", one_in=1)
             time.sleep(1)
             hosts.run("r", "nft", "delete", "table", "ip", "loss")
-            assert source.wait(PATIENCE_S) == 0
+            time.sleep(SECONDS / 2 - 1)
         said = hosts.run("a", "nstat", "-asz", "--json").stdout
     return logs, json.loads(said)["kernel"]
 

@@ -28,13 +28,13 @@ while True:
             pass
 """
 SOURCE = """
-import fcntl, socket, struct, sys, termios, time
+import fcntl, select, socket, struct, sys, termios, time
 client = socket.socket()
 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[3].encode())
 client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
 client.connect((sys.argv[1], int(sys.argv[2])))
-until = time.monotonic() + float(sys.argv[4])
-while time.monotonic() < until:
+print("ready", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:  # until it is closed
     client.send(b"x" * 8192)
 unsent = struct.pack("i", 1)
 while struct.unpack("i", fcntl.ioctl(client, termios.TIOCOUTQ, unsent))[0]:  # tcp_probe sees ESTABLISHED only
@@ -58,19 +58,35 @@ def record(folder: Path, *, congestion_control: str, seconds: float, hz: float =
     """Send from `a` to `b` through a slow router, recorded at `a`; half-way nothing passes for a second."""
     logs = Recorded(folder / "tcp.pcap", folder / "tcp_info.jsonl", folder / "tcp_probe.ftrace")
     with routed_path(rate="4mbit", latency="60ms") as hosts:
-        sink = hosts.start("b", sys.executable, "-c", SINK, str(PORT), stdout=subprocess.PIPE)
-        assert sink.stdout is not None
-        with sink.stdout:
-            sink.stdout.readline()
-        argument = ("10.0.2.2", str(PORT), congestion_control, str(seconds))
-        with recorders(hosts, logs, hz=hz):
-            source = hosts.start("a", sys.executable, "-c", SOURCE, *argument)
+        hosts.sysctl("a", tcp_slow_start_after_idle=0)  # a source that waits for a processor is no idle one
+        with recorders(hosts, logs, hz=hz), sending(hosts, congestion_control):
             time.sleep(seconds / 2)
             hosts.lose("r", one_in=1)
             time.sleep(1)
             hosts.run("r", "nft", "delete", "table", "ip", "loss")
-            assert source.wait(PATIENCE_S) == 0
+            time.sleep(seconds / 2 - 1)
     return logs
+
+
+@contextmanager
+def sending(hosts: Namespaces, congestion_control: str) -> Iterator[None]:
+    """Send from `a` to `b` while the body runs, however late they are connected; then wait for the rest."""
+    sink = hosts.start("b", sys.executable, "-c", SINK, str(PORT), stdout=subprocess.PIPE)
+    _ready(sink)
+    argument = ("10.0.2.2", str(PORT), congestion_control)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    source = hosts.start("a", sys.executable, "-c", SOURCE, *argument, **pipes)
+    assert source.stdin is not None
+    with source.stdin:
+        _ready(source)
+        yield
+    assert source.wait(PATIENCE_S) == 0
+
+
+def _ready(child: subprocess.Popen[str]) -> None:
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == "ready\n"
 
 
 def _has_begun(log: Path) -> bool:
