@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -47,19 +46,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "realtime" or not collection_path.name.startswith("test_"):
         return None
     return "mark.realtime" not in collection_path.read_text("utf-8") or None
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Add which tests ran and which failed to the file that `.ci/run` names; `.ci/retried` counts them."""
-    path = os.environ.get("MULTITRACER_TESTS_RUN")
-    if path is None or hasattr(terminalreporter.config, "workerinput"):  # the controller knows of all workers
-        return
-    by_outcome = {
-        outcome: sorted({report.nodeid for report in terminalreporter.stats.get(outcome, [])})
-        for outcome in ("passed", "failed", "error")
-    }
-    with Path(path).open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(by_outcome) + "\n")
 
 
 def _why_no_root() -> str | None:

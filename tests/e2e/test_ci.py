@@ -1,9 +1,9 @@
-"""How the suite is run: what a busy machine disturbs comes last and alone, and retries are counted."""
+"""How the suite is run: what a busy machine disturbs comes last and alone, and nothing is tried twice."""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,11 +28,15 @@ def test_flaky():
         open(flag, "w").close()
         raise AssertionError
 """
+TOOL = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$LOG"
+case "$(basename "$0") $*" in $FAILS) exit 1 ;; esac
+"""
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
-    """Return a folder with three tests, configured and recorded as ours are."""
+    """Return a folder with three tests, configured as ours are."""
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\nmarkers = ["realtime: alone"]\n')
     (tmp_path / "test_it.py").write_text(SUITE)
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
@@ -42,26 +46,18 @@ def suite(tmp_path: Path) -> Path:
 def run(suite: Path, *options: str) -> int:
     """Run `.ci/pytest` on a folder with one worker beside the others; return its exit status."""
     argv = [str(ROOT / ".ci" / "pytest"), sys.executable, "1", "-q", *options]
-    more = {"FOLDER": str(suite), "MULTITRACER_TESTS_RUN": str(suite / "run.jsonl")}
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
-        argv, cwd=suite, env=environment | more, capture_output=True, text=True, check=False
+        argv, cwd=suite, env=environment | {"FOLDER": str(suite)}, capture_output=True, text=True, check=False
     )
     return done.returncode
 
 
-def retried(suite: Path) -> str:
-    """Return the line that `.ci/run` ends with."""
-    argv = [sys.executable, str(ROOT / ".ci" / "retried"), str(suite / "run.jsonl")]
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-
-
-def test_realtime_comes_last_and_what_failed_is_counted_when_it_runs_again(suite: Path) -> None:
+def test_realtime_comes_last_and_what_failed_is_run_again_when_asked(suite: Path) -> None:
     assert run(suite) == 1
     assert (suite / "order").read_text() == "beside alone "
-    assert retried(suite) == "retried 0 of 3 tests\n"
-    assert run(suite, "--last-failed", "--last-failed-no-failures=none") == 0
-    assert retried(suite) == "retried 1 of 3 tests: test_it.py::test_flaky\n"
+    assert run(suite, "--last-failed") == 0
+    assert (suite / "order").read_text() == "beside alone "
 
 
 def test_either_part_may_be_empty_but_not_both(suite: Path) -> None:
@@ -73,11 +69,42 @@ def test_either_part_may_be_empty_but_not_both(suite: Path) -> None:
 def test_who_chooses_by_markers_gets_these_once(suite: Path) -> None:
     assert run(suite, "-m", "not realtime") == 0
     assert (suite / "order").read_text() == "beside "
-    assert len((suite / "run.jsonl").read_text().splitlines()) == 1
 
 
-def test_each_test_that_ran_is_noted_with_its_outcome(suite: Path) -> None:
-    run(suite)
-    parallel, serial = map(json.loads, (suite / "run.jsonl").read_text().splitlines())
-    assert parallel == {"passed": ["test_it.py::test_beside"], "failed": [], "error": []}
-    assert serial["failed"] == ["test_it.py::test_flaky"]
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a clone whose make, cargo and Python only note how they were called."""
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / "tools").mkdir()
+    for tool in ("tools/make", "tools/cargo", ".venv/bin/python"):
+        (tmp_path / tool).write_text(TOOL)
+        (tmp_path / tool).chmod(0o755)
+    return tmp_path
+
+
+def steps(clone: Path, *, fails: str = "") -> tuple[int, list[str]]:
+    """Run `.ci/run` in it, where steps that match a pattern fail; return its status and what was called."""
+    tools = {"PATH": f"{clone / 'tools'}:/usr/bin:/bin", "LOG": str(clone / "log"), "FAILS": fails}
+    done = subprocess.run(
+        [clone / ".ci" / "run"], env={**os.environ, **tools}, capture_output=True, check=False
+    )
+    return done.returncode, (clone / "log").read_text().splitlines()
+
+
+def test_ci_runs_the_command_of_the_readme_before_anything_is_built(clone: Path) -> None:
+    (shown,) = re.findall(r"^(make test)\b", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
+    status, called = steps(clone)
+    assert status == 0
+    assert called[0] == "python -m pip uninstall --quiet --yes multitracer-native"
+    assert called[1] == shown
+    assert sum(call.startswith("make") and "native" in call.split() for call in called) == 1
+
+
+@pytest.mark.parametrize("step", ["make test", "make -j2*", "cargo*", "make *PYTEST_ARGS*", "make buckets",
+                                  "make engines", "make wheel"])  # fmt: skip
+def test_ci_tries_nothing_twice_and_tells_of_each_failure_in_the_end(clone: Path, step: str) -> None:
+    status, called = steps(clone, fails=step)
+    assert status == 1
+    assert len(called) == len(set(called))
+    assert called[-1] == "make wheel"
