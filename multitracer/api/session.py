@@ -211,7 +211,7 @@ class Session(SessionTables, SessionFigures):
     # --- answers ---
 
     def diagnose(self, connection: int | None = None, *, reverse: bool | None = None) -> Diagnosis:
-        """Return where the time of a transfer went, and why: `.findings`, `.account`, `.table()`.
+        """Return what limited a transfer, and why: `.limited`, `.findings`, `.account`, `.table()`.
 
         Raises
         ------
@@ -259,7 +259,9 @@ class Session(SessionTables, SessionFigures):
         return frame
 
     def account(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
-        """Return what the time of a transfer was used for: class, seconds, and share of the whole.
+        """Return what the link's time of a transfer was used for: class, seconds, and share of the whole.
+
+        By the link's log: without one all seconds are NaN, and `limits` shows where the time went.
 
         Examples
         --------
@@ -275,8 +277,10 @@ class Session(SessionTables, SessionFigures):
         frame = pd.DataFrame(rows, columns=["use", "seconds", "share"])
         frame.attrs = {
             "columns": explained(_ACCOUNT, source="the diagnosis"),
-            "total_s": account.total_s, "utilization": account.utilization, "inferred": account.inferred,
-        }  # fmt: skip
+            "total_s": account.total_s,
+            "utilization": account.utilization,
+            "inferred": False if account.is_logged else None,
+        }
         return frame.sort_values("seconds", ascending=False, ignore_index=True)
 
     def align(self, *, reference: str | None = None) -> Alignment:

@@ -93,7 +93,7 @@ def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
 
 
 def _show(sheet: Page, diagnosis: Diagnosis) -> None:
-    from multitracer.diagnosis.sentence import rows_in_words
+    from multitracer.diagnosis.sentence import LIMIT_COLUMNS, rows_in_words
 
     document = _document(diagnosis)
     sheet.line(diagnosis.headline.sentence, bold=True)
@@ -101,13 +101,16 @@ def _show(sheet: Page, diagnosis: Diagnosis) -> None:
     sheet.line()
     sheet.line(f"Connection {document['connection']}: {document['sender']} -> {document['receiver']}, "
                f"seen from {_SEEN_FROM[document['view']]}")  # fmt: skip
-    head = ("what limited it", "seconds", "share", "confidence")
-    sheet.table(head, rows_in_words(diagnosis.limited.shares), right=(1, 2))
+    limits = rows_in_words(diagnosis.limited)
+    shown = len(LIMIT_COLUMNS) if any(numbers for *_, numbers in limits) else -1
+    sheet.table(LIMIT_COLUMNS[:shown], [row[:shown] for row in limits], right=(1, 2))
     sheet.line()
     _show_channel(sheet, diagnosis)
-    if not diagnosis.findings:
+    if not diagnosis.listed:
         sheet.line(diagnosis.no_fault)
-    for incident in document["incidents"]:
+    for known, incident in zip(diagnosis.incidents, document["incidents"], strict=True):
+        if not known.is_listed:
+            continue
         lasts = ends(*(f"{diagnosis.at_s(incident[name]):.1f} s" for name in ("begin_ns", "end_ns")))
         _show_incident(sheet, incident, document, lasts)
 
@@ -122,6 +125,9 @@ _SEEN_FROM = {
 }
 
 
+_ACCOUNT = "the link's account"
+
+
 def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
     """Show how well the channel was used, if the link was logged."""
     from multitracer.diagnosis.diagnose import channel_use
@@ -129,7 +135,7 @@ def _show_channel(sheet: Page, diagnosis: Diagnosis) -> None:
     sentence = channel_use(diagnosis)
     if sentence:
         sheet.line(sentence)
-        sheet.table(("where the time went", "seconds", "share"), list(_account_rows(diagnosis)), right=(1, 2))
+        sheet.table((_ACCOUNT, "seconds", "share"), list(_account_rows(diagnosis)), right=(1, 2))
         sheet.line()
 
 
@@ -145,7 +151,7 @@ def _show_incident(sheet: Page, incident: Document, document: Document, lasts: s
     if incident["help"]:
         sheet.line(f"  what would help: {incident['help']}")
     evidence = ", ".join(_named(place, document["view"]) for place in parts[0]["evidence"])
-    sheet.line(f"  evidence: {evidence or 'the account'}")
+    sheet.line(f"  evidence: {evidence or _ACCOUNT}")
 
 
 def _named(place: str, view: str) -> str:

@@ -1,4 +1,4 @@
-"""What a rule works on: a transfer with its account; and what it concludes: findings."""
+"""What a rule works on: a transfer, what limited it, its link's account; and what it concludes: findings."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.diagnosis.account.lost_time import Account
-    from multitracer.diagnosis.account.uses import Use
+    from multitracer.diagnosis.account.link_account import LinkAccount
     from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.names import Limit, Part
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array
 
 MOST_EVIDENCE = 12
 """Rows that a finding names; the interval holds all of them."""
@@ -51,27 +51,22 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True)
 class Case(Once):
-    """A transfer with its account, and what limited it."""
+    """A transfer with the account of its link, and what limited it."""
 
     transfer: Transfer
-    account: Account
+    account: LinkAccount
     known_limits: Limited | None = None
     """What limited it, where that is known already."""
 
     @kept
     def limited(self) -> Limited:
         """What limited it."""
-        return limited(self.transfer, self.account) if self.known_limits is None else self.known_limits
-
-    @property
-    def uses(self) -> Table:
-        """LINK_USE."""
-        return self.account.uses
+        return limited(self.transfer) if self.known_limits is None else self.known_limits
 
     @property
     def is_link_logged(self) -> bool:
         """Whether a log of the link tells what was lost, and when: packets have nothing to add to it."""
-        return not self.account.inferred
+        return self.account.is_logged
 
     @kept
     def dead_times(self) -> list[DeadTime]:
@@ -122,15 +117,18 @@ class Case(Once):
         known = None if seen is None else seen.carried
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
 
-    def seconds(self, *uses: Use, begin_ns: int | None = None, end_ns: int | None = None) -> float:
-        """Return the link time of some uses within an interval of recorded time."""
-        table = self.uses
-        chosen = np.isin(table["use"], uses)
-        begin, end = table["begin_ns"][chosen], table["end_ns"][chosen]
-        left = begin if begin_ns is None else np.maximum(begin, begin_ns)
-        right = end if end_ns is None else np.minimum(end, end_ns)
-        length = np.maximum(end - begin, 1)
-        return float((table["seconds"][chosen] * np.clip((right - left) / length, 0, 1)).sum())
+    def limited_s(
+        self, *limits: Limit | tuple[Limit, Part], begin_ns: int | None = None, end_ns: int | None = None
+    ) -> float:
+        """Return the link time that some limits, or parts of limits, held within an interval."""
+        cells = self.limited.cells
+        chosen = np.zeros(len(cells.begin), dtype=bool)
+        for each in limits:
+            limit, part = each if isinstance(each, tuple) else (each, None)
+            chosen |= (cells.limit == limit) & (part is None or cells.part == part)
+        begin = cells.begin if begin_ns is None else np.maximum(cells.begin, begin_ns)
+        end = cells.end if end_ns is None else np.minimum(cells.end, end_ns)
+        return self.link_s(0, int(np.maximum(end - begin, 0)[chosen].sum()))
 
     def link_s(self, begin_ns: int, end_ns: int) -> float:
         """Return the link time between two stamps."""

@@ -1,4 +1,4 @@
-"""All that is concluded about a transfer: its account and its findings, largest cost first."""
+"""All that is concluded about a transfer: what limited it, its findings, and the account of its link."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.lost_time import Account, account
+from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
 from multitracer.diagnosis.limits.group import Group, alone, group_of
-from multitracer.diagnosis.limits.limited import Limited, limited_beside_account
+from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import findings
-from multitracer.diagnosis.sentence import Headline, headline_of, headline_of_group, rows_in_words
+from multitracer.diagnosis.sentence import (
+    LIMIT_COLUMNS,
+    Headline,
+    headline_of,
+    headline_of_group,
+    rows_in_words,
+)
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.findings import FINDINGS
@@ -67,8 +73,9 @@ class Diagnosis:
     ----------
     transfer : Transfer
         What it is about.
-    account : Account
-        What the transfer's time was used for: `seconds` by class, `total_s`, `utilization`, `outcome`.
+    account : LinkAccount
+        What the link's time was used for: `seconds` by class, `total_s`, `utilization`, `outcome`; NaN
+        without a log of the link.
     findings : list of Finding
         What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`,
         `help`, `numbers`, `evidence`.
@@ -79,7 +86,7 @@ class Diagnosis:
     """
 
     transfer: Transfer
-    account: Account
+    account: LinkAccount
     findings: list[Finding]
     limited: Limited
     group: Group
@@ -90,11 +97,13 @@ class Diagnosis:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
-        used = rows_in_words(self.limited.shares)
-        rows = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in self.findings[:_MOST_SHOWN]]
-        rest = len(self.findings) - _MOST_SHOWN
+        used = rows_in_words(self.limited)
+        places = sorted(part for each in self.listed for part in each.parts)
+        listed = [self.findings[place] for place in places]
+        rows = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in listed[:_MOST_SHOWN]]
+        rest = len(listed) - _MOST_SHOWN
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
-        tables = _html_table(("what limited it", "seconds", "share", "confidence"), used)
+        tables = _html_table(LIMIT_COLUMNS, used)
         tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
         help_, sender = self.headline.help, self.transfer.layers.view.sender
         of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
@@ -119,6 +128,11 @@ class Diagnosis:
     def incidents(self) -> list[Incident]:
         """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
         return incidents(self._case, self.findings)
+
+    @property
+    def listed(self) -> list[Incident]:
+        """The incidents that text and pages show: not those that repeat a limit and cost nothing."""
+        return [each for each in self.incidents if each.is_listed]
 
     @property
     def no_fault(self) -> str:
@@ -155,8 +169,6 @@ class Diagnosis:
 
     def document(self, *, intervals: bool = False) -> Document:
         """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
-        account = self.account
-        seconds = {use.label: round(value, _DIGITS) for use, value in account.seconds.items()}
         listed = {"intervals": self.limited.intervals()} if intervals else {}
         return {
             "schema": SCHEMA,
@@ -168,15 +180,7 @@ class Diagnosis:
             "group": self.group.document(),
             "incidents": [incident_document(self._case, each) for each in self.incidents],
             "findings": [_finding(self._case, finding) for finding in self.findings],
-            "account": {
-                "total_s": round(account.total_s, _DIGITS),
-                "utilization": None if np.isnan(account.utilization) else round(account.utilization, _DIGITS),
-                "utilization_rounded_up_pct": account.rounded_up_percent,
-                "outcome": account.outcome,
-                "inferred": account.inferred,
-                "payload_bytes": account.payload_bytes,
-                "seconds": seconds,
-            },
+            "account": self.account.document(),
         }
 
 
@@ -228,7 +232,7 @@ def explain(recording: Recording, connection: int | None = None, *, reverse: boo
 
 
 def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
-    """Return the account, the limits and the findings of a transfer, largest cost first.
+    """Return the limits, the findings (largest cost first) and the link's account of a transfer.
 
     Parameters
     ----------
@@ -246,12 +250,12 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
         number = transfer.layers.part.offset + transfer.layers.connection
         raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
-    limits = group.longest if group is not None else limited_beside_account(transfer)
+    limits = group.longest if group is not None else limited(transfer)
     if transfer.recording is not None:
         transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
-    lost_time = transfer.once(account)
-    conclusions = findings(Case(transfer, lost_time, limits))
-    return Diagnosis(transfer, lost_time, conclusions, limits, group or alone(limits))
+    account = transfer.once(link_account)
+    conclusions = findings(Case(transfer, account, limits))
+    return Diagnosis(transfer, account, conclusions, limits, group or alone(limits))
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -262,7 +266,7 @@ def headline(diagnosis: Diagnosis) -> str:
 def channel_use(diagnosis: Diagnosis) -> str:
     """Return how well the channel was used (paper 004), and what cost most; empty without a link log."""
     account = diagnosis.account
-    if account.inferred or not len(diagnosis.transfer.data):
+    if not account.is_logged or not len(diagnosis.transfer.data):
         return ""
     used = "an unknown share" if np.isnan(account.utilization) else f"{account.utilization:.1%}"
     ended = " and was never completed" if account.outcome == "dropped" else ""

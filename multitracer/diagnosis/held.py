@@ -11,7 +11,8 @@ from multitracer.diagnosis.case import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
-from multitracer.units import NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import ends, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
@@ -87,6 +88,33 @@ def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
     """Return for how much of a limit's link time something was shown; none of it while another limit held."""
     overlap_ns = spans.overlap_ns(*stretches(limited, limit))
     return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
+
+
+def link_rate_in_words(limited: Limited) -> str:
+    """Return the rate of a link with its range: "1.93 Mbit/s of payload (1.85 to 1.95)"; "" if none is shown.
+
+    What a policer lets pass in bunches is not the link's rate.
+    """
+    link = None if limited.shown is None else limited.shown.link
+    if link is None or link.rate is None:
+        return ""
+    if shown_s(limited, Limit.LINK, link.by_bucket) > shown_s(limited, Limit.LINK, link.by_queue):
+        return ""
+    low, middle, high = (each * BITS_PER_BYTE for each in (link.rate.low, link.rate.median, link.rate.high))
+    number, _, unit = rate(middle).partition(" ")
+    around = ends(*(rate(each).removesuffix(f" {unit}") for each in (low, high)))
+    return f"{number} {unit} of payload" + (f" ({around})" if around != number else "")
+
+
+def link_shown_by(limited: Limited) -> str:
+    """Return by what it is shown that the link was the limit, and for how long; "" where its log shows it."""
+    if limited.shown is None:
+        return ""
+    link = limited.shown.link
+    by = (("a queue", link.by_queue), ("the empty bucket of a policer", link.by_bucket))
+    shown = [(what, shown_s(limited, Limit.LINK, spans)) for what, spans in by]
+    words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
+    return ", by ".join([*words, "the rate for the rest" if words else "the rate"])
 
 
 def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ Rules of the file
 - Incidents of one kind that cost much the same are one entry with a count: their number tells more than
   each of them.
 - What an incident cost is at most the sum of its parts, for these may count the same wait; within a hole it
-  is what the account lost from its begin to its end, if that is less.
+  is for how long it was held back from its begin to its end, if that is less.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.account.uses import LOST, Use
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import rank
 
 if TYPE_CHECKING:
@@ -44,8 +44,20 @@ _HOLE = {
 """Kinds that tell of a hole, or of what TCP and the link did because of one."""
 _ONE_THING = ({"bufferbloat", "overbuffered-link"}, {"reset-by-peer", "stale-data"})
 """Kinds that tell of one and the same: a queue that is too long, a connection that was given up."""
-_STOPPED = (*LOST, Use.OUTAGE, Use.ARQ, Use.XOFF)
-"""Uses in which a transfer does not go forward."""
+_STOPPED = (
+    Limit.HANDSHAKE,
+    Limit.OUTAGE,
+    Limit.RECOVERY,
+    Limit.RECEIVER_WINDOW,
+    Limit.SENDER_BUFFER,
+    Limit.SLOW_START,
+    Limit.CONGESTION_WINDOW,
+    (Limit.LINK, Part.ARQ),
+    (Limit.LINK, Part.XOFF),
+)
+"""Limits while which a transfer does not go forward as fast as its link."""
+_OF_A_LIMIT = {"link-limited"}
+"""Kinds that repeat a limit, whose row has their numbers."""
 _ALIKE = 3.0
 """Times the median cost, beyond which an incident is worth an entry of its own."""
 _LEAST_ALIKE_SHARE = 0.02
@@ -83,6 +95,11 @@ class Incident:
     parts: tuple[int, ...]
     sentence: str
     help: str
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether text and pages show it: not if it repeats a limit at no cost of its own."""
+        return self.cost_s > 0 or self.kind not in _OF_A_LIMIT
 
 
 def incidents(case: Case, findings: Sequence[Finding]) -> list[Incident]:
@@ -127,7 +144,7 @@ def _incident(case: Case, findings: Sequence[Finding], group: list[int]) -> Inci
     costs = [findings[at].cost_s for at in parts]
     cost_s = sum(costs)
     if len(parts) > 1:
-        stopped_s = case.seconds(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
+        stopped_s = case.limited_s(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
         cost_s = min(cost_s, max(stopped_s, *costs))
     return Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), first.sentence, first.help)
 
@@ -135,7 +152,7 @@ def _incident(case: Case, findings: Sequence[Finding], group: list[int]) -> Inci
 def _folded(case: Case, alike: list[Incident]) -> list[Incident]:
     """Return incidents of one kind, those that cost much the same as one entry."""
     costs = sorted(each.cost_s for each in alike)
-    most_s = max(_ALIKE * costs[len(costs) // 2], _LEAST_ALIKE_SHARE * case.account.total_s)
+    most_s = max(_ALIKE * costs[len(costs) // 2], _LEAST_ALIKE_SHARE * case.limited.total_s)
     near = [each for each in alike if each.cost_s <= most_s]
     if len(near) < _REPEATED:
         return alike

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.held import pauses_s, shown_s, stretches
+from multitracer.diagnosis.held import link_rate_in_words, link_shown_by, pauses_s, shown_s, stretches
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View, by_limit
 from multitracer.units import NS_PER_S
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.tables import Array
 
+LIMIT_COLUMNS = ("what limited it", "seconds", "share", "confidence", "numbers")
+"""Of `rows_in_words`."""
 WORTH_SAYING = 0.1
 """Share of T from which on a limit that is not the largest is named (limits.md)."""
 MOSTLY = 0.5
@@ -266,17 +268,26 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     return client if part is Part.PEER else server
 
 
-def rows_in_words(rows: list[LimitShare]) -> list[tuple[str, str, str, str]]:
-    """Return what a table for people shows: limit, seconds, share, confidence."""
+def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
+    """Return what a table for people shows, the columns LIMIT_COLUMNS; the largest limit first."""
     return [
         (
             f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label,
             f"{row.seconds:.2f}",
             f"{row.share:.1%}",
             row.confidence.label,
+            numbers_of(limited, row.limit),
         )
-        for row in rows
+        for row in limited.shares
     ]
+
+
+def numbers_of(limited: Limited, limit: Limit) -> str:
+    """Return the numbers that stand in the row of a limit: of the link its rate, and by what it is shown."""
+    if limit is not Limit.LINK or limited.shown is None:
+        return ""
+    rate = link_rate_in_words(limited)
+    return f"{rate}, shown by {link_shown_by(limited)}".removeprefix(", ")
 
 
 _BITS = 8  # in a byte

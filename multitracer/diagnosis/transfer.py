@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -344,18 +343,6 @@ class Transfer(Once):
         return Pairs(matched, _renumbered(matched["near_row"], *near), _renumbered(matched["far_row"], *far))
 
     # --- concluded ---
-
-    @contextmanager
-    def meanwhile(self, work: Callable[[], object]) -> Iterator[None]:
-        """Do some work on a second core, if there are many packets, beside what else is done.
-
-        What became of each packet, and why it was sent again, is found first: all ask for it.
-        """
-        if len(self.sender) >= FEWEST_ROWS:
-            with meanwhile(len(self.sender), lambda: (self.data_pairs, self.ack_pairs)):
-                assert self.verdicts is not None
-        with meanwhile(len(self.sender), work):
-            yield
 
     @kept
     def joined(self) -> Join | None:

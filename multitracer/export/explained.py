@@ -57,7 +57,7 @@ def answer(diagnosis: Diagnosis) -> Iterator[str]:
     yield printable(diagnosis.headline.sentence)
     yield printable(f"What would help: {diagnosis.headline.help}.")
     yield f"Connection {layers.part.offset + layers.connection}: {sender} -> {receiver}"
-    for limit, seconds, share, confidence in rows_in_words(diagnosis.limited.shares):
+    for limit, seconds, share, confidence, _ in rows_in_words(diagnosis.limited):
         yield f"  {limit}: {seconds} s ({share}, {confidence})"
 
 

@@ -1,4 +1,4 @@
-"""The lost-time account as one bar, where the link's log measured it, and how well the channel was used."""
+"""The link's account as one bar, where its log measured it, and how well the channel was used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multitracer.words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.account.lost_time import Account
+    from multitracer.diagnosis.account.link_account import LinkAccount
     from multitracer.diagnosis.diagnose import Diagnosis
 
 _ORDER = (
@@ -36,13 +36,13 @@ def account_bar(diagnosis: Diagnosis) -> list[Markup]:
     ]
 
 
-def _shares(account: Account) -> list[tuple[Use, float, float]]:
+def _shares(account: LinkAccount) -> list[tuple[Use, float, float]]:
     """Return the classes that occur, their seconds, and their part of the whole."""
     pairs = [(use, account.seconds[use]) for use in _ORDER]
     return [(use, seconds, seconds / account.total_s) for use, seconds in pairs if seconds > 0]
 
 
-def _bar(account: Account) -> Markup:
+def _bar(account: LinkAccount) -> Markup:
     shares = _shares(account)
     pieces = [
         element(
@@ -58,7 +58,7 @@ def _class(use: Use) -> str:
     return f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
 
 
-def _legend(account: Account) -> Iterator[Markup]:
+def _legend(account: LinkAccount) -> Iterator[Markup]:
     for use, seconds, share in _shares(account):
         swatch = element("span", class_=_class(use), aria_hidden="true")
         yield element(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.sentence import numbers_of
 from multitracer.report.account_bar import account_bar
 from multitracer.report.incident_list import Axis, incident_list
 from multitracer.report.lanes import lanes
@@ -34,7 +35,7 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     """
     if diagnosis.limited.view is View.NOWHERE:
         return None
-    many = len(diagnosis.incidents)
+    many = len(diagnosis.listed)
     return fold(
         "What happened",
         incident_list(diagnosis, Axis(origin_ns, speed, figure)),
@@ -83,7 +84,7 @@ def _transfer(diagnosis: Diagnosis) -> list[Markup]:
     return [
         element("h3", printable(title)),
         element("p", " ".join([seen, *_cannot_show(limited)]), class_="muted"),
-        *limits_bar(limited.shares, label="What limited the transfer"),
+        *limits_bar(limited.shares, numbers_of(limited, Limit.LINK), label="What limited the transfer"),
     ]
 
 

@@ -48,16 +48,17 @@ class Axis:
 
 def incident_list(diagnosis: Diagnosis, axis: Axis) -> list[Markup]:
     """Return the incidents; without any, that no known fault was found."""
-    if not diagnosis.incidents:
+    incidents = diagnosis.listed
+    if not incidents:
         return [element("p", diagnosis.no_fault, class_="muted")]
-    items = [element("li", _incident(each, diagnosis.findings, axis)) for each in diagnosis.incidents[:_MOST]]
-    items += _rest(len(diagnosis.incidents) - _MOST)
+    items = [element("li", _incident(each, diagnosis.findings, axis)) for each in incidents[:_MOST]]
+    items += _rest(len(incidents) - _MOST)
     listed = [element("ol", items[:_FIRST], class_="findings")]
     if len(items) <= _FIRST:
         return listed
     folded = element(
         "details",
-        element("summary", f"{len(diagnosis.incidents) - _FIRST:,} more that cost less"),
+        element("summary", f"{len(incidents) - _FIRST:,} more that cost less"),
         element("ol", items[_FIRST:], class_="findings", start=_FIRST + 1),
     )
     return [*listed, folded]

@@ -8,7 +8,7 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, by
 from multitracer.report.limit_words import name_of, percent, says, surely
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
-from multitracer.words import duration
+from multitracer.words import duration, printable
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.group import Group
@@ -19,13 +19,15 @@ _SHADES = 3
 """Colours: the culprit's, the next one's, and that of all others."""
 
 
-def limits_bar(rows: list[LimitShare], *, label: str) -> list[Markup]:
+def limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> list[Markup]:
     """Return the bar and its legend.
 
     Parameters
     ----------
     rows : list of LimitShare
         Parts of one limit are put beside each other; the largest limit is the culprit.
+    of_link : str
+        The numbers that stand in the link's row.
     label : str
         Of what it is, for those who hear the page.
     """
@@ -34,7 +36,7 @@ def limits_bar(rows: list[LimitShare], *, label: str) -> list[Markup]:
     shades = {limit: min(place, _SHADES - 1) for place, limit in enumerate(order)}
     words = ", ".join(f"{name_of(row)} {percent(row.share)}" for row in ordered)
     pieces = [_piece(row, shades[row.limit]) for row in ordered]
-    legend = [_entry(row, shades[row.limit]) for row in ordered]
+    legend = [_entry(row, shades[row.limit], of_link if row.limit is Limit.LINK else "") for row in ordered]
     return [
         element("div", pieces, class_="limits", role="img", aria_label=f"{label}: {words}"),
         element("dl", legend, class_="uses"),
@@ -68,11 +70,15 @@ def _piece(row: LimitShare, shade: int) -> Markup:
     )
 
 
-def _entry(row: LimitShare, shade: int) -> Markup:
+def _entry(row: LimitShare, shade: int, numbers: str) -> Markup:
     swatch = element("span", class_=_class(row, shade), aria_hidden="true")
     took = f"{duration(row.seconds * NS_PER_S)} · {percent(row.share)}"
     return element(
         "div",
         element("dt", swatch, name_of(row)),
-        element("dd", f"{took} · {surely(row)}", element("small", says(row))),
+        element(
+            "dd",
+            f"{took} · {surely(row)}",
+            element("small", printable("; ".join(filter(None, [says(row), numbers])))),
+        ),
     )

@@ -11,7 +11,7 @@ from multitracer.diagnosis.account.uses import REPEATED, Use
 from tests.narrowed import known
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.account.lost_time import Account
+    from multitracer.diagnosis.account.link_account import LinkAccount
 
 FRAME_OCTETS = 24
 """Characters that a slot carries."""
@@ -21,7 +21,7 @@ more (fig10-exhaustion) no backlog shows the link's rate, and docs/lost_time.md 
 _LONG_ENOUGH_S = 30
 
 
-def by_rate(found: Account) -> float:
+def by_rate(found: LinkAccount) -> float:
     """Return useful octets / (end-to-end rate x the time that there was for them).
 
     What was carried in vain takes the far end's time too, which the account calls `xoff`: it is no loss.
@@ -37,11 +37,11 @@ def by_rate(found: Account) -> float:
     return useful_bytes / (rate * available_s) + stopped_s / available_s
 
 
-def _link_rate(found: Account) -> float:
+def _link_rate(found: LinkAccount) -> float:
     return FRAME_OCTETS / (found.transfer.slot_ns / 1e9)
 
 
-def end_to_end_rate(found: Account) -> float:
+def end_to_end_rate(found: LinkAccount) -> float:
     """Octets per second that the link carries while it has enough: what came out of the longest backlog.
 
     Where the application was silent for most of the time and the far end never had to stop the link, the

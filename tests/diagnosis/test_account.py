@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import Kind
-from multitracer.diagnosis.account.lost_time import Account, account
+from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
@@ -49,21 +50,21 @@ ABORTED = {"aborted-download", "study-aborted"}
 
 
 @pytest.fixture(scope="session")
-def account_of(transfer_of: Callable[..., Transfer]) -> Callable[[str], Account]:
-    done: dict[str, Account] = {}
+def account_of(transfer_of: Callable[..., Transfer]) -> Callable[[str], LinkAccount]:
+    done: dict[str, LinkAccount] = {}
 
-    def compute(name: str) -> Account:
+    def compute(name: str) -> LinkAccount:
         if name not in done:
-            done[name] = account(transfer_of(name, OWN.get(name)))
+            done[name] = link_account(transfer_of(name, OWN.get(name)))
         return done[name]
 
     return compute
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], Account]) -> None:
+def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of(name)
-    assert not found.inferred
+    assert found.is_logged
     assert found.total_s == pytest.approx(found.transfer.total_s, abs=1e-6)
     assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s, abs=1e-6)
     assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
@@ -74,7 +75,7 @@ def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[str], Account]) -> None:
+def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of(name)
     uses, transfer = found.uses, found.transfer
     tables = {
@@ -97,7 +98,7 @@ def test_each_interval_links_to_what_began_it(name: str, account_of: Callable[[s
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ABORTED])
-def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], Account]) -> None:
+def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of(name)
     transfer = found.transfer
     size = transfer.variables.parameters["traffic"][0]["bytes"]
@@ -106,7 +107,7 @@ def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[s
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ABORTED])
 def test_what_was_sent_again_was_dropped_wasted_or_redundant(
-    name: str, account_of: Callable[[str], Account]
+    name: str, account_of: Callable[[str], LinkAccount]
 ) -> None:
     found = account_of(name)
     transfer, joined = found.transfer, known(found.joined)
@@ -122,14 +123,14 @@ def test_what_was_sent_again_was_dropped_wasted_or_redundant(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_utilization_agrees_with_the_link_rate(name: str, account_of: Callable[[str], Account]) -> None:
+def test_utilization_agrees_with_the_link_rate(name: str, account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of(name)
     if found.seconds[Use.OUTAGE] > OFTEN_DEAD * found.total_s:
         pytest.skip("the radio was dead for so long that no backlog shows the link's rate")
     assert abs(found.utilization - by_rate(found)) < 0.025
 
 
-def test_a_clean_transfer_uses_nearly_all(account_of: Callable[[str], Account]) -> None:
+def test_a_clean_transfer_uses_nearly_all(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("clean-bulk")
     assert known(found.rounded_up_percent) >= 98
     assert found.seconds[Use.XOFF] > 40  # the 20 % by which the far end is slower
@@ -137,7 +138,7 @@ def test_a_clean_transfer_uses_nearly_all(account_of: Callable[[str], Account]) 
 
 
 def test_a_reset_costs_a_window_and_a_timeout_only_with_header_compression(
-    account_of: Callable[[str], Account],
+    account_of: Callable[[str], LinkAccount],
 ) -> None:
     compressed, control = account_of("one-reset-vj"), account_of("one-reset-plain")
     assert known(compressed.rounded_up_percent) <= 95
@@ -149,14 +150,14 @@ def test_a_reset_costs_a_window_and_a_timeout_only_with_header_compression(
     assert control.seconds[Use.IDLE_RTO] == 0
 
 
-def test_two_resets_lie_where_they_were_worked_out_by_hand(account_of: Callable[[str], Account]) -> None:
+def test_two_resets_lie_where_they_were_worked_out_by_hand(account_of: Callable[[str], LinkAccount]) -> None:
     assert 0.77 <= account_of("fig8-resets-vj").utilization <= 0.80
     assert 0.955 <= account_of("fig8-resets-plain").utilization <= 0.98
     assert account_of("clean-bulk").utilization == pytest.approx(0.993, abs=0.003)
 
 
 def test_a_poor_radio_lowers_the_throughput_not_the_utilization(
-    session_of: Callable[..., Path], account_of: Callable[[str], Account]
+    session_of: Callable[..., Path], account_of: Callable[[str], LinkAccount]
 ) -> None:
     found = account_of("radio-poor")
     assert round(100 * found.utilization) == 99
@@ -174,7 +175,7 @@ def test_a_poor_radio_lowers_the_throughput_not_the_utilization(
     ],
 )
 def test_waiting_for_the_timer_links_to_what_lost_the_segment(
-    name: str, event: str, account_of: Callable[[str], Account]
+    name: str, event: str, account_of: Callable[[str], LinkAccount]
 ) -> None:
     found = account_of(name)
     waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
@@ -183,7 +184,7 @@ def test_waiting_for_the_timer_links_to_what_lost_the_segment(
     assert known(found.transfer.near).events["time_ns"][waits["row"][0]] <= waits["end_ns"][0]
 
 
-def test_timeouts_of_figure_10_back_off(account_of: Callable[[str], Account]) -> None:
+def test_timeouts_of_figure_10_back_off(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("fig10-backoff")
     waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
     per_step = np.bincount(waits["back_off"], waits["seconds"])
@@ -210,11 +211,11 @@ def test_timeouts_of_figure_10_back_off(account_of: Callable[[str], Account]) ->
         ("clean-bulk", Use.USEFUL),
     ],
 )
-def test_every_class_has_a_scenario(name: str, use: Use, account_of: Callable[[str], Account]) -> None:
+def test_every_class_has_a_scenario(name: str, use: Use, account_of: Callable[[str], LinkAccount]) -> None:
     assert account_of(name).seconds[use] > 0.1
 
 
-def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[str], Account]) -> None:
+def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("slow-writer")
     transfer = found.transfer
     partial = transfer.data[(transfer.sender["kind"][transfer.data] & Kind.PARTIAL_RETRANSMISSION) != 0]
@@ -235,7 +236,7 @@ def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[st
     assert seconds[Use.USEFUL] / sum(seconds.values()) == pytest.approx(share)
 
 
-def test_waiting_before_a_loss_is_not_the_timers(account_of: Callable[[str], Account]) -> None:
+def test_waiting_before_a_loss_is_not_the_timers(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("slow-writer")  # silence of the application, then a packet that the queue drops
     waits = found.uses.take(found.uses["use"] == Use.IDLE_RTO)
     (dropped_ns,) = found.transfer.sender["time_ns"][known(found.joined).dropped].tolist()
@@ -245,7 +246,7 @@ def test_waiting_before_a_loss_is_not_the_timers(account_of: Callable[[str], Acc
 
 
 def test_recovery_with_a_full_advertised_window_is_no_closed_window(
-    account_of: Callable[[str], Account],
+    account_of: Callable[[str], LinkAccount],
 ) -> None:
     found = account_of("fig7-overflow")
     assert found.seconds[Use.IDLE_RWND] == 0
@@ -253,30 +254,21 @@ def test_recovery_with_a_full_advertised_window_is_no_closed_window(
     assert UseCause.RECOVERY in recovering["cause"][recovering["use"] == Use.IDLE_CWND].tolist()
 
 
-@pytest.mark.parametrize("name", ["clean-bulk", "fig8-resets-vj", "fig10-backoff", "slow-reader"])
-def test_without_a_link_log_the_account_is_inferred_and_near_the_measured_one(
-    name: str, account_of: Callable[[str], Account]
-) -> None:
-    whole = account_of(name)
-    inferred = account(replace(whole.transfer, near=None, far=None))
-    assert inferred.inferred
-    assert sum(inferred.seconds.values()) == pytest.approx(whole.total_s, abs=1e-6)
-    assert inferred.utilization == pytest.approx(whole.utilization, abs=0.03)
-    assert inferred.payload_bytes == whole.payload_bytes
-    only_packets = replace(whole.transfer, near=None, far=None, receiver=None, receiver_place=None)
-    alone = account(only_packets)
-    assert sum(alone.seconds.values()) == pytest.approx(whole.total_s, abs=1e-6)
-    assert alone.payload_bytes == whole.payload_bytes
-    longest = [found.uses.take(found.uses["use"] == Use.IDLE_RTO)["seconds"] for found in (whole, alone)]
-    assert len(longest[0]) == 0 or longest[1].max() > longest[0].max() / 2
+def test_without_a_link_log_there_is_no_account_of_it(account_of: Callable[[str], LinkAccount]) -> None:
+    found = link_account(replace(account_of("clean-bulk").transfer, near=None, far=None))
+    assert not found.is_logged
+    assert len(found.uses) == 0
+    assert math.isnan(found.total_s)
+    assert math.isnan(found.utilization)
+    assert set(found.document().values()) == {None}
 
 
 def test_without_the_far_log_repeated_carriages_are_redundant_and_the_utilization_is_near(
-    account_of: Callable[[str], Account],
+    account_of: Callable[[str], LinkAccount],
 ) -> None:
     whole = account_of("one-reset-vj")
-    near_only = account(replace(whole.transfer, far=None, receiver=None, receiver_place=None))
-    assert not near_only.inferred
+    near_only = link_account(replace(whole.transfer, far=None, receiver=None, receiver_place=None))
+    assert near_only.is_logged
     assert near_only.seconds[Use.WASTED] == 0
     assert near_only.seconds[Use.REDUNDANT] == pytest.approx(
         whole.seconds[Use.REDUNDANT] + whole.seconds[Use.WASTED], rel=0.1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.recording.hosts import LinkSide
 from tests.narrowed import known
@@ -34,7 +34,7 @@ direction = "both"
 
 
 def test_a_dropped_call_ends_the_account_with_the_last_packet(transfer_of: Callable[..., Transfer]) -> None:
-    found = account(transfer_of("dropped", FADE.format(when="drop-call")))
+    found = link_account(transfer_of("dropped", FADE.format(when="drop-call")))
     assert found.outcome == "dropped"
     assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s, abs=1e-6)
     assert found.seconds[Use.UNKNOWN] == 0
@@ -43,7 +43,7 @@ def test_a_dropped_call_ends_the_account_with_the_last_packet(transfer_of: Calla
 
 
 def test_a_fade_is_the_radios_until_it_resets_the_link(transfer_of: Callable[..., Transfer]) -> None:
-    found = account(transfer_of("reset-by-fade", FADE.format(when="reset")))
+    found = link_account(transfer_of("reset-by-fade", FADE.format(when="reset")))
     assert found.outcome == "complete"
     out = found.uses.take(found.uses["use"] == Use.OUTAGE)
     assert out["cause"].tolist() == [UseCause.RADIO, UseCause.RESET]
@@ -63,7 +63,7 @@ def test_beyond_the_end_of_a_cut_link_log_nothing_is_claimed(transfer_of: Callab
         frames, events = (t.take(t["time_ns"] < cut_ns) for t in (side.frames, side.events))
         return LinkSide(side.host, frames, events, side.facts)
 
-    found = account(replace(transfer, near=cut(known(transfer.near)), far=cut(known(transfer.far))))
+    found = link_account(replace(transfer, near=cut(known(transfer.near)), far=cut(known(transfer.far))))
     assert sum(found.seconds.values()) == pytest.approx(transfer.total_s, abs=1e-6)
     assert found.seconds[Use.UNKNOWN] == pytest.approx(transfer.total_s - 30, abs=0.1)
 
@@ -73,14 +73,14 @@ def test_a_log_without_slot_numbers_is_no_link_log(transfer_of: Callable[..., Tr
     near = known(transfer.near)
     frames = near.frames.take(np.arange(len(near.frames)))
     frames.columns["tick"] = np.full(len(frames), -1)
-    found = account(replace(transfer, near=LinkSide("mobile", frames, near.events)))
-    assert found.inferred
+    found = link_account(replace(transfer, near=LinkSide("mobile", frames, near.events)))
+    assert not found.is_logged
 
 
-def test_a_direction_that_was_not_captured_is_unknown(transfer_of: Callable[..., Transfer]) -> None:
+def test_a_direction_that_was_not_captured_has_no_account(transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
     only_acks = transfer.sender.take(transfer.acks)
     one_sided = replace(transfer, sender=only_acks, near=None, far=None, receiver=None, receiver_place=None)
-    found = account(one_sided)
-    assert found.seconds[Use.UNKNOWN] == pytest.approx(one_sided.total_s)
+    found = link_account(one_sided)
+    assert not found.is_logged
     assert found.outcome == "dropped"

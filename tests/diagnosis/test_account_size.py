@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.account.lost_time import Account, account
+from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.hosts import LinkSide
@@ -37,7 +37,7 @@ def repeated(table: Table, times: int, **steps: int) -> Table:
     return Table(table.schema, columns)
 
 
-def longer(transfer: Transfer, times: int, *, link: bool) -> Transfer:
+def longer(transfer: Transfer, times: int) -> Transfer:
     """Return the transfer many times in a row, as if it were one."""
     sender, slot_ns = transfer.sender, transfer.slot_ns
     slots = int(np.ptp(sender["time_ns"])) // slot_ns + 50
@@ -54,25 +54,22 @@ def longer(transfer: Transfer, times: int, *, link: bool) -> Transfer:
         events = repeated(log.events, times, **common, seq=units, ip_id=packets)
         return LinkSide(log.host, repeated(log.frames, times, **common), events, log.facts)
 
-    return replace(alone, near=side(known(transfer.near)), far=side(known(transfer.far))) if link else alone
+    return replace(alone, near=side(known(transfer.near)), far=side(known(transfer.far)))
 
 
-def measured_memory(transfer: Transfer) -> tuple[Account, int]:
+def measured_memory(transfer: Transfer) -> tuple[LinkAccount, int]:
     tracemalloc.start()
     try:
-        return account(transfer), tracemalloc.get_traced_memory()[1]
+        return link_account(transfer), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("link", [True, False])
-def test_memory_grows_with_the_transfer_and_no_faster(
-    link: bool, transfer_of: Callable[..., Transfer]
-) -> None:
-    short, long = (longer(transfer_of(NAME), times, link=link) for times in (20, 40))
+def test_memory_grows_with_the_transfer_and_no_faster(transfer_of: Callable[..., Transfer]) -> None:
+    short, long = (longer(transfer_of(NAME), times) for times in (20, 40))
     (some, used), (more, used_more) = measured_memory(short), measured_memory(long)
     assert used_more < 2.2 * used
-    for use in (Use.USEFUL, Use.WASTED, Use.OUTAGE) if link else (Use.USEFUL, Use.IDLE_RTO):
+    for use in (Use.USEFUL, Use.WASTED, Use.OUTAGE):
         assert more.seconds[use] == pytest.approx(2 * some.seconds[use], rel=0.01)
     assert more.payload_bytes == 2 * some.payload_bytes == 40 * 100_000
 
@@ -80,6 +77,6 @@ def test_memory_grows_with_the_transfer_and_no_faster(
 def test_a_quarter_of_a_million_segments_are_accounted(transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of(NAME)
     times = -(-SEGMENTS // len(transfer.sender))
-    found = account(longer(transfer, times, link=False))
+    found = link_account(longer(transfer, times))
     assert found.payload_bytes == times * 100_000
     assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.transfer import Transfer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from multitracer.diagnosis.account.lost_time import Account
+    from multitracer.diagnosis.account.link_account import LinkAccount
     from multitracer.diagnosis.case import Finding
 
 CDPD = """
@@ -50,21 +50,21 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def account_of(transfer_of: Callable[..., Transfer]) -> Callable[[str], Account]:
+def account_of(transfer_of: Callable[..., Transfer]) -> Callable[[str], LinkAccount]:
     done = {}
 
-    def compute(name: str) -> Account:
+    def compute(name: str) -> LinkAccount:
         if name not in done:
-            done[name] = account(transfer_of(name, RUNS[name]))
+            done[name] = link_account(transfer_of(name, RUNS[name]))
         return done[name]
 
     return compute
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], Account]) -> None:
+def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of(name)
-    assert not found.inferred
+    assert found.is_logged
     assert sum(found.seconds.values()) == pytest.approx(found.transfer.total_s, abs=1e-6)
     assert found.seconds[Use.UNKNOWN] <= found.total_s / 1000
     uses = found.uses
@@ -74,12 +74,12 @@ def test_the_classes_sum_to_the_duration(name: str, account_of: Callable[[str], 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], Account]) -> None:
+def test_useful_payload_is_what_was_delivered(name: str, account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of(name)
     assert found.payload_bytes == found.transfer.variables.parameters["traffic"][0]["bytes"]
 
 
-def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], Account]) -> None:
+def test_waiting_for_a_contended_channel_is_access(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("cdpd-contended")
     near = known(found.transfer.near)
     waited_s = near.events["waited_us"][near.rows("access_wait_ended")].sum() / 1e6
@@ -97,20 +97,20 @@ def test_the_first_sentence_says_that_the_channel_was_waited_for(
 
 
 def test_alone_in_the_cell_a_burst_waits_for_its_turn_only_after_its_own(
-    account_of: Callable[[str], Account],
+    account_of: Callable[[str], LinkAccount],
 ) -> None:
     alone, contended = account_of("cdpd-alone"), account_of("cdpd-contended")
     assert alone.seconds[Use.ACCESS] / alone.total_s < 0.1 < contended.seconds[Use.ACCESS] / contended.total_s
 
 
-def test_the_forward_channel_is_not_contended(account_of: Callable[[str], Account]) -> None:
+def test_the_forward_channel_is_not_contended(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("cdpd-down")
     assert known(found.transfer.near).host == "fixed"
     assert found.seconds[Use.ACCESS] == 0
     assert found.seconds[Use.USEFUL] > 5
 
 
-def test_a_hop_is_an_outage(account_of: Callable[[str], Account]) -> None:
+def test_a_hop_is_an_outage(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("cdpd-hop")
     outages = found.uses.take(found.uses["use"] == Use.OUTAGE)
     assert 6 <= outages["seconds"].sum() < 6.5
@@ -119,7 +119,7 @@ def test_a_hop_is_an_outage(account_of: Callable[[str], Account]) -> None:
     assert near.events["cause"][outages["row"][0]] == "hop"
 
 
-def test_what_is_lost_behind_the_link_was_carried_in_vain(account_of: Callable[[str], Account]) -> None:
+def test_what_is_lost_behind_the_link_was_carried_in_vain(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("cdpd-contended")
     far = known(found.transfer.far)
     lost = far.events["cause"] == "network"

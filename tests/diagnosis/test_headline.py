@@ -44,7 +44,7 @@ def test_data_without_their_acks_tell_no_utilization(tmp_path: Path) -> None:
     assert math.isnan(found.account.utilization)
     assert found.document()["account"]["utilization"] is None
     assert "only one direction was captured" in headline(found)
-    assert found.account.seconds[Use.UNKNOWN] == found.account.total_s > 100
+    assert found.limited.total_s > 100
 
 
 def test_acks_alone_are_no_data(tmp_path: Path) -> None:
@@ -56,7 +56,6 @@ def test_acks_alone_are_no_data(tmp_path: Path) -> None:
 def test_the_receivers_capture_alone_does_not_tell_what_the_sender_waited_for() -> None:
     found = explained(CALL / "fixed" / "tcp-0.pcap.gz")
     assert math.isnan(found.account.utilization)
-    assert found.account.payload_bytes == 100_000
     assert channel_use(found) == ""
     assert found.limited.view is View.RECEIVER
     assert {row.confidence for row in found.limited.shares if row.limit is not Limit.HANDSHAKE} == {
@@ -68,7 +67,7 @@ def test_the_senders_capture_alone_does() -> None:
     found = explained(CALL / "mobile" / "tcp-0.pcap.gz")
     assert headline(found).startswith("Mostly the link")
     assert channel_use(found) == "", "without the link's log nobody knows"
-    assert found.account.utilization < 0.85
+    assert math.isnan(found.account.utilization)
 
 
 def test_the_way_without_data_says_so() -> None:

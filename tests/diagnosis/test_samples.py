@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from multitracer.analysis.verdicts import Cause as Why
-from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import channel_use, diagnose
 from multitracer.diagnosis.join import Fate
@@ -54,8 +53,8 @@ def transfer(request: pytest.FixtureRequest) -> Transfer:
 
 
 def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
-    found = account(transfer)
-    assert not found.inferred
+    found = link_account(transfer)
+    assert found.is_logged
     assert found.outcome == "complete"
     assert sum(found.seconds.values()) == pytest.approx(found.total_s, abs=1e-6)
     assert found.total_s == pytest.approx(transfer.total_s, abs=0.05)  # slots are served late, never lost
@@ -71,7 +70,7 @@ def test_the_books_of_a_real_run_are_even(transfer: Transfer) -> None:
 
 
 def test_the_utilization_of_a_real_run_agrees_with_the_rate_of_its_link(transfer: Transfer) -> None:
-    found = account(transfer)
+    found = link_account(transfer)
     if found.seconds[Use.OUTAGE] > OFTEN_DEAD * found.total_s:
         pytest.skip("the radio was dead for so long that no backlog shows the link's rate")
     assert abs(found.utilization - by_rate(found)) < 0.025
@@ -93,17 +92,6 @@ def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfe
 def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) -> None:
     damaged = (known(transfer.joined).carriages["fate"] == Fate.DAMAGED).sum()
     assert damaged == transfer.counted("TcpInCsumErrors", at_receiver=True)
-
-
-def test_the_inferred_account_of_a_real_run_is_near_the_measured_one(transfer: Transfer) -> None:
-    whole = account(transfer)
-    by_packets = replace(transfer, near=None, far=None)
-    at_sender = replace(by_packets, receiver=None, receiver_place=None)
-    for found in map(account, (by_packets, at_sender)):
-        assert found.inferred
-        assert found.payload_bytes == whole.payload_bytes
-        dead = whole.seconds[Use.OUTAGE] > OFTEN_DEAD * whole.total_s
-        assert found.utilization == pytest.approx(whole.utilization, abs=0.12 if dead else 0.03)
 
 
 def test_the_first_sentence_names_what_lowered_the_utilization() -> None:

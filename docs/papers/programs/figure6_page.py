@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from docs.papers.programs.figure6 import ROOT, read_rows
-from multitracer.diagnosis.account.lost_time import account
+from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.utilization import rounded_up, utilization_histogram
@@ -89,7 +89,7 @@ def _recorded() -> str:
 
 
 def _recorded_line(folder: Path) -> str:
-    books = account(Transfer.of(read(folder)))
+    books = link_account(Transfer.of(read(folder)))
     available_s = books.total_s - books.seconds[Use.IDLE_APP]
     strict = 1 - (books.lost_s + books.far_buffer_s) / available_s
     losses = sorted(((books.seconds[use], use.label) for use in LOST), reverse=True)

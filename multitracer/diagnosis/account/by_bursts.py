@@ -26,12 +26,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.account.by_packets import fresh_payload, next_occupying
+from multitracer.analysis.intervals import distinct, places
+from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.verdicts import Cause
+from multitracer.diagnosis.account.by_slots import opens_or_closes
 from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
 from multitracer.diagnosis.packets.sender_view import SenderView
-from multitracer.diagnosis.ranges import merged, spread, within
-from multitracer.tables import NA
+from multitracer.diagnosis.ranges import first_covered, merged, spread, within
+from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
@@ -163,7 +165,7 @@ class _BurstLog:
         opens[1:] = begin[1:] > end[:-1]
         begin, end = begin[opens], end[np.append(np.flatnonzero(opens)[1:], len(end)) - 1]
         queued = self._near.rows("packet_queued")
-        segment = next_occupying(self._transfer, self._segments(queued))
+        segment = _next_occupying(self._transfer, self._segments(queued))
         occupies = segment == self._segments(queued)
         entries = np.flatnonzero(occupies & (segment != NA))
         place = np.searchsorted(self._time[queued[entries]], begin)
@@ -191,7 +193,7 @@ class _BurstLog:
         row = self._segments(self._piece)[which]
         mine = row != NA
         rows = transfer.sent
-        fresh, rest = fresh_payload(transfer, rows)
+        fresh, rest = _fresh(transfer, rows)
         cause = self._why_lost(rows, rest)
         at = np.searchsorted(rows, np.where(mine, row, rows[0]))
         payload = np.maximum(transfer.sender["payload_bytes"][rows], 1)
@@ -259,3 +261,80 @@ def _disjoint(begin: Array, end: Array, row: Array) -> _Spans:
     left, right = merged(begin, end)
     first = np.searchsorted(begin[order], left)
     return _Spans(left, right, row[order][first])
+
+
+def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
+    """Return the payload that each copy brought first, and what the rest of it is for.
+
+    By the receiver's capture; without it the last copy of each byte is the one that arrived.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n_rows,)
+        Rows of `sender` in the data direction, ascending.
+
+    Returns
+    -------
+    fresh, rest : ndarray, shape of `rows`
+        Bytes (int64, 0 and more), and a `Use`.
+    """
+    table, seen = transfer.sender, _seen(transfer, rows)
+    payload = table["payload_bytes"][rows].astype(np.int64)
+    begin = table["end_bytes"][rows] - payload
+    fresh = np.zeros(len(rows), dtype=np.int64)
+    arrived = transfer.data_pairs is not None
+    came = np.flatnonzero((payload > 0) & ((seen != NOT_A_TIME) | (not arrived)))
+    order = came if arrived else came[::-1]
+    fresh[order] = first_covered(begin[order], begin[order] + payload[order])
+    fresh[begin + payload > int(table["ack_bytes"][transfer.acks].max(initial=0))] = 0
+    rest = np.where(payload > 0, Use.REDUNDANT, Use.OTHER).astype(np.uint8)
+    if arrived:
+        rest[(payload > 0) & (seen == NOT_A_TIME)] = Use.WASTED
+    control = np.flatnonzero(payload == 0)
+    rest[control[opens_or_closes(transfer, rows[control])]] = Use.HANDSHAKE
+    return fresh, rest
+
+
+def _seen(transfer: Transfer, rows: Array) -> Array:
+    """Return when each segment or else its ACK arrived, by the sender's clock; NOT_A_TIME if neither."""
+    pairs = transfer.data_pairs
+    if pairs is not None and (pairs.table["outcome"] == Outcome.MATCHED).any():
+        arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
+        both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))
+        arrived[pairs.sent[both]] = transfer.came_ns[pairs.arrived[both]]
+        return arrived[rows]
+    return _acknowledged(transfer, rows)
+
+
+def _acknowledged(transfer: Transfer, rows: Array) -> Array:
+    """Return when the ACK of exactly each segment came; NOT_A_TIME for what was sent again or behind a hole.
+
+    The ACK of what lies behind a hole tells when the hole was filled, not when it arrived. An ACK that a
+    timer's retransmission may have brought about tells nothing either: the first one may have been lost.
+    """
+    rtt, time = transfer.sender["rtt_ns"][rows], transfer.sender["time_ns"]
+    known = rtt >= 0  # one that is negative is the clock's fault
+    verdicts = transfer.verdicts
+    by_timer = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
+    timers = np.append(np.sort(time[verdicts["row"][by_timer]]), np.iinfo(np.int64).max)
+    soonest = int(rtt[known].min()) if known.any() else 0
+    came = time[rows] + np.where(known, rtt, 0)
+    known &= timers[np.searchsorted(timers[:-1], time[rows], side="right")] > came - soonest
+    return np.where(known, came, NOT_A_TIME)
+
+
+def _next_occupying(transfer: Transfer, rows: Array) -> Array:
+    """Return for each row itself or the next that occupies sequence space; NA (also for NA) if none does.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    rows : ndarray of int64, shape (n,)
+        Rows of `sender`, or NA.
+
+    Returns
+    -------
+    ndarray of int64, shape of `rows`
+    """
+    at = places(transfer.occupying, np.where(rows == NA, len(transfer.sender), rows))
+    return np.append(transfer.occupying, NA)[at]

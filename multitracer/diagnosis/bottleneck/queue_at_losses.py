@@ -22,11 +22,11 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
-from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces, is_busy
 from multitracer.diagnosis.bottleneck.work_of_others import own_time_ns, waits_beyond_ours
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.chance import chance
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.losses import Losses, losses
 from multitracer.diagnosis.packets.packet_delays import all_delays, may_be_full, most_ahead, packets_ahead
@@ -381,11 +381,6 @@ def loss_finding(case: Case, kind: str, lost: Losses, sentence: str) -> Finding:
 
 def repair_s(case: Case, begin_ns: int) -> float:
     """Return the link time that a transfer waited for repairs from a stamp on, dead times left out."""
-    uses = case.uses
-    timer = uses["use"] == Use.IDLE_RTO
-    repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)
-    chosen = (timer | repair) & (uses["begin_ns"] >= begin_ns)
-    for dead in case.dead_times:
-        if dead.failed:
-            chosen &= (uses["end_ns"] <= dead.begin_ns) | (uses["begin_ns"] >= dead.end_ns)
-    return float(uses["seconds"][chosen].sum())
+    dead = [(each.begin_ns, each.end_ns) for each in case.dead_times if each.failed]
+    in_vain_s = sum(case.limited_s(Limit.RECOVERY, begin_ns=max(a, begin_ns), end_ns=b) for a, b in dead)
+    return case.limited_s(Limit.RECOVERY, begin_ns=begin_ns) - in_vain_s

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.limits.limited import Limited, limited, limited_beside_account
+from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.policing import HEADERS_BYTES
@@ -271,9 +271,7 @@ def group_of(recording: Recording) -> Group | None:
     for number, begin_ns in numbers[:MOST]:
         transfer = Transfer.of(recording, number)
         if not transfer.without_time:
-            explained = len(numbers) == 1 or transfer.near is not None
-            limits = limited_beside_account(transfer) if explained else limited(transfer)
-            members.append(Member(number, begin_ns, limits))
+            members.append(Member(number, begin_ns, limited(transfer)))
     members.sort(key=lambda each: -each.limited.total_s)
     return Group(sorted(number for number, _ in numbers), members) if members else None
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, first_painters
+from multitracer.analysis.parallel import meanwhile
 from multitracer.captured import Flag
-from multitracer.diagnosis.account.lost_time import account as account_of
+from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import at_sender, opening
@@ -28,7 +29,6 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.account.lost_time import Account
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Document
@@ -140,15 +140,8 @@ class Limited:
         return np.array(words, dtype="U48")
 
 
-def limited(transfer: Transfer, account: Account | None = None) -> Limited:
-    """Return what limited a transfer, by all that is known of it.
-
-    Parameters
-    ----------
-    transfer : Transfer
-    account : Account, optional
-        Of the same transfer; where it is measured by the link's log, its classes are mapped onto limits.
-    """
+def limited(transfer: Transfer) -> Limited:
+    """Return what limited a transfer, by all that is known of it: the log of its link, else its packets."""
     begin, end = _whole(transfer)
     if _never_opened(transfer):
         return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE))
@@ -157,8 +150,11 @@ def limited(transfer: Transfer, account: Account | None = None) -> Limited:
         return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
     if not len(transfer.data):
         return _without_data(transfer, begin, end)
-    if account is not None and not account.inferred:
+    account = transfer.once(link_account)
+    if account.is_logged:
         return Limited(transfer, View.LINK_LOG, by_link_log(account, begin))
+    with meanwhile(len(transfer.sender), lambda: (transfer.data_pairs, transfer.ack_pairs)):
+        assert transfer.verdicts is not None  # all ask for both
     view = _view(transfer)
     seen = at_receiver(transfer) if view is View.RECEIVER else at_sender(transfer, view)
     if not len(seen.sends) or seen.end_ns <= seen.begin_ns:
@@ -192,14 +188,6 @@ def _without_data(transfer: Transfer, begin: int, end: int) -> Limited:
         return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
     _, opened, _ = transfer.once(opening)
     return Limited(transfer, _view(transfer), _all(begin, max(opened, begin), Limit.HANDSHAKE))
-
-
-def limited_beside_account(transfer: Transfer) -> Limited:
-    """Return what limited a transfer whose account will be asked for, too: it is kept in the transfer."""
-    if transfer.near is not None:
-        return limited(transfer, transfer.once(account_of))
-    with transfer.meanwhile(lambda: transfer.once(account_of)):  # inferred, so the limits do not need it
-        return limited(transfer)
 
 
 def _view(transfer: Transfer) -> View:
@@ -267,8 +255,8 @@ _BY_CAUSE: dict[tuple[Use, UseCause], tuple[Limit, Part]] = {
 not lost: nothing waits for its repair, and the link has it queued or in service."""
 
 
-def by_link_log(account: Account, begin_ns: int) -> Cells:
-    """Return a measured account as pieces of T: from the connection's first SYN to the last payload's ACK."""
+def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
+    """Return a link's account as pieces of T: from the connection's first SYN to the last payload's ACK."""
     uses, end_ns = account.uses, payload_end_ns(account.transfer)
     begin, end = np.minimum(uses["begin_ns"], end_ns), np.minimum(uses["end_ns"], end_ns)
     some = np.flatnonzero(end > begin)

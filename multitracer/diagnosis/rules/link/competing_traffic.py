@@ -93,7 +93,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 def _in_cell(case: Case) -> Iterator[Finding]:
     """Yield at most one finding: the channel carried other mobiles of the cell while the transfer ran."""
-    uses, near = case.uses, case.transfer.near
+    uses, near = case.account.uses, case.transfer.near
     at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
     if near is None or not len(at):
         return

@@ -26,7 +26,7 @@ def find(case: Case) -> Iterator[Finding]:
         if name == "far":
             at_ns = int(transfer.receiver_time(side.events["time_ns"][row : row + 1])[0])
         end_ns = max(transfer.end_ns, at_ns)
-        cost_s = case.account.total_s  # the user has to begin again, and pays for the air time
+        cost_s = case.limited.total_s  # the user has to begin again, and pays for the air time
         missing = _unacknowledged(case)
         sentence = (
             f"The call was dropped {case.at_s(at_ns):.1f} s after the transfer began; {missing:,} bytes "

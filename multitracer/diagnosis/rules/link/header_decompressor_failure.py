@@ -14,13 +14,14 @@ import numpy as np
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.join import Fate
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.join import Join
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Table
 
 KIND = "header-decompressor-failure"
 HELP = "Header compression that recovers by itself (ROHC instead of VJ), or none on a link that is reset."
@@ -60,10 +61,11 @@ def _finding(case: Case, joined: Join, run: Array, reset: int) -> Finding:
     segments = mine[mine != NA]
     begin_ns = int(near.events["time_ns"][joined.carriages["event_row"][run[0]]])
     end_ns = _ended_ns(case, joined, int(run[-1]))
-    waits = _waits(case, reset, begin_ns, end_ns)
-    end_ns = max([end_ns, *case.uses["end_ns"][waits].tolist()])
-    wasted_s = case.seconds(Use.WASTED, begin_ns=begin_ns, end_ns=end_ns)
-    cost_s = wasted_s + float(case.uses["seconds"][waits].sum())
+    uses = case.account.uses
+    waits = _waits(uses, reset, begin_ns, end_ns)
+    since_ns = min([begin_ns, *uses["begin_ns"][waits].tolist()])
+    end_ns = max([end_ns, *uses["end_ns"][waits].tolist()])
+    cost_s = case.limited_s(Limit.RECOVERY, begin_ns=since_ns, end_ns=end_ns)
     payload = int(transfer.sender["payload_bytes"][segments].sum())
     evidence = rows("near.events", [] if reset == NA else [reset]) + rows("sender", segments)
     sentence = (
@@ -74,12 +76,11 @@ def _finding(case: Case, joined: Join, run: Array, reset: int) -> Finding:
     return Finding(KIND, begin_ns, end_ns, cost_s, payload, evidence, sentence)
 
 
-def _waits(case: Case, reset: int, begin_ns: int, end_ns: int) -> Array:
+def _waits(uses: Table, reset: int, begin_ns: int, end_ns: int) -> Array:
     """Return the rows of LINK_USE in which TCP waited for its repair.
 
     Those within the run, and the timer's that its reset began, however few segments were damaged.
     """
-    uses = case.uses
     timer = uses["use"] == Use.IDLE_RTO
     repair = (uses["use"] == Use.IDLE_CWND) & (uses["cause"] == UseCause.RECOVERY)
     within = (uses["begin_ns"] >= begin_ns) & (uses["end_ns"] <= end_ns)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import rate
 
@@ -31,8 +31,8 @@ def find(case: Case) -> Iterator[Finding]:
     if near is None:
         return
     stops, gaps_s = _gaps(case, near)
-    cost_s = case.seconds(Use.XOFF)
-    if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * case.account.total_s:
+    cost_s = case.limited_s((Limit.LINK, Part.XOFF))
+    if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * case.limited.total_s:
         return
     times = near.events["time_ns"][stops]
     effective, nominal = _rates(case, near, float(gaps_s.sum()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.account.by_slots import reset_episodes, resets
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def find(case: Case) -> Iterator[Finding]:
         inside = (events["time_ns"] >= begin_ns) & (events["time_ns"] <= end_ns)
         flushed = (events["event"] == "flushed") & inside
         octets = int(_sum(events, "unacked_bytes", flushed) + _sum(events, "unsent_bytes", flushed))
-        cost_s = case.seconds(Use.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
+        cost_s = case.limited_s(Limit.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
         cause = str(events["cause"][row])
         why = _WHY.get(cause, "").format(attempts=_number(events, "attempts", int(row)))
         why += ", and the other end asked for one, too" if len(episode) > 1 and cause == "n2" else ""

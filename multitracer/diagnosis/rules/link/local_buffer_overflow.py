@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Evidence
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes, few
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 KIND = "local-buffer-overflow"
 HELP = "A queue at the interface that holds the window, a smaller window, or an AQM that marks."
+_WAITS = (Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW)
+"""Limits while which TCP keeps the link idle."""
 _LEAST_S = 0.05
 """What is worth a number with one decimal."""
 
@@ -32,7 +34,7 @@ def find(case: Case) -> Iterator[Finding]:
     for first, last in episodes(times, apart_ns=_longest_rtt_ns(case)):
         lost = dropped[first:last]
         begin_ns, end_ns = int(times[first]), int(repaired[first:last].max())
-        cost_s = case.seconds(Use.IDLE_RTO, Use.IDLE_CWND, begin_ns=begin_ns, end_ns=end_ns)
+        cost_s = case.limited_s(*_WAITS, begin_ns=begin_ns, end_ns=end_ns)
         payload = int(transfer.sender["payload_bytes"][lost].sum())
         count = last - first
         what = "a packet" if count == 1 else f"{count} packets"

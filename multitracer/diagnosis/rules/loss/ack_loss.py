@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
-from multitracer.diagnosis.limits.names import Part
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.silences import repeated_in, silences
 from multitracer.tables import NA
 
@@ -78,7 +77,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
         earlier = verdicts["earlier_row"][run]
         began_ns = int(sender["time_ns"][earlier[0] if earlier[0] != NA else again[0]])
         ended_ns = int(sender["time_ns"][again[-1]])
-        cost_s = case.seconds(Use.IDLE_RTO, begin_ns=began_ns, end_ns=ended_ns)
+        cost_s = case.limited_s((Limit.RECOVERY, Part.TIMER), begin_ns=began_ns, end_ns=ended_ns)
         sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
         payload = int(sender["payload_bytes"][again].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)

@@ -8,6 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, episodes
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.silences import BLACKOUT_S, RADIO_HELP, dead_link
 from multitracer.units import NS_PER_MS
 
@@ -27,7 +28,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _by_link(case: Case) -> Iterator[Finding]:
-    uses = case.uses
+    uses = case.account.uses
     out = np.flatnonzero(uses["use"] == Use.OUTAGE)
     begin, end = uses["begin_ns"][out], uses["end_ns"][out]
     order = np.argsort(begin, kind="stable")
@@ -40,7 +41,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
             continue
         row = out[first]
         evidence = (f"{uses['source'][row]}:{int(uses['row'][row])}",) if uses["source"][row] else ()
-        cost_s = case.seconds(Use.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+        cost_s = case.limited_s(Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
         sentence = f"The link was dead for {lasted_s:.0f} s, {case.at_s(began_ns):.1f} s into the transfer."
         yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, RADIO_HELP)
 

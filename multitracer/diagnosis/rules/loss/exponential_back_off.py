@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.packets.dead_times import timeouts
 from multitracer.words import duration
 
@@ -32,7 +32,7 @@ def find(case: Case) -> Iterator[Finding]:
         last_ns = int(times[-1] - times[-2]) * case.transfer.speed
         began_ns = int(times[0])
         ended_ns = int(times[-1])
-        cost_s = case.seconds(Use.IDLE_RTO, begin_ns=began_ns, end_ns=ended_ns)
+        cost_s = case.limited_s(Limit.RECOVERY, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
         sentence = (
             f"{len(run)} timeouts in a row, {case.at_s(began_ns):.1f} s into the transfer: the timer backed "
             f"off, and the last wait was {duration(last_ns)}."

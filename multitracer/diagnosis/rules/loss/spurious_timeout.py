@@ -9,8 +9,8 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
 from multitracer.captured import Flag
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.packets.opening_and_end import Opening
 from multitracer.tables import NA
 
@@ -44,7 +44,7 @@ def find(case: Case) -> Iterator[Finding]:
         began_ns = int(sender["time_ns"][row])
         ended_ns = int(sender["time_ns"][max(answer, int(resent[-1]))]) if answer != NA else began_ns
         drained_ns = int(sender["time_ns"][verdicts["row"][until]]) if until < len(verdicts) else None
-        cost_s = case.seconds(Use.REDUNDANT, begin_ns=began_ns, end_ns=drained_ns)
+        cost_s = _cost_s(case, resent, began_ns, drained_ns)
         payload = int(sender["payload_bytes"][resent].sum())
         words = evidence_words(int(verdicts["evidence"][place]))
         sentence = (
@@ -53,6 +53,22 @@ def find(case: Case) -> Iterator[Finding]:
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
+
+
+def _cost_s(case: Case, resent: Array, begin_ns: int, end_ns: int | None) -> float:
+    """Return the link time that needless copies took, until other data were sent again.
+
+    The link's log shows it as recovery. Packets show the link's time alone: the copies took their part of it,
+    by bytes.
+    """
+    if case.is_link_logged:
+        return case.limited_s((Limit.RECOVERY, Part.NONE), begin_ns=begin_ns, end_ns=end_ns)
+    transfer = case.transfer
+    time_ns = transfer.sender["time_ns"][transfer.data]
+    within = (time_ns >= begin_ns) & (end_ns is None or time_ns < end_ns)
+    sent_bytes = max(int(transfer.payload_bytes[within].sum()), 1)
+    part = int(transfer.sender["payload_bytes"][resent].sum()) / sent_bytes
+    return min(part, 1.0) * case.limited_s(Limit.LINK, begin_ns=begin_ns, end_ns=end_ns)
 
 
 def _came_sooner(case: Case) -> bool:
@@ -71,12 +87,10 @@ def _set_up(case: Case, expired: Array) -> Finding:
     answer = int(answers[answers != NA].min(initial=len(sender)))
     began_ns = int(sender["time_ns"][first if first != NA else again[0]])
     ended_ns = int(sender["time_ns"][answer if answer < len(sender) else again[-1]])
-    carried = (case.uses["source"] == "sender") & np.isin(case.uses["row"], again)
-    cost_s = float(case.uses["seconds"][carried].sum())
     times = "once more" if len(again) == 1 else f"{len(again)} times more"
     sentence = (
         f"The set-up took {case.link_s(began_ns, ended_ns):.1f} s, longer than the timer that TCP begins "
         f"with: its first segment was sent {times} though it was on its way and nothing was lost."
     )
     evidence = rows("sender", [*again, *([answer] if answer < len(sender) else [])])
-    return Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence)
+    return Finding(KIND, began_ns, ended_ns, 0.0, 0, evidence, sentence)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.limits.names import Limit, Part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "radio-limited"
 HELP = "A better place, antenna or cell, or another time of the day."
+_RADIO = ((Limit.LINK, Part.ARQ), (Limit.LINK, Part.ACCESS))
 _ZERO_LEVEL_DBM = -113.0  # TS 27.007, 8.5: +CSQ 0 stands for this or less
 _HIGH_BLER_PCT = 10.0  # the target of LTE's link adaptation (TS 36.213, section 7.2.3): more is a poor radio
 _BUSY_PCT = 50.0  # others use half of the cell and more. Not measured
@@ -67,7 +68,7 @@ def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
 
 def _finding(case: Case, radio: Table, bad: Array, words: str, share: float) -> Finding:
     began_ns, ended_ns = (int(radio["time_ns"][bad[i]]) for i in (0, -1))
-    cost_s = case.seconds(Use.ARQ, Use.ACCESS, Use.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = case.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
     sentence = f"The radio was the limit: in {share:.0%} of the readings {words}."
     return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
 
@@ -85,7 +86,7 @@ def _by_frames(case: Case) -> Iterator[Finding]:
     if share < _FRAME_ERRORS:
         return
     began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
-    cost_s = case.seconds(Use.ARQ, begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = case.limited_s((Limit.LINK, Part.ARQ), begin_ns=began_ns, end_ns=ended_ns)
     sentence = (
         f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
         f"{case.link_s(began_ns, ended_ns):.0f} s."

@@ -1,10 +1,11 @@
-"""The lost-time account of a transfer: what each moment was used for, and the utilization of the channel.
+"""The account of a transfer's link: what each moment of it was used for, and the utilization of the channel.
 
 Paper 004, sections 4.3 and 5.1::
 
     utilization = 1 - (T_idle + T_redundant) / (T - T_app)
 
-measured at the link sender of the data direction, in link time; docs/lost_time.md tells the rules.
+measured at the link sender of the data direction, in link time; docs/lost_time.md has the rules. Only a log
+of the link shows it: without one nothing is concluded.
 """
 
 from __future__ import annotations
@@ -17,51 +18,57 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
-from multitracer.diagnosis.account.by_packets import inferred
 from multitracer.diagnosis.account.by_slots import measured
 from multitracer.diagnosis.account.uses import LOST, SAYS, WASTED_SAYS, Use, UseCause
+from multitracer.findings import LINK_USE
+from multitracer.tables import Table
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.join import Join
     from multitracer.diagnosis.transfer import Transfer
-    from multitracer.tables import Table
+    from multitracer.tables import Document
 
 _PERCENT = 100  # percent in a whole
+_DIGITS = 6  # microseconds, finer than most capture clocks
 _WORTH_A_WORD = 0.1
 """Part of a class of time that a cause must have made of it to be named with it."""
 
 
 @dataclass(frozen=True)
-class Account:
-    """Where the time of one transfer went.
+class LinkAccount:
+    """What the link's time of one transfer was used for.
 
     Attributes
     ----------
     transfer : Transfer
     uses : Table
-        LINK_USE, in order of time.
-    total_s : float
-        T: link time from the sender's first SYN to the ACK of its last byte (of the FIN, if it was sent).
-    outcome : str
-        "complete", or "dropped": the last byte was never acknowledged.
-    inferred : bool
-        Concluded from packets and the sender's TCP, without a log of the link.
+        LINK_USE, in order of time; empty where the link was not logged at the data's sender.
+    is_logged : bool
+        Whether it was. Where not, each number of the account is NaN.
     joined : Join or None
-        Segments, packets and frames, where the link was logged.
+        Segments, packets and frames, where the link logs slots.
     """
 
     transfer: Transfer
     uses: Table
-    total_s: float
-    outcome: str
-    inferred: bool
-    joined: Join | None
+    is_logged: bool
+    joined: Join | None = None
 
     @cached_property
     def seconds(self) -> dict[Use, float]:
         """Link time of every class, those of none with 0; they sum to `total_s`."""
         sums = np.bincount(self.uses["use"], self.uses["seconds"], minlength=len(Use))
-        return {use: float(sums[use]) for use in Use}
+        return {use: float(sums[use]) if self.is_logged else math.nan for use in Use}
+
+    @property
+    def total_s(self) -> float:
+        """T: link time from the sender's first SYN to the ACK of its last byte (or of the FIN it sent)."""
+        return float(self.uses["seconds"].sum()) if self.is_logged else math.nan
+
+    @property
+    def outcome(self) -> str:
+        """Whether the last byte was acknowledged, "complete", or never, "dropped"."""
+        return "complete" if self.transfer.is_complete else "dropped"
 
     @property
     def lost_s(self) -> float:
@@ -72,7 +79,7 @@ class Account:
     def utilization(self) -> float:
         """Part of the time that the link neither waited for TCP nor worked in vain; NaN if nothing tells."""
         available_s = self.total_s - self.seconds[Use.IDLE_APP]
-        if available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
+        if not self.is_logged or available_s <= 0 or self.seconds[Use.UNKNOWN] >= available_s:
             return math.nan
         return max(0.0, 1 - self.lost_s / available_s)
 
@@ -99,15 +106,28 @@ class Account:
 
     @property
     def payload_bytes(self) -> int:
-        """Payload that the receiving TCP got first, and intact."""
+        """Payload that the receiving TCP got first, and intact; 0 where the link was not logged."""
         return round(float(self.uses["payload_bytes"].sum()))
 
+    def document(self) -> Document:
+        """Return it as `diagnose --json` writes it: each value is null where the link was not logged."""
+        values: Document = {
+            "total_s": round(self.total_s, _DIGITS) if self.is_logged else None,
+            "utilization": None if math.isnan(self.utilization) else round(self.utilization, _DIGITS),
+            "utilization_rounded_up_pct": self.rounded_up_percent,
+            "outcome": self.outcome,
+            "inferred": False,
+            "payload_bytes": self.payload_bytes,
+            "seconds": {use.label: round(value, _DIGITS) for use, value in self.seconds.items()},
+        }
+        return values if self.is_logged else dict.fromkeys(values)
 
-def account(transfer: Transfer) -> Account:
-    """Return the account of a transfer, measured where the link was logged at its sender, else inferred."""
+
+def link_account(transfer: Transfer) -> LinkAccount:
+    """Return the account of a transfer's link, by the log at the data's sender."""
     joined = transfer.joined
-    is_logged = joined is not None or (has_bursts(transfer.near) and len(transfer.sent) > 0)
-    rest = by_bursts if is_logged else inferred
-    uses = measured(transfer, joined) if joined is not None else rest(transfer)
-    outcome = "complete" if transfer.is_complete else "dropped"
-    return Account(transfer, uses, float(uses["seconds"].sum()), outcome, not is_logged, joined)
+    if joined is not None:
+        return LinkAccount(transfer, measured(transfer, joined), is_logged=True, joined=joined)
+    if has_bursts(transfer.near) and len(transfer.sent):
+        return LinkAccount(transfer, by_bursts(transfer), is_logged=True)
+    return LinkAccount(transfer, Table.empty(LINK_USE), is_logged=False)
