@@ -15,6 +15,13 @@ FEWEST_ROWS = 1 << 17
 """Below, a column is done before a second thread has begun. Not measured."""
 
 
+def begin(job: Callable[[], object]) -> None:
+    """Begin a job on a second core; who asks for what it finds waits for it, or does it if it failed."""
+    thread = ThreadPoolExecutor(1)
+    thread.submit(job)
+    thread.shutdown(wait=False)
+
+
 @contextmanager
 def meanwhile(rows: int, job: Callable[[], T]) -> Iterator[Callable[[], T]]:
     """Do a job on many rows beside what is done in the context, which gets what returns its answer.

@@ -8,8 +8,8 @@ findings with their evidence, the account. On the way, each step imports only th
 - `packets/` what packets and the sender's TCP show: dead times, delays, how it was opened;
 - `account/` each moment of the link gets a class of use; `limits/` what limited the transfer at each
   instant;
-- `case` everything a rule works on; `held` a limit as a finding; `bottleneck/` and `silences` what several
-  rules share;
+- `service_times` how long the link had each segment; `case` everything a rule works on, measured once;
+- `held` a limit as a finding; `work_of_others`, `queue_at_losses` and `silences` what several rules share;
 - `rules/` one diagnosis a file; `incidents` findings of one cause made one; `sentence` the limits in words.
 
 What must hold: a finding names the rows that it rests on, and a log that is missing concludes nothing.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.diagnosis.limits.at_sender import offered_bytes
-from multitracer.diagnosis.limits.limited import limited
-from multitracer.diagnosis.once import Once, kept
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried, carried
+from multitracer.diagnosis.packets.mtu_holes import mtu_holes
+from multitracer.diagnosis.packets.opening_and_end import Opening
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, all_delays, wire_segments
+from multitracer.diagnosis.packets.policing import Policing
+from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps, own_time_ns
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -50,37 +53,84 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Case(Once):
-    """A transfer with the account of its link, and what limited it."""
+class Case:
+    """A transfer with what limited it, and what is measured of its packets, each once."""
 
-    transfer: Transfer
-    account: LinkAccount
-    known_limits: Limited | None = None
-    """What limited it, where that is known already."""
+    limited: Limited
 
-    @kept
-    def limited(self) -> Limited:
-        """What limited it."""
-        return limited(self.transfer) if self.known_limits is None else self.known_limits
+    @property
+    def transfer(self) -> Transfer:
+        """The transfer in every log."""
+        return self.limited.transfer
+
+    @property
+    def account(self) -> LinkAccount:
+        """The account of its link; empty where the link was not logged."""
+        return self.limited.account
+
+    def measure_shared(self) -> None:
+        """Measure what several rules ask for, before they run side by side.
+
+        From Python 3.12 on a cached property does not wait for the thread that measures it.
+        """
+        self.transfer.joined, self.transfer.verdicts, self.opening, self.carried  # noqa: B018
+        if not self.is_link_logged:
+            self.usual_delays, self.own_time_ns, self.mtu_holes, self.carried.losses  # noqa: B018
 
     @property
     def is_link_logged(self) -> bool:
         """Whether a log of the link tells what was lost, and when: packets have nothing to add to it."""
         return self.account.is_logged
 
-    @kept
+    @cached_property
     def dead_times(self) -> list[DeadTime]:
         """When nothing came back though data were outstanding, by the packets."""
         seen = self.limited.seen
         known = None if seen is None else seen.dead_times
         return dead_times(self.transfer) if known is None else known
 
+    @cached_property
+    def opening(self) -> Opening:
+        """How the connection was opened, and its resets."""
+        return Opening(self.transfer)
+
+    @cached_property
+    def mtu_holes(self) -> list[DeadTime]:
+        """The dead times in which only segments of full size vanished."""
+        dead = self.dead_times
+        return mtu_holes(self.transfer, self.segments, dead, self.largest_bytes) if dead else []
+
+    @property
+    def largest_bytes(self) -> int:
+        """Payload of the largest segment on the path: what is larger than was offered is cut."""
+        largest = int(self.transfer.payload_bytes.max())
+        offered = offered_bytes(self.transfer)
+        return largest if offered is None else min(largest, offered)
+
+    @cached_property
+    def arrival_gaps(self) -> ArrivalGaps | None:
+        """How long the link had each full segment; None where nothing shows it."""
+        seen = self.limited.seen
+        return None if seen is None else arrival_gaps(self.limited, self.carried, self.full_bytes)
+
+    @cached_property
+    def own_time_ns(self) -> float:
+        """The link's own time for a full segment; 0 where nothing shows it."""
+        return 0.0 if self.arrival_gaps is None else own_time_ns(self.arrival_gaps)
+
+    @cached_property
+    def policing(self) -> Policing:
+        """Whether a policer lost packets."""
+        seen = self.limited.seen
+        known = None if seen is None else seen.policing
+        return Policing(self.carried) if known is None else known
+
     @property
     def delays(self) -> PacketDelays | None:
         """How long the data waited; None if no capture shows it."""
         return self.carried.delays
 
-    @kept
+    @cached_property
     def usual_delays(self) -> PacketDelays | None:
         """The same; of segments of all sizes where most are not full and both ends were captured."""
         full = self.delays
@@ -88,7 +138,7 @@ class Case(Once):
             return full
         return all_delays(self.transfer, self.segments)
 
-    @kept
+    @cached_property
     def segments(self) -> WireSegments:
         """The data as the path carried them."""
         seen = self.limited.seen
@@ -98,7 +148,7 @@ class Case(Once):
             return seen.segments
         return wire_segments(self.transfer, self.full_bytes, offered_bytes(self.transfer))
 
-    @kept
+    @cached_property
     def full_bytes(self) -> int:
         """Payload of a full segment; what devices cut or joined is larger."""
         if self.limited.seen is not None:
@@ -110,7 +160,7 @@ class Case(Once):
         """Indexes in `segments` of what was lost on its way, but not in a dead time: int64, ascending."""
         return self.carried.lost
 
-    @kept
+    @cached_property
     def carried(self) -> Carried:
         """The data, with what was lost and how long the others waited."""
         seen = self.limited.seen

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.incidents import Incident, incidents
@@ -34,6 +33,7 @@ from multitracer.tables import NA, Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from multitracer.diagnosis.account.link_account import LinkAccount
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 
@@ -71,25 +71,33 @@ class Diagnosis:
 
     Attributes
     ----------
-    transfer : Transfer
-        What it is about.
-    account : LinkAccount
-        What the link's time was used for: `seconds` by class, `total_s`, `utilization`, `outcome`; NaN
-        without a log of the link.
+    case : Case
+        The transfer with what limited it, and what is measured of its packets.
     findings : list of Finding
         What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`,
         `help`, `numbers`, `evidence`.
-    limited : Limited
-        What limited it at each instant: `shares`, `table`.
     group : Group
         The piece of work that it is part of; alone, if it was asked for.
     """
 
-    transfer: Transfer
-    account: LinkAccount
+    case: Case
     findings: list[Finding]
-    limited: Limited
     group: Group
+
+    @property
+    def transfer(self) -> Transfer:
+        """What it is about."""
+        return self.case.transfer
+
+    @property
+    def limited(self) -> Limited:
+        """What limited it at each instant: `shares`, `table`."""
+        return self.case.limited
+
+    @property
+    def account(self) -> LinkAccount:
+        """What the link's time was used for: `seconds` by class, `utilization`; NaN without its log."""
+        return self.case.account
 
     def __repr__(self) -> str:
         number = self.transfer.layers.view.sender.number
@@ -127,7 +135,7 @@ class Diagnosis:
     @cached_property
     def incidents(self) -> list[Incident]:
         """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
-        return incidents(self._case, self.findings)
+        return incidents(self.case, self.findings)
 
     @property
     def listed(self) -> list[Incident]:
@@ -146,11 +154,7 @@ class Diagnosis:
 
     def at_s(self, time_ns: int) -> float:
         """Return a stamp as link seconds since the connection's first SYN."""
-        return self._case.at_s(time_ns)
-
-    @property
-    def _case(self) -> Case:
-        return Case(self.transfer, self.account, self.limited)
+        return self.case.at_s(time_ns)
 
     def table(self) -> Table:
         """Return FINDINGS."""
@@ -178,8 +182,8 @@ class Diagnosis:
             "limits": [each.document() for each in self.limited.shares],
             **listed,
             "group": self.group.document(),
-            "incidents": [incident_document(self._case, each) for each in self.incidents],
-            "findings": [_finding(self._case, finding) for finding in self.findings],
+            "incidents": [incident_document(self.case, each) for each in self.incidents],
+            "findings": [_finding(self.case, finding) for finding in self.findings],
             "account": self.account.document(),
         }
 
@@ -253,9 +257,8 @@ def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
     limits = group.longest if group is not None else limited(transfer)
     if transfer.recording is not None:
         transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
-    account = transfer.once(link_account)
-    conclusions = findings(Case(transfer, account, limits))
-    return Diagnosis(transfer, account, conclusions, limits, group or alone(limits))
+    case = Case(limits)
+    return Diagnosis(case, findings(case), group or alone(limits))
 
 
 def headline(diagnosis: Diagnosis) -> str:

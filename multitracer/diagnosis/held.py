@@ -8,8 +8,8 @@ import numpy as np
 
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Finding, rows
+from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Limit, Part
-from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import ends, rate
@@ -84,12 +84,6 @@ def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: flo
     return Held(int(begin[0]), int(end[-1]), total, total / limited.total_s, lengths, tuple(rows.tolist()))
 
 
-def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
-    """Return for how much of a limit's link time something was shown; none of it while another limit held."""
-    overlap_ns = spans.overlap_ns(*stretches(limited, limit))
-    return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
-
-
 def link_rate_in_words(limited: Limited) -> str:
     """Return the rate of a link with its range: "1.93 Mbit/s of payload (1.85 to 1.95)"; "" if none is shown.
 
@@ -115,29 +109,6 @@ def link_shown_by(limited: Limited) -> str:
     shown = [(what, shown_s(limited, Limit.LINK, spans)) for what, spans in by]
     words = [f"{what} for {seconds:.1f} s" for what, seconds in shown if seconds]
     return ", by ".join([*words, "the rate for the rest" if words else "the rate"])
-
-
-def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
-    """Return begin and end of each time that a limit, or a part of it, held; data end a pause.
-
-    Returns
-    -------
-    begin, end : ndarray of int64, ns, shape (n_times,)
-    """
-    cells = limited.cells
-    mine = cells.limit == limit
-    if part is not None:
-        mine &= cells.part == part
-    begin, end = cells.begin[mine], cells.end[mine]
-    opens = np.ones(len(begin), dtype=bool)
-    opens[1:] = begin[1:] > end[:-1]
-    closes = np.append(opens[1:], True)[: len(end)]
-    begin, end = begin[opens], end[closes]
-    if limit is not Limit.APPLICATION or limited.shown is None or not len(begin):
-        return begin, end
-    sent = limited.shown.pause.end
-    sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
-    return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 
 
 _ROUND_TRIPS = 1.0

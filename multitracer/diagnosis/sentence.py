@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.held import link_rate_in_words, link_shown_by, pauses_s, shown_s, stretches
+from multitracer.diagnosis.held import link_rate_in_words, link_shown_by, pauses_s
 from multitracer.diagnosis.limits.at_sender import opening
+from multitracer.diagnosis.limits.limited import shown_s, stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View, by_limit
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate

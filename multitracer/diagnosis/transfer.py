@@ -9,8 +9,8 @@ gives None or an empty table, never a guess.
 from __future__ import annotations
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +21,7 @@ import parsers
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places
-from multitracer.analysis.parallel import FEWEST_ROWS, meanwhile
+from multitracer.analysis.parallel import FEWEST_ROWS, begin, meanwhile
 from multitracer.analysis.two_points.packets import Outcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
@@ -30,7 +30,6 @@ from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.moved_table import moved
 from multitracer.clock.session_clock import host_of
 from multitracer.diagnosis.join import Fate, Join, join
-from multitracer.diagnosis.once import Once, kept
 from multitracer.errors import MultiTracerError
 from multitracer.manifest import Variables
 from multitracer.radio import RADIO
@@ -41,7 +40,7 @@ from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from multitracer.analysis import Analysis
     from multitracer.logs import Log
@@ -51,15 +50,8 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
-def _begin(work: Callable[[], object]) -> None:
-    """Begin some work on a second core; who asks for what it finds waits for it, or does it if it failed."""
-    executor = ThreadPoolExecutor(1)
-    executor.submit(work)
-    executor.shutdown(wait=False)
-
-
 @dataclass(frozen=True)
-class Transfer(Once):
+class Transfer:
     """One direction of one connection in every log of a session, and what is concluded from them.
 
     Attributes
@@ -113,7 +105,7 @@ class Transfer(Once):
         bounds = part.analysis.partition.bounds
         packets = int(bounds[2 * number] - bounds[2 * number - 2])
         if packets >= FEWEST_ROWS and not recording.inputs.listed:  # logs are parsed by one thread
-            _begin(lambda: recording.clocks)
+            begin(lambda: recording.clocks)
             layers = Layers.before_clocks(recording, part, number, reverse=reverse)
         else:
             with meanwhile(packets, lambda: recording.clocks):
@@ -168,39 +160,39 @@ class Transfer(Once):
         """JOINED_EVENTS of the sender: its kernel's retransmissions and changes of ca_state."""
         return self.layers.events
 
-    @kept
+    @cached_property
     def sent(self) -> Array:
         """Rows of `sender` in the data direction, in capture order: data, SYN, FIN, probes, pure ACKs."""
         return np.flatnonzero(self.sender["reverse"] == self.reverse)
 
-    @kept
+    @cached_property
     def data(self) -> Array:
         """Rows of `sender` with payload in the data direction, retransmissions included."""
         return self.sent[self.sender["payload_bytes"][self.sent] > 0]
 
-    @kept
+    @cached_property
     def payload_bytes(self) -> Array:
         """Payload of each of `data`."""
         payload: Array = self.sender["payload_bytes"][self.data]
         return payload
 
-    @kept
+    @cached_property
     def rtt_ns(self) -> Array:
         """Round trips of `data`, where one above 0 was measured."""
         rtt = self.sender["rtt_ns"][self.data]
         return rtt[rtt > 0]
 
-    @kept
+    @cached_property
     def occupying(self) -> Array:
         """Rows of `sender` in the data direction that occupy sequence space (data, SYN, FIN), in order."""
         return self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
 
-    @kept
+    @cached_property
     def acks(self) -> Array:
         """Rows of `sender` in the direction of the acknowledgments, in capture order."""
         return np.flatnonzero(self.sender["reverse"] != self.reverse)
 
-    @kept
+    @cached_property
     def retransmitted(self) -> Array:
         """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
         again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(Kind.RETRANSMISSION)) != 0]
@@ -212,7 +204,7 @@ class Transfer(Once):
         manifest = self.recording.manifest if self.recording is not None else None
         return manifest.variables if manifest is not None else Variables()
 
-    @kept
+    @cached_property
     def counters(self) -> dict[str, dict[str, int]]:
         """Host -> kernel counter (`TcpRetransSegs`) -> its growth during the run; empty if not recorded."""
         return counters_of(self.recording) if self.recording is not None else {}
@@ -225,7 +217,7 @@ class Transfer(Once):
         side = self.receiver_host if at_receiver else self.sender_host
         return self.counters.get(side, {}).get(counter)
 
-    @kept
+    @cached_property
     def sacks(self) -> Table:
         """TCP_SACK_BLOCKS; `row` is that in `sender`."""
         return self.layers.part.analysis.sack_blocks(self.layers.connection)
@@ -259,20 +251,20 @@ class Transfer(Once):
         views = [self.sender, *([] if self.receiver is None else [self.receiver])]
         return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
 
-    @kept
+    @cached_property
     def time_ns(self) -> Array:
         """When each row of `sender` was captured, made to never fall: int64, ns."""
         time: Array = self.sender["time_ns"]
         return np.maximum.accumulate(time) if (time[1:] < time[:-1]).any() else time
 
-    @kept
+    @cached_property
     def begin_ns(self) -> int:
         """When the sender's first SYN left; its first segment if no SYN was captured."""
         syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
         rows = syn if len(syn) else np.arange(len(self.sender))
         return int(self.sender["time_ns"][rows].min())
 
-    @kept
+    @cached_property
     def _completed_ns(self) -> int | None:
         """When the ACK of the last unit arrived; None if it never did."""
         if not len(self.occupying):
@@ -311,7 +303,7 @@ class Transfer(Once):
         placed = clocks.place(stamps_ns, *ends, with_bounds=False)
         return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
-    @kept
+    @cached_property
     def came_ns(self) -> Array:
         """When each row of `receiver` was captured there, by the sender's clock; none without it."""
         return self.receiver_time(
@@ -320,12 +312,12 @@ class Transfer(Once):
 
     # --- both captures ---
 
-    @kept
+    @cached_property
     def data_pairs(self) -> Pairs | None:
         """The data direction at both captures; None without one at the receiver."""
         return self._pairs(reverse=self.reverse)
 
-    @kept
+    @cached_property
     def ack_pairs(self) -> Pairs | None:
         """The direction of the acknowledgments at both captures: `sent` rows are the receiver's."""
         return self._pairs(reverse=not self.reverse)
@@ -344,12 +336,12 @@ class Transfer(Once):
 
     # --- concluded ---
 
-    @kept
+    @cached_property
     def joined(self) -> Join | None:
         """Segments, packets and frames, joined; None without the link's log at the sender."""
         return join(self)
 
-    @kept
+    @cached_property
     def verdicts(self) -> Table:
         """VERDICTS: cause and necessity of each retransmission, by all that is known of the transfer.
 

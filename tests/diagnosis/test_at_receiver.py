@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps
 from multitracer.diagnosis.case import Case
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.analysis.traffic import SYN
@@ -103,4 +102,4 @@ def test_arrivals_joined_in_twos_alone_have_no_mean_gap(tmp_path: Path) -> None:
         talk.note(at_ms + 0.05, 0, seq=1001, ack=seq + size)
         at_ms, seq = at_ms + 5, seq + size
     found = talk.diagnosed(tmp_path, reverse=True)
-    assert arrival_gaps(Case(found.transfer, found.account, found.limited)) is None
+    assert Case(found.limited).arrival_gaps is None

@@ -33,7 +33,7 @@ def found() -> Callable[[str], Diagnosis]:
 def of(found: Callable[[str], Diagnosis]) -> Callable[..., list[Incident]]:
     """`of(finding, …)`: the incidents of findings within a run of some 100 s."""
     diagnosis = found("fig8-resets-vj")
-    case = Case(diagnosis.transfer, diagnosis.account, diagnosis.limited)
+    case = Case(diagnosis.limited)
 
     def at_ns(second: float) -> int:
         return case.transfer.begin_ns + round(second * NS_PER_S)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps, _was_busy
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
 from multitracer.diagnosis.rules.link.rate_change import _has_company
+from multitracer.diagnosis.service_times import ArrivalGaps, _was_busy
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -335,5 +335,5 @@ def test_a_receiver_that_gets_more_at_once_tells_no_rate_of_the_link(name: str, 
     """A connection that begins or ends beside ours changes the gaps between our packets for good, too."""
     session = Path(__file__).parents[1] / "causes" / "recordings" / name / "session"
     found = diagnose(Transfer.of(read(session / "fixed" / "tcp-0.pcap.gz")))
-    assert _has_company(found._case) == shared
+    assert _has_company(found.case) == shared
     assert ("rate-change" in kinds(found)) == (not shared)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.diagnosis.held import shown_s
+from multitracer.diagnosis.limits.limited import shown_s
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.words import about

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from multitracer.analysis import parallel
-from multitracer.diagnosis import transfer
+from multitracer.diagnosis import case, rules, transfer
+from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from tests.benchmarks.diagnose import write_session
 from tests.cli.program import call
 from tests.conftest import SAMPLES
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (parallel, transfer):
+    for module in (parallel, transfer, rules):
         monkeypatch.setattr(module, "FEWEST_ROWS", 0)
 
 
@@ -28,6 +29,19 @@ def test_two_threads_find_what_one_finds(session: str, monkeypatch: pytest.Monke
     two_threads(monkeypatch)
     assert call(*argv).stdout == alone
     assert '"findings"' in alone
+
+
+def test_what_several_rules_ask_for_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[object] = []
+
+    def counted(*args: Any) -> ArrivalGaps | None:
+        measured.append(args)
+        return arrival_gaps(*args)
+
+    monkeypatch.setattr(case, "arrival_gaps", counted)
+    two_threads(monkeypatch)
+    call("diagnose", "--json", str(SAMPLES / "cellular_upload"))
+    assert len(measured) == 1
 
 
 def test_two_threads_find_what_one_finds_in_captures_alone(

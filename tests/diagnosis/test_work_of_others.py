@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.bottleneck.service_times import Arrivals, joined, own_ns, queued_means
-from multitracer.diagnosis.bottleneck.work_of_others import Joined, beside_ours, not_kept_back
 from multitracer.diagnosis.packets.packet_delays import PacketDelays
+from multitracer.diagnosis.service_times import Arrivals, joined, own_ns, queued_means
+from multitracer.diagnosis.work_of_others import Joined, beside_ours, not_kept_back
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

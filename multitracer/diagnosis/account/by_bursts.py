@@ -170,7 +170,7 @@ class _BurstLog:
         entries = np.flatnonzero(occupies & (segment != NA))
         place = np.searchsorted(self._time[queued[entries]], begin)
         ender = np.append(segment[entries], NA)[place]
-        why = idle(self._transfer.once(SenderView), self._transfer.begin_ns + begin, ender)
+        why = idle(SenderView(self._transfer), self._transfer.begin_ns + begin, ender)
         before = np.searchsorted(self._time[self._sent], begin, side="right") - 1
         row = np.where(before < 0, NA, self._sent[np.maximum(before, 0)])
         return Uses.of(

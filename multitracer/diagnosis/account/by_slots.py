@@ -558,7 +558,7 @@ def gaps(transfer: Transfer, silence: Silence) -> Uses:
     chosen = silence.idle
     began = _begins(silence, chosen)
     ender = silence.entries.after(began)
-    why = idle(transfer.once(SenderView), silence.time.stamps(began), ender)
+    why = idle(SenderView(transfer), silence.time.stamps(began), ender)
     use, cause = why.use.copy(), why.cause.copy()
     waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
     stopped = waits & (silence.stop[chosen] != NA)

@@ -27,7 +27,7 @@ from multitracer.diagnosis.limits.observed import (
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.packets.losses import carried
 from multitracer.diagnosis.packets.packet_delays import WireSegments, wire_segments
-from multitracer.diagnosis.packets.policing import LEAST_LOSSES, policer
+from multitracer.diagnosis.packets.policing import LEAST_LOSSES
 from multitracer.diagnosis.packets.requests import requests_at_sender
 from multitracer.tables import NA
 from multitracer.tcp import WindowScaleBy
@@ -56,7 +56,7 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     table = transfer.sender
     time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
-    begin, opened, floor = transfer.once(opening)
+    begin, opened, floor = opening(transfer)
     begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
     end = _end(sends, answers, int(time[-1]))
     full = full_segment(transfer, sends)
@@ -65,7 +65,6 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
     with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
         known = None if dead is None else carried(transfer, on_path, dead)
-        limiter = None if known is None else policer(known)
     delays, shortest = delays_of()
     both = [each for each in (floor, shortest) if each is not None]
     asks = answers.payload > 0
@@ -84,7 +83,6 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         requests=requests_at_sender(transfer, answers.row[asks], answers.time_ns[asks], min(both, default=0)),
         peer_begins=transfer.reverse,
         state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
-        policer=limiter,
         dead_times=dead,
         carried=known,
         lost_answers_ns=_lost_answers(transfer),

@@ -18,7 +18,7 @@ from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.diagnosis.packets.policing import HEADERS_BYTES
+from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
 from multitracer.diagnosis.ranges import merged
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.tables import NA, NOT_A_TIME

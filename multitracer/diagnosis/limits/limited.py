@@ -23,6 +23,7 @@ from multitracer.diagnosis.limits.gaps import UNTOLD
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Part, View
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
 from multitracer.diagnosis.limits.partition import Cells, Shown, partition
+from multitracer.diagnosis.limits.spans import Spans
 from multitracer.findings import LIMITS
 from multitracer.tables import Table
 from multitracer.tcp import Vantage
@@ -50,6 +51,8 @@ class Limited:
         What it was seen from.
     cells : Cells
         T in pieces.
+    account : LinkAccount
+        Of its link: the evidence, where that was logged.
     seen : Observed or None
         The transfer in the time of its sender; None where nothing can be shown, or the link's log tells.
     shown : Shown or None
@@ -61,6 +64,7 @@ class Limited:
     transfer: Transfer
     view: View
     cells: Cells
+    account: LinkAccount
     seen: Observed | None = None
     shown: Shown | None = None
     reason: str = ""
@@ -143,27 +147,56 @@ class Limited:
 def limited(transfer: Transfer) -> Limited:
     """Return what limited a transfer, by all that is known of it: the log of its link, else its packets."""
     begin, end = _whole(transfer)
+    account = link_account(transfer)
     if _never_opened(transfer):
-        return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE))
+        return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE), account)
     reason = _untold(transfer)
     if reason:
-        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
+        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     if not len(transfer.data):
-        return _without_data(transfer, begin, end)
-    account = transfer.once(link_account)
+        return _without_data(transfer, account, begin, end)
     if account.is_logged:
-        return Limited(transfer, View.LINK_LOG, by_link_log(account, begin))
+        return Limited(transfer, View.LINK_LOG, by_link_log(account, begin), account)
     with meanwhile(len(transfer.sender), lambda: (transfer.data_pairs, transfer.ack_pairs)):
         assert transfer.verdicts is not None  # all ask for both
     view = _view(transfer)
     seen = at_receiver(transfer) if view is View.RECEIVER else at_sender(transfer, view)
     if not len(seen.sends) or seen.end_ns <= seen.begin_ns:
         reason = _ONE_TIME if len(seen.sends) else "no data were seen"
-        return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), reason=reason)
+        return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     shown = Shown.of(seen)
     cells = partition(seen, shown)
     reason = _unknown(shown) if (cells.limit == Limit.UNKNOWN).any() else ""
-    return Limited(transfer, view, cells, seen, shown, reason)
+    return Limited(transfer, view, cells, account, seen, shown, reason)
+
+
+def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
+    """Return for how much of a limit's link time something was shown; none of it while another limit held."""
+    overlap_ns = spans.overlap_ns(*stretches(limited, limit))
+    return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
+
+
+def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
+    """Return begin and end of each time that a limit, or a part of it, held; data end a pause.
+
+    Returns
+    -------
+    begin, end : ndarray of int64, ns, shape (n_times,)
+    """
+    cells = limited.cells
+    mine = cells.limit == limit
+    if part is not None:
+        mine &= cells.part == part
+    begin, end = cells.begin[mine], cells.end[mine]
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = begin[1:] > end[:-1]
+    closes = np.append(opens[1:], True)[: len(end)]
+    begin, end = begin[opens], end[closes]
+    if limit is not Limit.APPLICATION or limited.shown is None or not len(begin):
+        return begin, end
+    sent = limited.shown.pause.end
+    sent = sent[Spans(begin, end).holds(sent) & ~np.isin(sent, begin)]
+    return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 
 
 def _unknown(shown: Shown) -> str:
@@ -172,7 +205,7 @@ def _unknown(shown: Shown) -> str:
     return "; ".join(words for spans, words in reasons if spans.total_ns)
 
 
-def _without_data(transfer: Transfer, begin: int, end: int) -> Limited:
+def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited:
     """Return what limited a connection that carried no data this way: opening it, if that was captured.
 
     What came after the handshake is no part of it: the connection was idle, and nobody waited for data.
@@ -185,9 +218,9 @@ def _without_data(transfer: Transfer, begin: int, end: int) -> Limited:
     elif not has(transfer.sender["flags"], Flag.SYN).any():
         reason = _BEGUN_BEFORE
     if reason:
-        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), reason=reason)
-    _, opened, _ = transfer.once(opening)
-    return Limited(transfer, _view(transfer), _all(begin, max(opened, begin), Limit.HANDSHAKE))
+        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
+    _, opened, _ = opening(transfer)
+    return Limited(transfer, _view(transfer), _all(begin, max(opened, begin), Limit.HANDSHAKE), account)
 
 
 def _view(transfer: Transfer) -> View:
@@ -218,7 +251,7 @@ def _whole(transfer: Transfer) -> tuple[int, int]:
     time = transfer.time_ns
     if not len(time):
         return 0, 0
-    begin, _, _ = transfer.once(opening)
+    begin, _, _ = opening(transfer)
     return begin, max(int(time[-1]), begin)
 
 

@@ -28,8 +28,7 @@ from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import GROWS, full_window, samples_in_full_window
-from multitracer.diagnosis.packets.packet_delays import path_changes
-from multitracer.diagnosis.packets.policing import HEADERS_BYTES
+from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES, path_changes
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from multitracer.analysis.intervals import distinct, places, unwrapped
 from multitracer.captured import Mark
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
+from multitracer.diagnosis.packets.policing import Policing
 from multitracer.diagnosis.ranges import merged
 from multitracer.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
@@ -193,14 +194,22 @@ class Observed:
     """Limits of which this capture does not hold enough to be sure, whatever its view shows elsewhere."""
     coarse: bool = False
     """The sender's times are known to no better than 4 ms, or not at all."""
-    policer: Policer | None = None
-    """The policer that lost segments, if one did."""
     dead_times: list[DeadTime] | None = None
     """When nothing came back, by the packets; None where nothing asked for them yet."""
     carried: Carried | None = None
     """The data as the path carried them, with delays and losses; None where nothing asked for them yet."""
     lost_answers_ns: Array | None = None
     """When answers were sent that did not arrive, by the receiver's capture; None without one."""
+
+    @cached_property
+    def policing(self) -> Policing | None:
+        """Whether a policer lost segments; None where nothing asked for the losses."""
+        return None if self.carried is None else Policing(self.carried)
+
+    @property
+    def policer(self) -> Policer | None:
+        """The policer that lost segments, if one did."""
+        return None if self.policing is None else self.policing.policer
 
     @cached_property
     def fresh(self) -> Array:

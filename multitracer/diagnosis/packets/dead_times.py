@@ -137,7 +137,7 @@ class _Watch:
     def __init__(self, transfer: Transfer, tries: _Tries) -> None:
         self._transfer, self._tries = transfer, tries
         self._table, self._acks, self._time = transfer.sender, transfer.acks, transfer.time_ns
-        self._view = transfer.once(SenderView)
+        self._view = SenderView(transfer)
         number, analysis = transfer.layers.connection, transfer.layers.part.analysis
         agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
         self._has_sacks = bool(agreed) or len(transfer.sacks) > 0

@@ -9,12 +9,12 @@ recordings of known cause, 1 to 20 Mbit/s.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.once import Once, kept
-from multitracer.diagnosis.packets.packet_delays import data_delays, is_full, lost_places
+from multitracer.diagnosis.packets.packet_delays import data_delays, is_full, lost_places, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _FRESH = 1.5
 
 
 @dataclass(frozen=True)
-class Carried(Once):
+class Carried:
     """The data of a transfer as the path carried them."""
 
     transfer: Transfer
@@ -56,15 +56,25 @@ class Carried(Once):
     delays: PacketDelays | None
     """How long full segments waited; None if no capture shows it."""
 
-    @kept
+    @cached_property
     def sent_ns(self) -> Array:
         """When each segment left, by the sender's clock: int64, shape (n_segments,)."""
         return np.asarray(self.transfer.sender["time_ns"][self.segments.row])
 
-    @kept
+    @cached_property
     def round_trip_ns(self) -> int:
         """The shortest round trip, ns; the largest int64 without one."""
         return int(self.transfer.rtt_ns.min(initial=np.iinfo(np.int64).max))
+
+    @cached_property
+    def losses(self) -> Losses | None:
+        """What is known of its losses; None without any, or without delays."""
+        return losses(self)
+
+    @cached_property
+    def train_rate(self) -> float:
+        """How fast the link is at its best, octets a second."""
+        return train_rate(self.transfer)
 
 
 def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:

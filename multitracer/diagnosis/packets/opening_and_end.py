@@ -106,11 +106,11 @@ class Opening:
         return int(self._table["time_ns"][rows[0]]) if len(rows) else None
 
 
-def is_forgotten(transfer: Transfer, dead: DeadTime) -> bool:
+def is_forgotten(opening: Opening, dead: DeadTime) -> bool:
     """Return whether the first data after a long pause, and all tries after them, were never answered."""
     if dead.answer != NA or dead.failed < _TRIES:
         return False
-    return paused_s(transfer, first_unanswered(transfer, dead)) >= IDLE_S
+    return paused_s(opening, first_unanswered(opening.transfer, dead)) >= IDLE_S
 
 
 def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
@@ -122,6 +122,6 @@ def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
     return int(transfer.data[at])
 
 
-def paused_s(transfer: Transfer, row: int) -> float:
+def paused_s(opening: Opening, row: int) -> float:
     """Return the link time for which nothing had been outstanding or sent before a row."""
-    return transfer.once(Opening).idle_ns(row) * transfer.speed / NS_PER_S
+    return opening.idle_ns(row) * opening.transfer.speed / NS_PER_S

@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,10 +28,9 @@ from multitracer.analysis.intervals import distinct, in_order, places
 from multitracer.analysis.two_points.alike import Copies, arrivals
 from multitracer.analysis.two_points.packets import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.diagnosis.once import Once, kept
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
-from multitracer.units import NS_PER_MS
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
@@ -210,20 +210,16 @@ def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
 
 def most_ahead(delays: PacketDelays) -> float:
     """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
-    return _most(delays.once(_of_all))
+    return _most(delays.ahead)
 
 
 def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
     """Return whether most segments had as many ahead of them as few others had."""
-    everywhere = in_order(delays.once(_of_all))
+    everywhere = in_order(delays.ahead)
     ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
     below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
     rank = (below + up_to) / (2 * len(everywhere))
     return bool(ahead >= max(_LEAST, _NEXT_TO_ALL * _most(everywhere)) and rank >= _RANK)
-
-
-def _of_all(delays: PacketDelays) -> Array:
-    return packets_ahead(delays, delays.place, delays.time_ns)
 
 
 def _most(ahead: Array) -> float:
@@ -248,7 +244,7 @@ _EVEN = 0.3
 
 
 @dataclass(frozen=True)
-class PacketDelays(Once):
+class PacketDelays:
     """Delays of one direction in order of sending."""
 
     row: Array
@@ -267,10 +263,15 @@ class PacketDelays(Once):
     """... and by how much the least delay grew there."""
     is_one_way: bool
 
-    @kept
+    @cached_property
     def ordered_ns(self) -> Array:
         """The queues of all in ascending order."""
         return in_order(self.queue_ns)
+
+    @cached_property
+    def ahead(self) -> Array:
+        """How many of ours were ahead of each in the queue: int64, shape (n,)."""
+        return packets_ahead(self, self.place, self.time_ns)
 
 
 def data_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | None:
@@ -382,3 +383,38 @@ def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[Dea
     begun, over = np.searchsorted(np.sort(begin), stamps, "right"), np.searchsorted(np.sort(end), stamps)
     dead = begun > over  # in one of them, at least
     return np.asarray(lost[~dead])
+
+
+_TRAIN = 3
+"""Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
+_FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
+HEADERS_BYTES = 40
+"""Of IPv4 and TCP, without options."""
+_ENDLESS = np.iinfo(np.int64).max
+
+
+def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
+    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged.
+
+    Parameters
+    ----------
+    transfer : Transfer
+    until_ns : int, ns
+        What arrives later, by the sender's clock, does not count.
+    """
+    pairs = transfer.data_pairs
+    if pairs is not None and transfer.receiver is not None:
+        arrived = np.sort(pairs.arrived[pairs.arrived >= 0], kind="stable")  # they are about in order
+        arrived = arrived[transfer.came_ns[arrived] <= until_ns]
+        time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
+        octets = np.cumsum(np.where(payload > 0, payload + HEADERS_BYTES, 0))
+    else:
+        acks = transfer.acks[transfer.sender["time_ns"][transfer.acks] <= until_ns]
+        time_ns = transfer.sender["time_ns"][acks]
+        data = transfer.payload_bytes + HEADERS_BYTES
+        octets = np.arange(len(acks)) * (data.sum() / max(len(transfer.acks), 1))
+    if len(time_ns) <= _TRAIN:
+        return 0.0
+    gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S
+    rates = (octets[_TRAIN:] - octets[:-_TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
+    return float(np.quantile(rates, _FASTEST)) if len(rates) else 0.0

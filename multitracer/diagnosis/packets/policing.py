@@ -12,17 +12,17 @@ delay, and the link is faster (the rate of short trains of packets), parts them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.once import Once, kept
-from multitracer.diagnosis.packets.losses import losses, rounds
+from multitracer.diagnosis.packets.losses import rounds
+from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.losses import Carried, Losses
-    from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 
 LEAST_LOSSES = 15
@@ -81,41 +81,67 @@ class Policer(NamedTuple):
     """When its bucket held less than two segments, on the sender's clock; they may overlap."""
 
 
-def policer(carried: Carried) -> Policer | None:
-    """Return the policer that lost the packets of a transfer; None if nothing shows one."""
-    mine = _without_delay(carried, LEAST_LOSSES)
-    stream = None if mine is None else mine.once(_stream)
-    of = None if stream is None else stream.once(bucket)
-    if mine is None or stream is None or of is None or of.explained < _EXPLAINED:
-        return None
-    fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
-    fits &= rounds(mine, mine.lost) >= _LEAST_ROUNDS
-    link = _link_rate(mine)
-    faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
-    if not (fits or is_even(stream)) or link <= faster * of.rate:
-        return None
-    speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
-    begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in empty(stream, of))
-    return Policer(of.rate, link, mine.lost, (begin, end))
+class Policing:
+    """Whether a policer lost the packets of a transfer: measured once, however many ask."""
 
+    def __init__(self, carried: Carried) -> None:
+        self._carried = carried
 
-def is_suspected(carried: Carried) -> bool:
-    """Return whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
-    mine = _without_delay(carried, _LEAST_SUSPECTED)
-    stream = None if mine is None else mine.once(_stream)
-    if mine is None or stream is None:
-        return False
-    of = stream.once(bucket)
-    is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
-    if is_likely or is_even(stream):
-        return True
-    rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
-    if _link_rate(mine) <= _FASTER * rate:
-        return False
-    spread, below = _spread_and_below(stream, rate)
-    is_sure = len(mine.lost) >= _MANY and below < _BELOW_OF_MANY
-    is_near = is_sure or spread <= _SPREAD_SUSPECTED or mine.transfer.data_pairs is None
-    return below < _BELOW_SUSPECTED and is_near
+    @cached_property
+    def _mine(self) -> Carried | None:
+        """The data with what was lost without delay; None if a queue lost them."""
+        causes = self._carried.losses
+        if causes is None or causes.is_congestion or not _is_without_delay(self._carried, causes):
+            return None
+        return replace(self._carried, lost=self._carried.lost[~_at_full_queue(self._carried)])
+
+    @cached_property
+    def _stream(self) -> ArrivedStream | None:
+        return None if self._mine is None else _stream(self._mine)
+
+    @cached_property
+    def _bucket(self) -> Bucket | None:
+        return None if self._stream is None else bucket(self._stream)
+
+    def _without_delay(self, least_losses: int) -> Carried | None:
+        """Return the data with what was lost without delay; None if that is little."""
+        mine = self._mine if len(self._carried.lost) >= least_losses else None
+        return mine if mine is not None and len(mine.lost) >= least_losses else None
+
+    @cached_property
+    def policer(self) -> Policer | None:
+        """The policer; None if nothing shows one."""
+        mine = self._without_delay(LEAST_LOSSES)
+        stream, of = (None, None) if mine is None else (self._stream, self._bucket)
+        if mine is None or stream is None or of is None or of.explained < _EXPLAINED:
+            return None
+        fits = of.stretches >= _LEAST_STRETCHES and of.too_many <= _TOO_MANY
+        fits &= rounds(mine, mine.lost) >= _LEAST_ROUNDS
+        link = _link_rate(mine)
+        faster = _FASTER if mine.transfer.data_pairs is not None else _FASTER_BY_ACKS
+        if not (fits or is_even(stream)) or link <= faster * of.rate:
+            return None
+        speed, first_ns = mine.transfer.speed, int(mine.sent_ns[mine.lost[0]])
+        begin, end = ((first_ns + each * NS_PER_S / speed).astype(np.int64) for each in empty(stream, of))
+        return Policer(of.rate, link, mine.lost, (begin, end))
+
+    @cached_property
+    def is_suspected(self) -> bool:
+        """Whether a policer may have lost the packets: fewer losses, and the tokens left are uncertain."""
+        mine = self._without_delay(_LEAST_SUSPECTED)
+        stream, of = (None, None) if mine is None else (self._stream, self._bucket)
+        if mine is None or stream is None:
+            return False
+        is_likely = of is not None and of.stretches >= _LEAST_STRETCHES and of.explained >= _LIKELY
+        if is_likely or is_even(stream):
+            return True
+        rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
+        if _link_rate(mine) <= _FASTER * rate:
+            return False
+        spread, below = _spread_and_below(stream, rate)
+        is_sure = len(mine.lost) >= _MANY and below < _BELOW_OF_MANY
+        is_near = is_sure or spread <= _SPREAD_SUSPECTED or mine.transfer.data_pairs is None
+        return below < _BELOW_SUSPECTED and is_near
 
 
 def is_even(stream: ArrivedStream) -> bool:
@@ -125,19 +151,6 @@ def is_even(stream: ArrivedStream) -> bool:
         return False
     rate = _slope(stream.time_s[stream.is_lost], stream.passed[stream.is_lost])
     return _spread_and_below(stream, rate)[0] <= _CERTAIN_SPREAD
-
-
-def _without_delay(carried: Carried, least_losses: int) -> Carried | None:
-    """Return the data with what was lost without delay; None if that is little, or a queue lost them."""
-    mine = carried.once(_mine) if len(carried.lost) >= least_losses else None
-    return mine if mine is not None and len(mine.lost) >= least_losses else None
-
-
-def _mine(carried: Carried) -> Carried | None:
-    causes = carried.once(losses)
-    if causes is None or causes.is_congestion or not _is_without_delay(carried, causes):
-        return None
-    return replace(carried, lost=carried.lost[~_at_full_queue(carried)])
 
 
 def _at_full_queue(carried: Carried) -> Array:
@@ -184,7 +197,7 @@ def _link_rate(carried: Carried) -> float:
     A sender that paces has trains of no other rate than its own once it knows the policer's.
     """
     first_ns = int(carried.sent_ns[carried.lost[0]])
-    return max(carried.transfer.once(train_rate), train_rate(carried.transfer, until_ns=first_ns))
+    return max(carried.train_rate, train_rate(carried.transfer, until_ns=first_ns))
 
 
 def _slope(time_s: Array, octets: Array) -> float:
@@ -218,7 +231,7 @@ _EMPTY_PACKETS = 2.0
 
 
 @dataclass(frozen=True)
-class ArrivedStream(Once):
+class ArrivedStream:
     """Packets in order of sending, from the first loss to the last.
 
     Attributes
@@ -232,27 +245,27 @@ class ArrivedStream(Once):
     size: Array
     is_lost: Array
 
-    @kept
+    @cached_property
     def passed(self) -> Array:
         """Octets that had passed up to each packet, itself included: float64, shape (n,)."""
         return np.cumsum(self.passing)
 
-    @kept
+    @cached_property
     def passing(self) -> Array:
         """Octets of each packet that passed, 0 of the others: float64, shape (n,)."""
         return np.where(self.is_lost, 0.0, self.size)
 
-    @kept
+    @cached_property
     def lost(self) -> Array:
         """Which packets were lost: int64, ascending."""
         return np.flatnonzero(self.is_lost)
 
-    @kept
+    @cached_property
     def last_loss(self) -> Array:
         """The last lost packet up to each packet; the first packet before any: int64, shape (n,)."""
         return np.maximum.accumulate(np.where(self.is_lost, np.arange(len(self.is_lost)), 0))
 
-    @kept
+    @cached_property
     def full(self) -> float:
         """Octets of the largest packet."""
         return float(self.size.max())
@@ -325,38 +338,3 @@ def _since_loss(stream: ArrivedStream, rate: float) -> Array:
     """Return how many tokens more there are after each packet than after the loss before it."""
     tokens = rate * stream.time_s - stream.passed
     return np.asarray(tokens - tokens[stream.last_loss])
-
-
-_TRAIN = 3
-"""Packets whose rate is that of the link: a policer's bucket lets so many pass at once."""
-_FASTEST = 0.98  # quantile of the rates: the highest are bunches in the capture. Not measured
-HEADERS_BYTES = 40
-"""Of IPv4 and TCP, without options."""
-_ENDLESS = np.iinfo(np.int64).max
-
-
-def train_rate(transfer: Transfer, *, until_ns: int = _ENDLESS) -> float:
-    """Return octets a second (98th percentile) of trains of packets, as they arrived or were acknowledged.
-
-    Parameters
-    ----------
-    transfer : Transfer
-    until_ns : int, ns
-        What arrives later, by the sender's clock, does not count.
-    """
-    pairs = transfer.data_pairs
-    if pairs is not None and transfer.receiver is not None:
-        arrived = np.sort(pairs.arrived[pairs.arrived >= 0], kind="stable")  # they are about in order
-        arrived = arrived[transfer.came_ns[arrived] <= until_ns]
-        time_ns, payload = (transfer.receiver[name][arrived] for name in ("time_ns", "payload_bytes"))
-        octets = np.cumsum(np.where(payload > 0, payload + HEADERS_BYTES, 0))
-    else:
-        acks = transfer.acks[transfer.sender["time_ns"][transfer.acks] <= until_ns]
-        time_ns = transfer.sender["time_ns"][acks]
-        data = transfer.payload_bytes + HEADERS_BYTES
-        octets = np.arange(len(acks)) * (data.sum() / max(len(transfer.acks), 1))
-    if len(time_ns) <= _TRAIN:
-        return 0.0
-    gone_s = (time_ns[_TRAIN:] - time_ns[:-_TRAIN]) * transfer.speed / NS_PER_S
-    rates = (octets[_TRAIN:] - octets[:-_TRAIN])[gone_s > 0] / gone_s[gone_s > 0]
-    return float(np.quantile(rates, _FASTEST)) if len(rates) else 0.0

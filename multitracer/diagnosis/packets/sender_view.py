@@ -6,6 +6,7 @@ from the log of the sender's TCP; where there is none they are missing (NA), nev
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,6 @@ import numpy as np
 from multitracer.analysis import Kind
 from multitracer.analysis.intervals import places
 from multitracer.analysis.sender.sender_state import applied
-from multitracer.diagnosis.once import kept
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
@@ -29,8 +29,6 @@ _REACTION_NS = 2 * NS_PER_MS
 
 class SenderView:
     """The state of a transfer's sender at given moments.
-
-    One is kept for all: `transfer.once(SenderView)`.
 
     Moments are rows of `transfer.sender`: `rows` is int64, shape (n,), and the answer of each method has the
     same shape: int64 (units or bytes; NA where unknown) or, for a question, bool.
@@ -80,16 +78,16 @@ class SenderView:
 
     # Accumulated once: a transfer with a thousand timeouts is asked for each of them.
 
-    @kept
+    @cached_property
     def _highest_sent(self) -> Array:
         return np.asarray(np.maximum.accumulate(self._table["end_bytes"][self.transfer.occupying]))
 
-    @kept
+    @cached_property
     def highest_acked(self) -> Array:
         """The highest ACK so far, at each of `transfer.acks`."""
         return np.asarray(np.maximum.accumulate(self._table["ack_bytes"][self.transfer.acks]))
 
-    @kept
+    @cached_property
     def _retransmissions(self) -> tuple[Array, Array]:
         """Return the rows of what was sent again, and the highest end of these so far."""
         again = self.transfer.occupying[
@@ -107,7 +105,7 @@ class SenderView:
 
     # --- from the log of the sender's TCP ---
 
-    @kept
+    @cached_property
     def _readings(self) -> tuple[Table, Array, Table, Array]:
         """Return the readings, which of them were polled, the traced ones, and the times of both in turn."""
         state = self.transfer.state
@@ -115,7 +113,7 @@ class SenderView:
         probed = applied(state, events=self.transfer.events)
         return state, polled, probed, np.concatenate([state["time_ns"][polled], probed["time_ns"]])
 
-    @kept
+    @cached_property
     def _known(self) -> dict[str, tuple[Array, Array]]:
         return {}
 
@@ -163,7 +161,7 @@ class SenderView:
             full if size is None else full | (self.variable_before("send_queue_bytes", until) >= size)
         )
 
-    @kept
+    @cached_property
     def _buffer_bytes(self) -> int | None:
         """Size of the send buffer that the manifest states for the sender's host, None if it states none."""
         near = self.transfer.near

@@ -12,7 +12,7 @@ import pkgutil
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
-from multitracer.analysis.parallel import in_parallel
+from multitracer.analysis.parallel import FEWEST_ROWS, in_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,6 +87,8 @@ def findings(case: Case) -> list[Finding]:
     transfer = case.transfer
     is_alone = transfer.recording is None or not transfer.recording.inputs.listed  # one thread parses logs
     rows = len(transfer.sender) if is_alone else 0
+    if rows >= FEWEST_ROWS:
+        case.measure_shared()
     of_rules = in_parallel([partial(_findings_of, rule, case) for rule in RULES], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.held import stretches as stopped
+from multitracer.diagnosis.limits.limited import stretches as stopped
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import AFTER_LOSSES, cause, in_order

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.opening_and_end import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.packets.opening_and_end import Opening
     from multitracer.tables import Array
 
 KIND = "connection-refused"
@@ -20,7 +20,7 @@ HELP = "Start the server, or use the right port; a firewall may also refuse in i
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding if a SYN was reset and no handshake came of it."""
-    opening = case.transfer.once(Opening)
+    opening = case.opening
     if not len(opening.syns) or len(opening.syn_acks):
         return
     refusals = _refusals(opening)

@@ -11,7 +11,6 @@ from multitracer.captured import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.packets.opening_and_end import (
     IDLE_S,
-    Opening,
     first_unanswered,
     is_forgotten,
     paused_s,
@@ -30,12 +29,12 @@ HELP = "Keep-alives more often than the timeout (NAT boxes: minutes), or a new c
 def find(case: Case) -> Iterator[Finding]:
     """Yield a finding if a pause ended in a reset, or in data that nobody answered any more."""
     if not case.is_link_logged:
-        yield from (_silent(case, dead) for dead in case.dead_times if is_forgotten(case.transfer, dead))
+        yield from (_silent(case, dead) for dead in case.dead_times if is_forgotten(case.opening, dead))
     yield from _reset(case)
 
 
 def _silent(case: Case, dead: DeadTime) -> Finding:
-    idle_s = paused_s(case.transfer, first_unanswered(case.transfer, dead))
+    idle_s = paused_s(case.opening, first_unanswered(case.transfer, dead))
     sentence = (
         f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, the tries of {dead.failed} "
         "timeouts among them, were never answered, as if a box on the way had forgotten the idle connection."
@@ -47,7 +46,7 @@ def _silent(case: Case, dead: DeadTime) -> Finding:
 
 
 def _reset(case: Case) -> Iterator[Finding]:
-    opening, table = case.transfer.once(Opening), case.transfer.sender
+    opening, table = case.opening, case.transfer.sender
     if not len(opening.resets) or not (table["payload_bytes"] > 0).any():
         return
     row = int(opening.resets[0])

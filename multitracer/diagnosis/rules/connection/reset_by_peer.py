@@ -9,7 +9,6 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.captured import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.opening_and_end import Opening
 from multitracer.diagnosis.rules.connection import idle_timeout
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def find(case: Case) -> Iterator[Finding]:
 
     After a FIN a reset is how many programs close. After a long silence it is an `idle-timeout`.
     """
-    opening, table = case.transfer.once(Opening), case.transfer.sender
+    opening, table = case.opening, case.transfer.sender
     if not len(opening.resets):
         return
     opened = np.concatenate([opening.syn_acks[:1], np.flatnonzero(table["payload_bytes"] > 0)[:1]])

@@ -23,7 +23,7 @@ def find(case: Case) -> Iterator[Finding]:
     while its answer was on its way is a `spurious-timeout`.
     """
     transfer = case.transfer
-    openings = {"sender": transfer.once(Opening)}
+    openings = {"sender": case.opening}
     if transfer.receiver is not None:
         openings["receiver"] = Opening(transfer, transfer.receiver)
     for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.opening_and_end import Opening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +17,7 @@ _LEAST_SYNS = 2
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield one finding if SYNs were sent again and again and nothing came back."""
-    opening = case.transfer.once(Opening)
+    opening = case.opening
     if len(opening.syns) < _LEAST_SYNS or len(opening.responder) or not opening.is_heard_only:
         return
     times = case.transfer.sender["time_ns"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.held import held, stretches
+from multitracer.diagnosis.held import held
+from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S, NS_PER_US

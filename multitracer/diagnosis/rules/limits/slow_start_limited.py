@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.held import held, stretches
+from multitracer.diagnosis.held import held
+from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.words import about
 

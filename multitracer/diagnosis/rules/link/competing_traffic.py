@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces, rate_step
-from multitracer.diagnosis.bottleneck.work_of_others import work_of_others
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.service_times import in_pieces, rate_step
+from multitracer.diagnosis.work_of_others import work_of_others
 from multitracer.protocols.channel_events import STREAM_BITS
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
@@ -24,8 +24,8 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.bottleneck.service_times import ArrivalGaps
-    from multitracer.diagnosis.bottleneck.work_of_others import WorkOfOthers
+    from multitracer.diagnosis.service_times import ArrivalGaps
+    from multitracer.diagnosis.work_of_others import WorkOfOthers
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
@@ -82,12 +82,14 @@ def find(case: Case) -> Iterator[Finding]:
         return
     if case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
         return
-    gaps = case.once(arrival_gaps)
+    gaps = case.arrival_gaps
     watched = None if gaps is None else _watched(gaps)
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:
         yield _finding(case, watched, *shared)
-    elif (work := work_of_others(case)) is not None and (gaps is None or rate_step(case, gaps) is None):
+    elif (work := work_of_others(case)) is not None and (
+        gaps is None or rate_step(case.limited, gaps) is None
+    ):
         yield _finding_of_work(case, work)
 
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, rate_step
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.service_times import rate_step
 from multitracer.units import NS_PER_S
 from multitracer.words import rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.bottleneck.service_times import RateStep
+    from multitracer.diagnosis.service_times import RateStep
 
 KIND = "rate-change"
 HELP = "What set in at that moment: the cell, its load and modulation, a quota or a shaper; not the two ends."
@@ -34,10 +34,10 @@ def find(case: Case) -> Iterator[Finding]:
     """
     seen = case.limited.seen
     is_policed = seen is not None and seen.policer is not None
-    gaps = None if case.is_link_logged or is_policed else case.once(arrival_gaps)
+    gaps = None if case.is_link_logged or is_policed else case.arrival_gaps
     if gaps is None:
         return
-    step = rate_step(case, gaps)
+    step = rate_step(case.limited, gaps)
     if step is not None and (case.limited.view is View.BOTH_ENDS or not _has_company(case)):
         yield _finding(case, step)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.bottleneck.queue_at_losses import loss_finding, losses_of, lost_behind_queue
+from multitracer.diagnosis.queue_at_losses import loss_finding, losses_of, lost_behind_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.silences import is_smaller_after, largest_bytes, mtu_holes, silences
+from multitracer.diagnosis.silences import is_smaller_after, silences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,13 +25,13 @@ def find(case: Case) -> Iterator[Finding]:
     A receiver alone sees none of these; that full ones came until a silence, and none of many after it.
     """
     if not case.is_link_logged:
-        yield from (_finding(case, dead) for dead in case.once(mtu_holes))
+        yield from (_finding(case, dead) for dead in case.mtu_holes)
         yield from (_at_receiver(case, each) for each in silences(case) if is_smaller_after(case, each))
 
 
 def _finding(case: Case, dead: DeadTime) -> Finding:
     table = case.transfer.sender
-    full = largest_bytes(case)
+    full = case.largest_bytes
     lasted_s = case.link_s(dead.begin_ns, dead.end_ns)
     sentence = (
         f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, {dead.failed} tries among them, "

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.queue_at_losses import repair_s
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.queue_at_losses import repair_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.queue_at_losses import (
+from multitracer.diagnosis.packets.losses import rounds
+from multitracer.diagnosis.queue_at_losses import (
     loss_finding,
     losses_of,
     lost_at_empty_queue,
     lost_behind_queue,
 )
-from multitracer.diagnosis.packets.losses import rounds
-from multitracer.diagnosis.packets.policing import is_suspected
-from multitracer.diagnosis.silences import mtu_holes
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ def find(case: Case) -> Iterator[Finding]:
     lost, served = (_unless_probes(case, each) for each in (_by_chance(case), lost_behind_queue(case)))
     seen = case.limited.seen
     is_policed = seen is not None and seen.policer is not None
-    if (lost is None and served is None) or is_policed or is_suspected(case.carried):
+    if (lost is None and served is None) or is_policed or case.policing.is_suspected:
         return
     if lost is not None and (served is None or len(served.place) <= len(lost.place)):
         what = "{count:,} packets ({share:.2%}) were lost though no queue was full: "
@@ -68,7 +66,7 @@ def _unless_probes(case: Case, lost: Losses | None) -> Losses | None:
 
     Such a size is lost as often as it arrives, and the path lost it for its size (RFC 4821, section 7).
     """
-    if lost is None or next(iter(case.once(mtu_holes)), None) is None:
+    if lost is None or not case.mtu_holes:
         return lost
     sizes, closes = case.segments.payload_bytes, case.segments.closes
     size, times = np.unique(sizes[lost.place], return_counts=True)

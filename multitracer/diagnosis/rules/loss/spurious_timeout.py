@@ -11,7 +11,6 @@ from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
 from multitracer.captured import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import Limit, Part
-from multitracer.diagnosis.packets.opening_and_end import Opening
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def _cost_s(case: Case, resent: Array, begin_ns: int, end_ns: int | None) -> flo
 
 def _came_sooner(case: Case) -> bool:
     """Return whether the SYN-ACK came sooner than it could have answered the last SYN."""
-    opening = case.transfer.once(Opening)
+    opening = case.opening
     before = opening.syns[opening.syns < opening.syn_acks[0]] if len(opening.syn_acks) else opening.syns
     return bool(len(before)) and opening.answered_syn != int(before[-1])
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, in_pieces
+from multitracer.diagnosis.service_times import in_pieces
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _PIECE, _LEAST_PIECES = 16, 20
 """Segments, as in `competing_traffic`; fewer pieces are too few to tell shared ones from others."""
-_SHORTER, _LEAST_QUEUED = 0.25, 16
-"""Quantile of the gaps that is the link's own time, as in `service_times`; so many known gaps are enough."""
 _SURELY = 0.98
 """Of the link's own time: a little less, so that its error does not add up over many segments."""
 _LARGE, _SMALL = 0.5, 0.2
@@ -79,11 +77,11 @@ class Waits(NamedTuple):
 
 def work_of_others(case: Case) -> WorkOfOthers | None:
     """Return the pieces in which others used a steady link; None where nothing shows them."""
-    delays, gaps = case.delays, case.once(arrival_gaps)
+    delays, gaps = case.delays, case.arrival_gaps
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
     joined, served = _joined(case, delays), np.cumsum(~case.segments.lost)[delays.place]
-    for own_ns in (gaps.mean_ns, case.once(own_time_ns)):
+    for own_ns in (gaps.mean_ns, case.own_time_ns):
         work = beside_ours(not_kept_back(delays, own_ns, served), own_ns, joined) if own_ns else None
         if work is not None:
             return work
@@ -143,15 +141,6 @@ def beside_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = Non
     time, row = in_pieces(delays.time_ns[1:], _PIECE)[shared], in_pieces(delays.row[1:], _PIECE)[shared]
     took_ns = np.maximum(np.ptp(time, axis=1), others_ns[shared])
     return WorkOfOthers(time[:, _PIECE // 2], row[:, _PIECE // 2], took_ns, others_ns[shared])
-
-
-def own_time_ns(case: Case) -> float:
-    """Return the link's own time for a segment: of those known to have waited, if they are enough; else 0."""
-    gaps = case.once(arrival_gaps)
-    if gaps is None:
-        return 0.0
-    queued = gaps.gap_ns[gaps.queued]
-    return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
 
 
 def waits_beyond_ours(delays: PacketDelays, own_ns: float, joined: Joined | None = None) -> Waits:

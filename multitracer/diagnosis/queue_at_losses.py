@@ -22,21 +22,26 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
-from multitracer.diagnosis.bottleneck.service_times import arrival_gaps, busy_pieces, is_busy
-from multitracer.diagnosis.bottleneck.work_of_others import own_time_ns, waits_beyond_ours
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.chance import chance
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.diagnosis.packets.losses import Losses, losses
-from multitracer.diagnosis.packets.packet_delays import all_delays, may_be_full, most_ahead, packets_ahead
-from multitracer.diagnosis.packets.policing import HEADERS_BYTES, train_rate
+from multitracer.diagnosis.packets.losses import Losses
+from multitracer.diagnosis.packets.packet_delays import (
+    HEADERS_BYTES,
+    all_delays,
+    may_be_full,
+    most_ahead,
+    packets_ahead,
+)
+from multitracer.diagnosis.service_times import busy_pieces, is_busy
+from multitracer.diagnosis.work_of_others import waits_beyond_ours
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.bottleneck.work_of_others import Waits
     from multitracer.diagnosis.case import Case
     from multitracer.diagnosis.packets.packet_delays import PacketDelays
+    from multitracer.diagnosis.work_of_others import Waits
     from multitracer.tables import Array
 
 _EMPTY_NS = 1.7 * NS_PER_MS
@@ -154,8 +159,8 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
 
 def _is_steady(case: Case) -> bool:
     """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
-    gaps = case.once(arrival_gaps)
-    pieces = None if gaps is None else busy_pieces(gaps, is_busy(case, gaps))
+    gaps = case.arrival_gaps
+    pieces = None if gaps is None else busy_pieces(gaps, is_busy(case.limited, gaps))
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False
     middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
@@ -216,7 +221,7 @@ def _most_ns(case: Case, delays: PacketDelays, first: Array, last: Array) -> Arr
 
 def _service_ns(case: Case) -> float:
     """Return how long the link takes for a full segment, by its fastest trains."""
-    rate = case.transfer.once(train_rate)
+    rate = case.carried.train_rate
     full = case.full_bytes + HEADERS_BYTES
     return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
 
@@ -296,10 +301,10 @@ def lost_behind_queue(case: Case) -> Losses | None:
     Losses or None
         Of whole runs; `place` are indexes in `case.segments`.
     """
-    delays, gaps = (None, None) if case.is_link_logged else (case.delays, case.once(arrival_gaps))
+    delays, gaps = (None, None) if case.is_link_logged else (case.delays, case.arrival_gaps)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    own_ns = case.once(own_time_ns)
+    own_ns = case.own_time_ns
     waits, lost = waits_beyond_ours(delays, own_ns), repaired_losses(case)
     if not _is_ours_alone(waits) or not len(lost):
         return None
@@ -362,7 +367,7 @@ def _beyond_around(case: Case, delays: PacketDelays, waits: Waits, lost: Array, 
 
 def losses_of(case: Case) -> Losses | None:
     """Return what is known of a transfer's losses; None without delays, or if the link was logged."""
-    return None if case.is_link_logged else case.carried.once(losses)
+    return None if case.is_link_logged else case.carried.losses
 
 
 def loss_finding(case: Case, kind: str, lost: Losses, sentence: str) -> Finding:

@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import places, span_minimum
-from multitracer.diagnosis.held import stretches
+from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
+    from multitracer.diagnosis.packets.losses import Carried
+    from multitracer.diagnosis.packets.packet_delays import PacketDelays
+    from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 
 _FULL = 0.9
 """Part of the largest payload from which on a segment is of full size."""
+_LEAST_QUEUED = 16  # known gaps that are enough. Not measured
 _SHORTER = 0.25
 """Quantile of the gaps that is the link's own time for a segment."""
 _GRAIN = 0.2
@@ -77,18 +81,22 @@ class BusyPieces(NamedTuple):
     row: Array
 
 
-def arrival_gaps(case: Case) -> ArrivalGaps | None:
+def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> ArrivalGaps | None:
     """Return the gaps; None where the arrivals were not captured, or nothing can be shown.
 
     A segment that was overtaken tells nothing of the link; those that came at once count as one arrival.
     """
-    seen = case.limited.seen
+    seen = limited.seen
     if seen is None:
         return None
-    came = _at_receiver(seen, case) if case.limited.view is View.RECEIVER else _at_both_points(case)
+    came = None
+    if limited.view is View.RECEIVER:
+        came = _at_receiver(seen, carried.transfer)
+    elif limited.view is View.BOTH_ENDS:
+        came = _at_both_points(carried, full_bytes)
     if came is None or len(came.row) < 2:
         return None
-    waited_ns = _waited_ns(case, int(came.last[-1]) + 1)
+    waited_ns = _waited_ns(carried.delays, int(came.last[-1]) + 1)
     means = queued_means(came, waited_ns[came.last])
     came = joined(came, means)
     gap = np.diff(came.came_ns)
@@ -122,21 +130,21 @@ def _meant(gaps: ArrivalGaps, place: Array) -> ArrivalGaps:
     return ArrivalGaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[whole], gaps.mean_ns)
 
 
-def _at_receiver(seen: Observed, case: Case) -> Arrivals:
+def _at_receiver(seen: Observed, transfer: Transfer) -> Arrivals:
     sends, number = seen.sends, np.arange(len(seen.sends))
     full = (sends.end - sends.begin) / seen.mss_bytes
-    came_ns = case.transfer.sender["time_ns"][sends.row]
+    came_ns = transfer.sender["time_ns"][sends.row]
     return Arrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
 
 
-def _at_both_points(case: Case) -> Arrivals | None:
-    segments, transfer = case.segments, case.transfer
+def _at_both_points(carried: Carried, full_bytes: int) -> Arrivals | None:
+    segments, transfer = carried.segments, carried.transfer
     last = np.flatnonzero(segments.closes)
-    if case.limited.view is not View.BOTH_ENDS or transfer.receiver is None or not len(last):
+    if transfer.receiver is None or not len(last):
         return None
     opens = segments.arrived != np.append(NA, segments.arrived[:-1])
     first = np.maximum.accumulate(np.where(opens, np.arange(len(segments)), 0))[last]
-    is_full = segments.payload_bytes >= _FULL * case.full_bytes
+    is_full = segments.payload_bytes >= _FULL * full_bytes
     full = np.append(0, np.cumsum(is_full))
     many = full[last + 1] - full[first]
     row = segments.row[last]
@@ -145,9 +153,8 @@ def _at_both_points(case: Case) -> Arrivals | None:
     return Arrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
 
 
-def _waited_ns(case: Case, count: int) -> Array:
+def _waited_ns(delays: PacketDelays | None, count: int) -> Array:
     """Return how long each of at least so many segments waited; 0 where that is not known."""
-    delays = case.delays
     if delays is None or not delays.is_one_way:
         return np.zeros(count, dtype=np.int64)
     time, queue_ns = delays.time_ns, delays.queue_ns
@@ -158,9 +165,15 @@ def _waited_ns(case: Case, count: int) -> Array:
     return waited
 
 
-def is_busy(case: Case, gaps: ArrivalGaps) -> Array:
+def own_time_ns(gaps: ArrivalGaps) -> float:
+    """Return the link's own time for a segment: of those known to have waited, if they are enough."""
+    queued = gaps.gap_ns[gaps.queued]
+    return float(np.quantile(queued if len(queued) >= _LEAST_QUEUED else gaps.gap_ns, _SHORTER))
+
+
+def is_busy(limited: Limited, gaps: ArrivalGaps) -> Array:
     """Return at which gaps the link was the limit, or the segment had waited: bool, shape (n_gaps,)."""
-    return Spans.of(*stretches(case.limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
+    return Spans.of(*stretches(limited, Limit.LINK)).holds(gaps.time_ns) | gaps.queued
 
 
 def busy_pieces(gaps: ArrivalGaps, busy: Array) -> BusyPieces:
@@ -297,11 +310,11 @@ class RateStep(NamedTuple):
     after_ns: float
 
 
-def rate_step(case: Case, gaps: ArrivalGaps) -> RateStep | None:
+def rate_step(limited: Limited, gaps: ArrivalGaps) -> RateStep | None:
     """Return the step of the link's rate; None if there is none, or another picture."""
-    busy = is_busy(case, gaps)
+    busy = is_busy(limited, gaps)
     pieces = busy_pieces(gaps, busy)
-    step = _step(pieces, least_ns=_LEAST_S * NS_PER_S / case.transfer.speed)
+    step = _step(pieces, least_ns=_LEAST_S * NS_PER_S / limited.transfer.speed)
     return step if step is not None and _was_busy(gaps.time_ns, busy, step.time_ns) else None
 
 

@@ -1,0 +1,129 @@
+"""Dead times in which only segments of full size vanished: a hole of the path's MTU.
+
+Which of them chance, or an outage, may have been is asked first: thresholds below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.two_points.packets import Outcome
+from multitracer.tables import NA
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.packets.dead_times import DeadTime
+    from multitracer.diagnosis.packets.packet_delays import WireSegments
+    from multitracer.diagnosis.transfer import Transfer
+
+_SMALL_BYTES = 536
+"""What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""
+_LEAST_TRIES = 3
+"""Full segments that vanished in tries: chance seldom takes three in a row. One is enough where both captures
+show that larger ones were lost later, too. Not measured"""
+_LEAST_FROM_THE_FIRST = 4  # one more where no full segment ever passed: nothing shows a path. Not measured
+_LEAST_LOST = 5  # full segments, none through, where both captures show each. Not measured
+_LEAST_LATER = 2
+"""Of them, lost when smaller ones came through again: then it was no outage that had ended. Not measured"""
+LEAST_SMALLER = 20
+"""Smaller segments after it that were answered, without one of full size."""
+_BY_CHANCE = 0.02
+"""Part of arrivals whose smaller segments, joined, happen to be as long as those that vanished."""
+_AT_ONCE_S = 1.0
+"""After something small had come through, the first segment of full size followed within this time."""
+
+
+def mtu_holes(
+    transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime], full: int
+) -> list[DeadTime]:
+    """Return the dead times in which only full-size segments vanished, and others of the same hole.
+
+    Either one ended with a smaller copy, and nothing of full size was sent in what came through after it
+    (black-hole detection of RFC 4821); or no segment of full size ever came through, from the first one on,
+    right after smaller packets had; or both captures show that smaller ones passed meanwhile, or that larger
+    ones were lost also later, when smaller ones passed.
+    """
+    is_hole = (dead.failed and _is_hole(transfer, segments, dead, full) for dead in dead_times)
+    holes = (at for at, found in enumerate(is_hole) if found)
+    first = next(holes, len(dead_times))
+    begin = transfer.sender["seq_bytes"]
+    while 0 < first < len(dead_times):
+        if begin[dead_times[first - 1].tries[0]] != begin[dead_times[first].tries[0]]:
+            break
+        first -= 1
+    return [dead for dead in dead_times[first:] if dead.failed]
+
+
+def _is_hole(transfer: Transfer, segments: WireSegments, dead: DeadTime, full: int) -> bool:
+    payload = transfer.sender["payload_bytes"]
+    vanished = payload[dead.tries[: dead.failed]] >= full
+    if full <= _SMALL_BYTES or not vanished.any():
+        return False
+    if vanished.all() and _larger_lost_after(transfer, dead, full):
+        return True
+    if np.count_nonzero(vanished) < _LEAST_TRIES - (dead.answer != NA):
+        return False
+    if vanished.all() and (_none_ever(transfer, dead, full) or _smaller_passed(transfer, dead, full)):
+        return True
+    return (
+        dead.answer != NA and dead.failed >= _LEAST_TRIES and _smaller_after(transfer, segments, dead, full)
+    )
+
+
+def _smaller_after(transfer: Transfer, segments: WireSegments, dead: DeadTime, full: int) -> bool:
+    table, data = transfer.sender, transfer.data
+    if transfer.receiver is not None and segments.closes.any():
+        came = segments.closes & (table["time_ns"][segments.row] >= dead.end_ns)
+        payload = transfer.receiver["payload_bytes"][segments.arrived[came]]
+        return len(payload) >= LEAST_SMALLER and float((payload % full == 0).mean()) <= _BY_CHANCE
+    after = data[table["time_ns"][data] >= dead.end_ns]
+    after = after[table["end_bytes"][after] <= int(table["ack_bytes"][transfer.acks].max())]
+    return len(after) >= LEAST_SMALLER and bool((table["payload_bytes"][after] < full).all())
+
+
+def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
+    """Return whether both captures show that from its begin on all of full size were lost, and no smaller."""
+    pairs, table = transfer.data_pairs, transfer.sender
+    if pairs is None:
+        return False
+    since = (pairs.sent != NA) & (table["time_ns"][np.maximum(pairs.sent, 0)] >= dead.begin_ns)
+    is_full = table["payload_bytes"][np.maximum(pairs.sent, 0)] >= full
+    passed, lost = (since & (pairs.table["outcome"] == which) for which in (Outcome.MATCHED, Outcome.LOST))
+    smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
+    return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _LEAST_LOST)
+
+
+def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
+    """Return whether both captures show that what is larger than all that came was lost, also later.
+
+    Others may be lost meanwhile, to a full queue or by chance. A sender that looks for the size that passes
+    sends larger segments now and then (RFC 4821).
+    """
+    pairs, table = transfer.data_pairs, transfer.sender
+    if pairs is None:
+        return False
+    sent = np.maximum(pairs.sent, 0)
+    since = (pairs.sent != NA) & (table["time_ns"][sent] >= dead.begin_ns)
+    later = since & (table["time_ns"][sent] >= dead.end_ns)
+    outcome, payload = pairs.table["outcome"], table["payload_bytes"][sent]
+    passed = outcome == Outcome.MATCHED
+    most = int(payload[since & passed].max(initial=0))
+    if most >= full or np.any(since & (outcome == Outcome.RECUT)):
+        return False
+    larger = (outcome == Outcome.LOST) & (payload > most)
+    is_later = np.count_nonzero(later & larger) >= _LEAST_LATER
+    is_passed = np.count_nonzero(later & passed & (payload > 0)) >= LEAST_SMALLER
+    return bool(is_later and is_passed and np.count_nonzero(since & larger) >= _LEAST_LOST)
+
+
+def _none_ever(transfer: Transfer, dead: DeadTime, full: int) -> bool:
+    table, data, acks = transfer.sender, transfer.data, transfer.acks
+    large = data[table["payload_bytes"][data] >= full]
+    acked = int(table["ack_bytes"][acks].max())
+    first_ns = int(table["time_ns"][large[0]])
+    earlier = acks[acks < large[0]]
+    soon_s = (first_ns - int(table["time_ns"][earlier[-1]])) / NS_PER_S if len(earlier) else _AT_ONCE_S
+    never = acked < table["seq_bytes"][large].min() + full and not table["sack_blocks"][acks].any()
+    return bool(never and dead.failed >= _LEAST_FROM_THE_FIRST and soon_s < _AT_ONCE_S)
