@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from multitracer.native import Kernel, Segments
     from multitracer.tables import Numbers
     from parsers._format import Format
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
     from parsers._stream import Stream
     from parsers._whole import Whole
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.captured import SourceFile
     from multitracer.tables import Table
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 
     Parsed = Capture | dict[str, Table]
 

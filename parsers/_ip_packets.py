@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 
 
 class IpPacket(NamedTuple):

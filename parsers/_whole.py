@@ -12,8 +12,7 @@ from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError, InputError
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
-from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
-from parsers._pcap.dialect_choice import dialect_of
+from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, dialect_of, is_magic
 from parsers._stream import note_expansion, open_stream
 from parsers._text.sidecar import has_map
 
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
 
     from multitracer.native import CaptureFile, Kernel, Rest
     from multitracer.tables import Numbers, Table
+    from parsers._packets.in_kernel import RestDecoder
     from parsers._pcap.dialect import Dialect
     from parsers._pcapng.blocks import Sections
-    from parsers._rest import RestDecoder
     from parsers._stream import Stream
 
     Form = dict[str, bool | int] | dict[str, bool | int | list[int]]
@@ -97,8 +96,11 @@ def _opened_pcap(stream: Stream, head: bytes) -> _Opened:
 
 
 def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
-    from parsers._pcapng.blocks import Sections  # noqa: PLC0415  # a pcap file needs none of it
-    from parsers._pcapng.opening import first_packet, form_of  # noqa: PLC0415
+    from parsers._pcapng.blocks import (  # noqa: PLC0415
+        Sections,  # a pcap file needs none of it
+        first_packet,
+        form_of,
+    )
 
     sections = Sections(SourceFile(stream.path, "pcapng", stream.compression))
     first = first_packet(head, sections)
@@ -177,7 +179,7 @@ class Whole:
         self._count("udp", udp)
         if rest is not None:
             if self._rest is None:
-                from parsers._rest import RestDecoder  # noqa: PLC0415  # needs NumPy
+                from parsers._packets.in_kernel import RestDecoder  # noqa: PLC0415  # needs NumPy
 
                 self._rest = RestDecoder(self.source)
             self._rest.count(*rest, segments)
@@ -192,7 +194,7 @@ class Whole:
         """Take in blocks of pcapng that are no packets; return False if one of them is strange."""
         if self._sections is None or not others:
             return True
-        from parsers._pcapng.opening import note_other  # noqa: PLC0415  # as above
+        from parsers._pcapng.blocks import note_other  # noqa: PLC0415  # as above
 
         sections = self._sections
         return all(note_other(block, sections) for block in others)

@@ -12,8 +12,7 @@ from multitracer.captured import Interface, SourceFile
 from parsers._capture.capture_file import Damage, decode_stream
 from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._pcap.dialect import PROBE_BYTES, is_magic
-from parsers._pcap.dialect_choice import dialect_of
+from parsers._pcap.dialect import PROBE_BYTES, dialect_of, is_magic
 from parsers._pcap.walk import Reading
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from parsers._format import Readable
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 
 
 _NO_FRACTION = "a fraction of a second that is a second or more"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from multitracer.capture import Capture
     from parsers._format import Readable
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
 """A packet block that begins before the last so many bytes of a window lies in it whole."""

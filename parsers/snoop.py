@@ -17,8 +17,7 @@ from parsers._capture.capture_file import decode_stream
 from parsers._capture.record_file import Layout, batches
 from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._packets.layers import rows
-from parsers._packets.records import Records
+from parsers._packets.layers import Records, rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.connections import Partition, bounds_of
-from multitracer.analysis.initiator import assumed, servers
+from multitracer.analysis.connections import Partition, assumed, bounds_of, servers
 from multitracer.analysis.segments.compiled import own_counted, put_counted
 from multitracer.analysis.segments.directions import OF_SYN, blank, own, put, resolution_ns_of
 from multitracer.analysis.segments.stamp_spread import stamps_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
-from multitracer.analysis.trust.clock_steps import pauses_of, steps_by
-from multitracer.analysis.trust.stamp_rate import SMALLEST_STEP_NS
-from multitracer.analysis.trust.trust import SegmentFacts, giants
+from multitracer.analysis.trust.clock_steps import SMALLEST_STEP_NS, pauses_of, steps_by
+from multitracer.analysis.trust.rules import SegmentFacts, giants
 from multitracer.capture import Capture, joined, of_kernel
 from multitracer.captured import Mark
 from multitracer.native import LIMITS

@@ -17,7 +17,7 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.in_pieces import Walked, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
-from multitracer.analysis.trust.trust import facts_of, trust_of
+from multitracer.analysis.trust.rules import facts_of, trust_of
 from multitracer.captured import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
@@ -27,8 +27,7 @@ from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SACK_BLOCKS, Close, Van
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.analysis.trust.rules import Trust
-    from multitracer.analysis.trust.trust import SegmentFacts
+    from multitracer.analysis.trust.rules import SegmentFacts, Trust
     from multitracer.capture import Capture
     from multitracer.tables import Array
 

@@ -14,7 +14,7 @@ from multitracer.figures.sessions.flows import delivered_figure, rates_figure
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.figures.surroundings.epochs import epochs_figure
 from multitracer.figures.transaction_cdf import cdf_figure
-from multitracer.recording.flow_curves import flow_curves
+from multitracer.recording.deliveries import flow_curves
 from multitracer.recording.transactions import source_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.transactions.arms import Arm
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.flow_curves import FlowCurve
+    from multitracer.recording.deliveries import FlowCurve
 
 
 class SessionFigures(Kept):

@@ -7,6 +7,11 @@ Rules of the file
   hand-shake within a millisecond there.
 - Delivered is what the receiver's capture shows for the first time, repeated what the sender's shows again.
   Without the receiver's, delivered bytes are those that its ACKs report; packets are not known.
+
+Flows on one time axis: link seconds since the first packet of their recording.
+
+The axis is the clock of the capture point at which most flows are received, so that flows with one receiver,
+or with several on one host, need no other clock.
 """
 
 from __future__ import annotations
@@ -19,18 +24,20 @@ import numpy as np
 
 from multitracer.analysis.deliveries import (
     acknowledged_bytes,
+    in_time_order,
     mean_rate_bps,
     tcp_deliveries,
     wtcp_data,
     wtcp_deliveries,
 )
 from multitracer.captured import WTCP_SYN
+from multitracer.clock.moved_table import moved
 from multitracer.endpoints import host_port
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
 from multitracer.recording.views import view_of
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import Vantage
-from multitracer.units import NS_PER_MS
+from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.wtcp import DELIVERIES, WTCP_FLOWS, WtcpCapture
 
 if TYPE_CHECKING:
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.recording.views import Place
+    from multitracer.tables import Array, Numbers
 
 _SAME_HOST_NS = NS_PER_MS
 """An answer within it was made where it was captured: as far as `views` says so of round trips."""
@@ -278,3 +286,85 @@ def _control(recording: Recording, sender: Place) -> str:
     state, _ = recording.hosts.of_sender(sender.part, sender.connection, reverse=sender.reverse)
     names = [str(name) for name in state["congestion_control"].tolist() if name]
     return names[-1] if names else "tcp"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCurve:
+    """What one flow brought its receiver, over time.
+
+    Attributes
+    ----------
+    session : str
+        Name of its folder or first file.
+    flow : str
+        HOST:PORT > HOST:PORT.
+    transport : str
+    time_s : ndarray of float64, shape (n,)
+        When packets arrived that brought something new, ascending.
+    new_bytes : ndarray of int64, shape (n,)
+    until_s : float
+        Last packet of the recording, or the end of the window that was read.
+    """
+
+    session: str
+    flow: str
+    transport: str
+    time_s: Array
+    new_bytes: Numbers
+    until_s: float
+
+
+def flow_curves(recording: Recording) -> tuple[list[FlowCurve], list[str]]:
+    """Return the curves of all flows with a capture at their receiver, and why others have none, in words."""
+    flows = [*tcp_flows(recording), *wtcp_flows(recording)]
+    known = sorted((flow for flow in flows if flow.point), key=lambda flow: -(flow.delivered_bytes or 0))
+    without = [f"{flow.name}: {NO_RECEIVER}" for flow in flows if not flow.point][:MOST_FLOWS]
+    if len(known) > MOST_FLOWS:
+        without.append(f"{recording.name}: {len(known) - MOST_FLOWS:,} flows with fewer bytes are not drawn")
+        known = known[:MOST_FLOWS]
+    if not flows:
+        without = [f"{recording.name}: no packet of its captures carries data of TCP or WTCP"]
+    point = Counter(flow.point for flow in known).most_common(1)[0][0] if known else ""
+    first_ns, last_ns = _capture_span(recording, point)
+    end_ns = recording.bounds_ns[1]
+    last_ns = last_ns if end_ns is None else min(last_ns, end_ns)
+    session = recording.folder.name if recording.folder else recording.name
+    scale = recording.speed / NS_PER_S
+    curves = [
+        FlowCurve(
+            session,
+            flow.name,
+            flow.transport,
+            (time_ns - first_ns) * scale,
+            new_bytes,
+            (last_ns - first_ns) * scale,
+        )
+        for flow in known
+        for time_ns, new_bytes in [in_time_order(_on_clock_of(recording, point, flow))]
+    ]
+    return sorted(curves, key=lambda curve: curve.time_s[0] if len(curve.time_s) else np.inf), without
+
+
+def _on_clock_of(recording: Recording, point: str, flow: RecordedFlow) -> Table:
+    """Return the deliveries of a flow on the clock of a point; as they are, with a warning, if unknown."""
+    if flow.point == point or recording.clocks is None:
+        return flow.table
+    clocks = recording.clocks
+    placed = moved(flow.table, clocks, clocks.of_point(flow.point), clocks.of_point(point))
+    if not placed.placed and placed.sentence:
+        recording.warn_once(f"{flow.name}: {placed.sentence}")
+    return placed.table
+
+
+def _capture_span(recording: Recording, point: str) -> tuple[int, int]:
+    """Return the first and the last packet of all captures that can be placed, on the clock of a point."""
+    ends: list[int] = []
+    for part in recording.parts:
+        files = part.capture.files
+        times = [time for file in files for time in (file.first_ns, file.last_ns) if time is not None]
+        stamps = np.array([min(times), max(times)] if times else [], np.int64)
+        if part.point.name != point and recording.clocks is not None:
+            clocks = recording.clocks
+            stamps = clocks.place(stamps, clocks.of_point(part.point.name), clocks.of_point(point)).time_ns
+        ends += stamps[stamps != NOT_A_TIME].tolist()
+    return (min(ends), max(ends)) if ends else (0, 0)

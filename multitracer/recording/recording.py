@@ -14,7 +14,6 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 import parsers
-from multitracer.analysis.trust.rules import VERDICTS
 from multitracer.endpoints import host_port
 from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
@@ -130,6 +129,8 @@ class Recording:
     @property
     def trust(self) -> str:
         """How far the captures can be trusted, as the worst of them: good, caution or poor."""
+        from multitracer.analysis.trust.rules import VERDICTS  # noqa: PLC0415  # it needs NumPy
+
         return max((part.analysis.trust.verdict for part in self.parts), key=VERDICTS.index, default="good")
 
     # --- logs ---

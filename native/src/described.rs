@@ -6,7 +6,7 @@ use multitracer_core::pcapng::{Alike, Interface};
 use multitracer_core::walk::Layout;
 use multitracer_core::whole::Form;
 
-/// How records lie in the file; see `parsers/_pcap/dialect.py` and `parsers/_pcapng/opening.py`.
+/// How records lie in the file; see `parsers/_pcap/dialect.py` and `parsers/_pcapng/blocks.py`.
 #[derive(FromPyObject)]
 pub enum Described {
     Pcap(DescribedPcap),

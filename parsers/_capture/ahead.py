@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from parsers._format import Readable
-    from parsers._packets.layers import Bytes
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Bytes, Records
 
 _ALONE = 2
 """Blocks without a thread: most captures have no more, and start as quickly as without it."""

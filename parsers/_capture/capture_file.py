@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
     from parsers._format import Readable
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 
 _RECORD_HEADER_BYTES = 16
 """Those of pcap; where they are longer, more room is made than is needed, which costs nothing."""

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
     from parsers._capture.window import Window
-    from parsers._packets.layers import Bytes
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Bytes, Records
 
 
 class Layout(NamedTuple):

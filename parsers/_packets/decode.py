@@ -1,37 +1,304 @@
-"""From packet records to the tables of a capture, one block at a time."""
+"""From packet records to the tables of a capture, one block at a time.
+
+Later fragments of an IP datagram are credited to the segment that its first fragment began, which keeps place
+and time. Its payload is what the fragments carry without a gap from the start on (RFC 791, 3.2; RFC 8200,
+4.5). Fragments are few, so they are taken one by one; the number of datagrams that are open at a time is
+bounded.
+
+Flows in several VLANs are joined in the end. A switch that mirrors a port often tags one direction and not
+the other: two flows between the same endpoints, each seen one way only and in opposite directions, are then
+one. A mirror port of a router sees each packet in the VLAN that it came from and in the one that it goes to:
+equal endpoints alone prove nothing there, but the same identifications and sequence numbers within a round
+trip do.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from multitracer.capture import Capture
-from multitracer.captured import GSMTAP, WTCP_SYN, IpProtocol, Mark, SourceFile
+from multitracer.captured import GSMTAP, WTCP_SYN, Flag, IpProtocol, Mark, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
 from parsers._packets.flows import Flows
-from parsers._packets.fragments import Fragments
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.kernel import decoded
 from parsers._packets.layers import UNTAGGED, Ledger, Packets, members, rows, u16
-from parsers._packets.one_way import endpoints_that_sort, joined_across_vlans
 from parsers._packets.parts import in_order, numbered, of_segments
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
-from parsers._packets.trunk import joined_on_trunk
 from parsers._packets.tunnel import INSIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from multitracer.tables import Mask, Numbers, Table
     from parsers._packets.ip import Datagrams
     from parsers._packets.kernel import Decoded
+    from parsers._packets.layers import Records
     from parsers._packets.parts import Part
-    from parsers._packets.records import Records
+
+    Flow = NDArray[np.int32]
+
+_MOST_OPEN = 4096
+_MOST_PIECES = 64
+
+Key = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A datagram whose fragments are not all there yet."""
+
+    first: int | None = None
+    """Number of the packet that brought the first fragment."""
+    first_end: int = 0
+    """Bytes that the first fragment carries."""
+    total: int | None = None
+    """Where the last fragment ends."""
+    later: Counter[int] = field(default_factory=Counter)
+    """Fragments other than the first, by the file that they are in."""
+    pieces: list[tuple[int, int]] = field(default_factory=list)
+    """Begin and end of the fragments other than the first."""
+
+    def reach(self) -> int:
+        """Return up to where the datagram is present without a gap."""
+        end = self.first_end
+        for begin, piece_end in sorted(self.pieces):
+            if begin > end:
+                break
+            end = max(end, piece_end)
+        return end
+
+
+class Fragments:
+    """All fragmented datagrams seen so far."""
+
+    def __init__(self) -> None:
+        self._open: dict[Key, _Open] = {}
+        self.extra_bytes: dict[int, int] = {}
+        """Number of the packet with the first fragment -> bytes that later ones carry."""
+        self.without_first: Counter[int] = Counter()
+        """Fragments whose first one was given up or never seen, by the file that they are in."""
+
+    def add(self, datagrams: Datagrams, records_before: int, file: int) -> None:
+        """Take in fragments of a file, in capture order; `records_before` makes record numbers unique."""
+        for key, record, begin, end, more in _rows(datagrams):
+            datagram = self._open.setdefault(key, _Open())
+            if begin == 0:
+                if datagram.first is not None:  # the identification is used again
+                    self._close(key)
+                    datagram = self._open.setdefault(key, _Open())
+                datagram.first, datagram.first_end = record + records_before, end
+            else:
+                datagram.later[file] += 1
+                if len(datagram.pieces) < _MOST_PIECES:
+                    datagram.pieces.append((begin, end))
+            if not more:
+                datagram.total = end
+            if datagram.first is not None and datagram.reach() == datagram.total:
+                self._close(key)
+            elif len(self._open) > _MOST_OPEN:
+                self._close(next(iter(self._open)))
+
+    def _close(self, key: Key) -> None:
+        datagram = self._open.pop(key)
+        if datagram.first is None:
+            self.without_first += datagram.later
+        elif datagram.pieces:
+            self.extra_bytes[datagram.first] = datagram.reach() - datagram.first_end
+
+    def finish(self) -> None:
+        """Stop waiting for more fragments."""
+        for key in list(self._open):
+            self._close(key)
+
+
+def _rows(datagrams: Datagrams) -> Iterator[tuple[Key, int, int, int, bool]]:
+    """Yield key, record, begin, end and whether more follow, of each fragment."""
+    packets = datagrams.packets
+    offset = datagrams.fragment_offset
+    columns = (
+        *datagrams.source,
+        *datagrams.destination,
+        datagrams.identification,
+        datagrams.protocol,
+        packets.vlan,
+        packets.record,
+        offset,
+        offset + packets.stop - packets.at,
+        datagrams.more_fragments,
+    )
+    for *key, record, begin, end, more in zip(*(c.tolist() for c in columns), strict=True):
+        yield (datagrams.version, *key), record, begin, end, more
+
+
+_ENDPOINT_BYTES = 19
+
+
+def joined_across_vlans(flows: Table, directed: Flow) -> tuple[Table, Flow]:
+    """Return the flows, and the directed flow of each segment, with such pairs joined.
+
+    Parameters
+    ----------
+    flows : Table
+        In order of first sight.
+    directed : ndarray of int32, shape (n_segments,)
+        2 x row in `flows`, + 1 if sent by endpoint b.
+    """
+    if (flows["vlan"] == UNTAGGED).all():
+        return flows, directed
+    sent = np.bincount(directed, minlength=2 * len(flows)).reshape(-1, 2)
+    first, second = _opposite_pairs(flows, np.flatnonzero(sent[:, 1] == 0))
+    if not len(first):
+        return flows, directed
+    kept = np.ones(len(flows), np.bool_)
+    kept[second] = False
+    row = np.cumsum(kept) - 1
+    renumbered = np.stack([2 * row, 2 * row + 1], axis=1)
+    renumbered[second, 0] = 2 * row[first] + 1  # the second is what the first's endpoint b sent
+    return flows.take(kept), renumbered.ravel().astype(np.int32)[directed]
+
+
+def _opposite_pairs(flows: Table, one_way: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the rows of flows that are the only two directions of the same endpoints."""
+    a, b = (endpoints_that_sort(flows, side)[one_way] for side in "ab")
+    swapped: Mask = a > b
+    low, high = np.where(swapped, b, a), np.where(swapped, a, b)
+    order = np.lexsort((one_way, high, low))
+    low, high = low[order], high[order]
+    same = (low[1:] == low[:-1]) & (high[1:] == high[:-1])
+    group = np.concatenate([[0], np.cumsum(~same)]) if len(order) else order
+    alone = np.bincount(group)[group] == 2
+    pair = np.flatnonzero(same & alone[1:])
+    opposite = swapped[order[pair]] != swapped[order[pair + 1]]
+    return one_way[order[pair[opposite]]], one_way[order[pair[opposite] + 1]]
+
+
+def endpoints_that_sort(flows: Table, side: str) -> NDArray[np.bytes_]:
+    """Return IP version, port and address of one side as bytes that sort.
+
+    Returns
+    -------
+    ndarray of bytes (S19), shape (n_flows,)
+    """
+    joined = np.empty((len(flows), _ENDPOINT_BYTES), np.uint8)
+    joined[:, 0] = flows["ip_version"]
+    joined[:, 1:3] = flows[f"port_{side}"].astype(">u2").view(np.uint8).reshape(-1, 2)
+    joined[:, 3:] = np.ascontiguousarray(flows[f"address_{side}"]).view(np.uint8).reshape(-1, 16)
+    return joined.view(f"S{_ENDPOINT_BYTES}")[:, 0]
+
+
+_SHARE = 0.9
+"""So much of one flow has to recur in the other; the rest the capture may have dropped."""
+_FEWEST = 3
+"""Packets, as of a handshake: fewer prove nothing."""
+_USUAL_NS = 200_000_000
+"""For a round trip where no handshake tells: the shortest timer of Linux; a retransmission comes later."""
+_KEY = ("ip_id", "seq", "ack", "flags", "payload_bytes")
+
+
+class _Flow(NamedTuple):
+    """The packets of one flow, in capture order."""
+
+    key: Numbers
+    """Side, and the columns of _KEY; shape (n, 6)."""
+    time_ns: Numbers
+
+
+def joined_on_trunk(
+    flows: Table, segments: Table, ends: NDArray[np.bytes_]
+) -> tuple[Table, Numbers, Numbers]:
+    """Return the flows, the directed flow of each segment, and for each flow joined to another its first row.
+
+    Parameters
+    ----------
+    flows : Table
+        In order of first sight.
+    segments : Table
+        SEGMENTS of these flows.
+    ends : ndarray of bytes, shape (n_flows, 2)
+        What sorts by the endpoints of each flow, a and b.
+
+    Returns
+    -------
+    flows : Table
+        Without those that were joined to another.
+    directed : ndarray of int32, shape (n_segments,)
+        Twice the row in `flows`, plus 1 from b to a.
+    first_row : ndarray of int64, shape (n_joined,)
+        Rows of `segments`.
+    """
+    directed = segments["flow"]
+    target, swapped = np.arange(len(flows)), np.zeros(len(flows), np.bool_)
+    order = np.argsort(directed >> 1, kind="stable")
+    bounds = np.searchsorted((directed >> 1)[order], np.arange(len(flows) + 1))
+    for first, second, turned in _candidates(flows, ends, np.diff(bounds)):
+        if target[first] == first:
+            one, two = (order[bounds[row] : bounds[row + 1]] for row in (first, second))
+            if _recurs(_flow(segments, one, turned=False), _flow(segments, two, turned=turned)):
+                target[second], swapped[second] = first, turned
+    kept = target == np.arange(len(flows))
+    if kept.all():
+        return flows, directed, np.empty(0, np.int64)
+    number = (np.cumsum(kept) - 1)[target]
+    row = directed >> 1
+    renumbered = (number[row] << 1 | (directed & 1) ^ swapped[row]).astype(np.int32)
+    return flows.take(kept), renumbered, order[bounds[:-1][~kept]]
+
+
+def _candidates(flows: Table, ends: NDArray[np.bytes_], packets: Numbers) -> Iterator[tuple[int, int, bool]]:
+    """Yield two flows with equal endpoints in different VLANs, and whether their endpoints are swapped."""
+    if (flows["vlan"] == UNTAGGED).all():
+        return
+    turned = ends[:, 0] > ends[:, 1]
+    low, high = np.sort(ends, axis=1).T
+    order = np.lexsort((np.arange(len(flows)), high, low))
+    one, two = order[:-1], order[1:]
+    same = (low[one] == low[two]) & (high[one] == high[two]) & (flows["vlan"][one] != flows["vlan"][two])
+    same &= np.minimum(packets[one], packets[two]) >= _FEWEST
+    for i in np.flatnonzero(same).tolist():
+        yield int(one[i]), int(two[i]), bool(turned[one[i]] != turned[two[i]])
+
+
+def _flow(segments: Table, rows: Numbers, *, turned: bool) -> _Flow:
+    side = (segments["flow"][rows] & 1).astype(np.int64) ^ int(turned)
+    columns = [side, *(segments[name][rows].astype(np.int64) for name in _KEY)]
+    return _Flow(np.stack(columns, axis=1), segments["time_ns"][rows])
+
+
+def _recurs(one: _Flow, two: _Flow) -> bool:
+    """Return whether nearly all packets of one of two flows are also in the other, within a round trip."""
+    key = np.concatenate([one.key, two.key])
+    time_ns = np.concatenate([one.time_ns, two.time_ns])
+    of_two = np.repeat([False, True], [len(one.key), len(two.key)])
+    order = np.lexsort((time_ns, *key.T))
+    same = (key[order[1:]] == key[order[:-1]]).all(axis=1) & (of_two[order[1:]] != of_two[order[:-1]])
+    same &= (time_ns[order[:-1]] != NOT_A_TIME) & (np.diff(time_ns[order]) <= _round_trip_ns(one))
+    again = np.zeros(len(order), np.bool_)
+    again[order[1:][same]] = again[order[:-1][same]] = True
+    return max(float(again[~of_two].mean()), float(again[of_two].mean())) >= _SHARE
+
+
+def _round_trip_ns(flow: _Flow) -> int:
+    """Return the time from the first SYN to the ACK that ends the handshake; a usual one without them."""
+    side, flags = flow.key[:, 0], flow.key[:, 1 + _KEY.index("flags")]
+    syn = np.flatnonzero((flags & (Flag.SYN | Flag.ACK)) == Flag.SYN)
+    if not len(syn):
+        return _USUAL_NS
+    ends = np.flatnonzero((side == side[syn[0]]) & ((flags & (Flag.SYN | Flag.ACK)) == Flag.ACK))
+    ends = ends[ends > syn[0]]
+    if not len(ends) or NOT_A_TIME in (flow.time_ns[syn[0]], flow.time_ns[ends[0]]):
+        return _USUAL_NS
+    return max(int(flow.time_ns[ends[0]] - flow.time_ns[syn[0]]), 0)
+
 
 _TCP = IpProtocol.TCP.value
 _MOST_TUNNELS = 4

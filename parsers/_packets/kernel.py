@@ -11,8 +11,8 @@ from parsers._packets.parts import of_kernel
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
+    from parsers._packets.layers import Records
     from parsers._packets.parts import Part
-    from parsers._packets.records import Records
 
 
 class Decoded(NamedTuple):

@@ -22,6 +22,42 @@ if TYPE_CHECKING:
 
     Bytes = NDArray[np.uint8]
 
+
+@dataclass(slots=True)
+class Records:
+    """Packet records of one block; arrays of shape (n,), in capture order."""
+
+    data: Bytes
+    """The block, with slack behind the last packet (see `layers.PAD_BYTES`)."""
+    start: Numbers
+    """First captured byte of the packet."""
+    captured: Numbers
+    """Bytes captured."""
+    original: Numbers
+    """Bytes on the wire."""
+    time_ns: Numbers
+    link_type: Numbers | int
+    """One for all, or one each."""
+    offset: int | None = None
+    """Where in the file reading could begin with this block; None if the format does not tell."""
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def first(self, count: int) -> Records:
+        """Return the first `count` records."""
+        link_type = self.link_type if isinstance(self.link_type, int) else self.link_type[:count]
+        return Records(
+            self.data,
+            self.start[:count],
+            self.captured[:count],
+            self.original[:count],
+            self.time_ns[:count],
+            link_type,
+            self.offset,
+        )
+
+
 PAD_BYTES = 256
 """Slack after a block: no header is gathered from further than this behind a packet's end."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.native import kernel
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.lanes import walk_lanes
-from parsers._packets.records import Records
+from parsers._packets.layers import Records
 from parsers._pcap.dialect import RECORD_HEADER_BYTES
 from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
 

@@ -1,6 +1,9 @@
 """The packet blocks of a window of a pcapng file, all at once.
 
 Source: draft-ietf-opsawg-pcapng, sections 4.3 (enhanced), 4.4 (simple) and A (obsolete packet block).
+
+Comments: section 3.5; the option lists of all packets are walked in step. Time stamps: section 4.2
+(if_tsresol, if_tsoffset), in nanoseconds, exactly.
 """
 
 from __future__ import annotations
@@ -11,22 +14,106 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.native import kernel
-from multitracer.protocols.pcap_file import BlockType
+from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.bounds import largest_packet
-from parsers._packets.layers import rows
-from parsers._packets.records import Records
+from parsers._packets.layers import Records, rows
 from parsers._pcapng.blocks import PACKET_AT
-from parsers._pcapng.comments import comments
-from parsers._pcapng.times import times_ns
 from parsers._pcapng.walk import is_spliced
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
     from parsers._capture.window import Window
     from parsers._packets.layers import Bytes
-    from parsers._pcapng.blocks import Sections
+    from parsers._pcapng.blocks import Resolution, Sections
     from parsers._pcapng.walk import Walked
+
+_MOST_OPTIONS = 64
+
+
+def comments(data: Bytes, at: Numbers, end: Numbers, *, big_endian: Mask) -> list[tuple[int, bytes]]:
+    """Return index and text of each comment in the option lists between `at` and `end`, in order.
+
+    Parameters
+    ----------
+    data : ndarray of uint8, shape (n_bytes,)
+    at, end : ndarray of int64, shape (n_lists,)
+        Positions in `data` where each option list begins and ends.
+    big_endian : ndarray of bool, shape (n_lists,)
+    """
+    texts: list[tuple[int, bytes]] = []
+    index = np.flatnonzero(at + 4 <= end)
+    at, end, big = at[index], end[index], big_endian[index]
+    for _ in range(_MOST_OPTIONS):
+        if not len(index):
+            break
+        code, length = _heads(data, at, big)
+        fits = (code != 0) & (at + 4 + length <= end)
+        for i in np.flatnonzero(fits & (code == OptionCode.COMMENT.value)).tolist():
+            begin = int(at[i]) + 4
+            texts.append((int(index[i]), data[begin : begin + int(length[i])].tobytes()))
+        at = at + 4 + (length + 3 & ~3)
+        on = fits & (at + 4 <= end)
+        index, at, end, big = index[on], at[on], end[on], big[on]
+    return sorted(texts, key=lambda comment: comment[0])
+
+
+def _heads(data: Bytes, at: Numbers, big: Mask) -> tuple[Numbers, Numbers]:
+    """Return code and length of the option at each place."""
+    raw = rows(data, at, 4)
+    little_words, big_words = (raw.view(sign + "u2").reshape(-1, 2).astype(np.int64) for sign in "<>")
+    words = np.where(big[:, None], big_words, little_words)
+    return words[:, 0], words[:, 1]
+
+
+_SECOND = 1_000_000_000
+_LARGEST = (1 << 63) - 1
+
+
+def times_ns(ticks: Numbers, interface: Numbers, resolutions: list[Resolution]) -> Numbers:
+    """Return each packet's time in ns since 1970, rounded down; one that int64 cannot hold is NOT_A_TIME.
+
+    Parameters
+    ----------
+    ticks : ndarray of int64, shape (n_packets,)
+        Unsigned 64-bit counts (the bits of a uint64).
+    interface : ndarray of int64, shape (n_packets,) or (1,)
+        Position of each packet's interface in `resolutions`; one for all, or one each.
+
+    Returns
+    -------
+    ndarray of int64, ns since 1970, shape (n_packets,)
+    """
+    if not len(ticks) or not resolutions:
+        return np.full(len(ticks), NOT_A_TIME, np.int64)
+    used = interface[:1] if (interface == interface[0]).all() else np.unique(interface)
+    if len({resolutions[i].key for i in used.tolist()}) == 1:
+        return _scaled(ticks, resolutions[used[0]])
+    out = np.empty(len(ticks), np.int64)
+    for i in used.tolist():
+        here = interface == i
+        out[here] = _scaled(ticks[here], resolutions[i])
+    return out
+
+
+def _scaled(ticks: Numbers, resolution: Resolution) -> Numbers:
+    limit = (_LARGEST // _SECOND - abs(resolution.offset_s)) * _SECOND
+    if not resolution.binary and resolution.exponent <= 9:
+        factor = 10 ** (9 - resolution.exponent)
+        if limit > 0 and ticks.min() >= 0 and ticks.max() <= limit // factor:
+            scaled: Numbers = ticks * factor + resolution.offset_s * _SECOND
+            return scaled
+    return _exactly(ticks, resolution)
+
+
+def _exactly(ticks: Numbers, resolution: Resolution) -> Numbers:
+    """Return the same with Python's integers: for odd resolutions and for values out of range."""
+    base = (2 if resolution.binary else 10) ** resolution.exponent
+    offset = resolution.offset_s * _SECOND
+    unsigned = ticks.astype(np.uint64).tolist()
+    exact = [tick * _SECOND // base + offset for tick in unsigned]
+    return np.array([t if -_LARGEST <= t <= _LARGEST else NOT_A_TIME for t in exact], np.int64)
+
 
 _SIMPLE_PACKET_AT = 12
 """Where the packet begins in a simple packet block."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from parsers._ip_packets import IpPacket
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 from parsers._signalling.gsmtap import Message
 
 _LOOPBACK = 0x7F000001  # 127.0.0.1, which SCAT sends the first radio's packets to

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 import parsers
 from multitracer.analysis import analyse
+from multitracer.analysis.streaming.folded import RoundTripCounts
 from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.streaming.open_connections import OpenConnections
-from multitracer.analysis.streaming.round_trips import RoundTripCounts
 from multitracer.tcp import GoodputBy, WindowScaleBy
 from multitracer.units import NS_PER_S
 from tests.analysis.streams import FOREVER_NS, SEAMS, differences, streamed

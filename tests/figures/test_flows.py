@@ -8,7 +8,7 @@ import pytest
 from multitracer.analysis.deliveries import rate_curve
 from multitracer.errors import InputError
 from multitracer.figures.sessions.flows import default_window_s, delivered_figure, rates_figure
-from multitracer.recording.flow_curves import FlowCurve
+from multitracer.recording.deliveries import FlowCurve
 
 
 def curve(name: str = "a:1 > b:2", *, session: str = "one", count: int = 10, each: int = 440) -> FlowCurve:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from parsers._packets.records import Records
+    from parsers._packets.layers import Records
 
 FRAMES = [frame(seq=2000 * n, payload=bytes(1000 + n % 50)) for n in range(1500)]
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parsers._packets import keys
-from parsers._packets.keys import KeyIndex
+from parsers._packets import flows
+from parsers._packets.flows import KeyIndex
 from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, read, tcp
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_numbers_are_those_of_a_dict(batches: list[list[tuple[int, ...]]]) -> No
 
 @pytest.mark.parametrize("slots", [4096, 16])
 def test_keys_that_all_collide_are_told_apart(slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "_FIRST_SLOTS", slots)
+    monkeypatch.setattr(flows, "_FIRST_SLOTS", slots)
     monkeypatch.setattr(KeyIndex, "_slots", lambda self, words: np.zeros(len(words[0]), np.int64))
     index = KeyIndex(2)
     tuples = [(i % 50, i % 7) for i in range(500)]

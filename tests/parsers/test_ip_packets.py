@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.captured import Mark
 from parsers import read_capture
-from parsers._packets import fragments as fragments_module
+from parsers._packets import decode as fragments_module
 from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file, read, tcp
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from multitracer.analysis.deliveries import wtcp_deliveries
 from multitracer.endpoints import Endpoints
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.recording.deliveries import RecordedFlow, _answers, tcp_flows, wtcp_flows
-from multitracer.recording.flow_curves import flow_curves
+from multitracer.recording.deliveries import RecordedFlow, _answers, flow_curves, tcp_flows, wtcp_flows
 from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.wtcp import WTCP_PACKETS, WtcpCapture

@@ -1,4 +1,11 @@
-"""The segments of connections with the results of the analysis for each: TCP_SEGMENTS."""
+"""The segments of connections with the results of the analysis for each: TCP_SEGMENTS.
+
+Where each segment lies and what is outstanding after it, the native kernel finds in one pass.
+
+Round-trip times by the timestamps option (RFC 7323, section 4.1): an ACK that acknowledges new data and
+echoes a timestamp measures the first segment that carried it. Unlike an exact ACK it is not ambiguous after a
+retransmission: the echo says which copy was answered.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +17,16 @@ import numpy as np
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.intervals import add_to_groups, carried_on, places
 from multitracer.analysis.kind import Kind
+from multitracer.analysis.segments.acknowledgments import first_units
 from multitracer.analysis.segments.axis import partners
 from multitracer.analysis.segments.directions import is_dsack
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import new_bytes
 from multitracer.analysis.segments.outstanding import Blocks, less_sacked, outstanding
-from multitracer.analysis.segments.placed import placed
 from multitracer.analysis.segments.probes import window_is_closed
-from multitracer.analysis.segments.timestamps import echoes
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
-from multitracer.captured import Flag
+from multitracer.captured import Flag, Mark
+from multitracer.native import kernel
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
 from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
@@ -31,6 +38,81 @@ if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
+
+
+def placed(
+    examination: Examination, order: Array, shift: Array, *, with_acked: bool
+) -> dict[str, Array] | None:
+    """Return columns of TCP_SEGMENTS in the order of its rows; None without the kernel.
+
+    Parameters
+    ----------
+    examination : Examination
+    order : ndarray of int64, shape (n_segments,)
+        Positions, connection after connection, each in capture order.
+    shift : ndarray of int64, shape (n_directions,)
+        By how many bits the windows of each direction are scaled.
+    with_acked : bool
+        Whether the highest ACK of both sides at each row is needed, too.
+
+    Returns
+    -------
+    dict of str to ndarray, each of shape (n_segments,), or None
+        reverse, seq_bytes, end_bytes, ack_bytes, window_bytes and flight_bytes; with `with_acked` also
+        acked_0 and acked_1, which are on the axis: less than a direction's `lowest` before any ACK of it.
+    """
+    native = kernel()
+    if native is None:
+        return None
+    group, axis = examination.group, examination.axis
+    pieces, acks, reach = axis.pieces, axis.acks, examination.coverage.reach
+    return native.place_segments(
+        _contiguous(group.bounds, group.seq, group.flags, group.window, group.units),
+        _contiguous(pieces.position, pieces.bounds, pieces.start, reach),
+        _contiguous(acks.position, acks.bounds, acks.value, acks.highest),
+        _contiguous(axis.reference, axis.reference_seq, axis.origin, axis.lowest, first_units(axis), shift),
+        np.ascontiguousarray(order),
+        missing=NA,
+        with_acked=with_acked,
+    )
+
+
+def _contiguous(*columns: Array) -> tuple[Array, ...]:
+    return tuple(map(np.ascontiguousarray, columns))
+
+
+def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
+    """Return positions of segments, and of the first ACK that echoes each.
+
+    A sample belongs to the first segment with its timestamp that occupies sequence units, and only if the
+    ACK covers that segment.
+
+    Returns
+    -------
+    segment, ack : ndarray of int64, shape (n_samples,)
+    """
+    group, axis, segments = examination.group, examination.axis, capture.segments
+    pieces, acks = axis.pieces, axis.acks
+    stamped = has(segments["marks"][group.rows], Mark.HAS_TIMESTAMPS)
+    piece = np.flatnonzero(stamped[pieces.position])
+    advancing = acks.advancing[stamped[acks.position[acks.advancing]]]
+    if not len(piece):
+        return piece, piece
+    sent, answer = group.rows[pieces.position[piece]], group.rows[acks.position[advancing]]
+    value, first = _firsts(segments["tsval"][sent], group.direction_of(pieces.position[piece]))
+    echoed, earliest = _firsts(segments["tsecr"][answer], acks.direction[advancing])
+    slot = np.minimum(np.searchsorted(value, echoed), len(value) - 1)
+    known = value[slot] == echoed
+    first, earliest = first[slot[known]], earliest[known]
+    covered = (sent[first] < answer[earliest]) & (acks.value[advancing[earliest]] >= pieces.end[piece[first]])
+    return pieces.position[piece[first[covered]]], acks.position[advancing[earliest[covered]]]
+
+
+def _firsts(stamp: Array, direction: Array) -> tuple[Array, Array]:
+    """Return each timestamp of each direction, ascending, and where it comes first."""
+    value, first = np.unique((direction << 32) + stamp, return_index=True)
+    return value, first
+
 
 _MANY = 10_000
 """Rows from which on it is worth looking whether they are in a row. Not measured."""

@@ -3,6 +3,8 @@
 A count is the one of all segments there are (history, context, fresh ones) less the one of those that were
 counted before (history, context): what the fresh ones added, and what they changed in the judgement of the
 context. Extremes need no difference, and round trips and deliveries are gathered where they are fresh.
+
+Of round-trip times it is kept how often each value was measured.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from multitracer.analysis.segments.directions import (
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import moments_by
 from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
-from multitracer.analysis.streaming.round_trips import RoundTripCounts
 from multitracer.captured import Flag, Mark
 from multitracer.tables import NOT_A_TIME, between_ns
 from multitracer.tcp import GoodputBy, RoundTrips, Vantage, WindowScaleBy
@@ -35,6 +36,68 @@ if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
+
+MOST_VALUES = 4096
+"""Distinct values that are kept as they are: 64 kB. Not measured."""
+_BITS = 10
+"""Of more values so many binary digits stay: an error of at most 1 in 2,048."""
+
+
+def _nothing() -> Array:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(slots=True)
+class RoundTripCounts:
+    """Distinct values, ascending, and how often each came; a few thousand at most, whatever was added."""
+
+    value: Array = field(default_factory=_nothing)
+    """Int64, ns."""
+    count: Array = field(default_factory=_nothing)
+    """Int64."""
+    sum_ns: int = 0
+    least_ns: int = 0
+    most_ns: int = 0
+    is_rounded: bool = False
+    """Whether there were too many values to keep each as it is."""
+
+    def __len__(self) -> int:
+        return int(self.count.sum())
+
+    def add(self, rtt_ns: Array) -> None:
+        """Add measured values: int64, ns, 0 and more, shape (n,)."""
+        if not len(rtt_ns):
+            return
+        least, most = int(rtt_ns.min()), int(rtt_ns.max())
+        self.least_ns = min(self.least_ns, least) if len(self.value) else least
+        self.most_ns = max(self.most_ns, most)
+        self.sum_ns += int(rtt_ns.sum())
+        self._merge(rtt_ns, np.ones(len(rtt_ns), dtype=np.int64))
+        if len(self.value) > MOST_VALUES:
+            self.is_rounded = True
+            self._merge(_nothing(), _nothing())
+
+    def _merge(self, value: Array, count: Array) -> None:
+        value, count = np.concatenate([self.value, value]), np.concatenate([self.count, count])
+        self.value, place = np.unique(_rounded(value) if self.is_rounded else value, return_inverse=True)
+        self.count = np.bincount(place, weights=count, minlength=len(self.value)).astype(np.int64)
+
+    def quantile(self, share: float) -> float:
+        """Return a quantile in ns, linear between the nearest ranks; there is at least one value."""
+        place = (len(self) - 1) * share
+        low = int(place)
+        ranks = np.array([low, min(low + 1, len(self) - 1)])
+        one, other = self.value[np.searchsorted(np.cumsum(self.count), ranks, side="right")].tolist()
+        return float(one + (other - one) * (place - low))
+
+
+def _rounded(value: Array) -> Array:
+    """Return values to so many binary digits: int64, ns, shape of `value`."""
+    shift = np.maximum(np.frexp(value.astype(np.float64))[1] - _BITS, 0)
+    half = (np.int64(1) << shift) >> 1
+    rounded: Array = (value + half) >> shift << shift
+    return rounded
+
 
 SUMS = (
     "packets", "data_segments", "payload_bytes", "unique_bytes", "retransmitted_segments",

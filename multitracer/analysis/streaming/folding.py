@@ -1,4 +1,15 @@
-"""Some connections of which the segments are to go: what is counted of them now, and what stays."""
+"""Some connections of which the segments are to go: what is counted of them now, and what stays.
+
+For what went stand a few segments, its history. It is, before a row: what each direction has covered, without
+the holes that nothing filled yet; the highest ACK that it sent; its SYN with the options; and its last
+segment, as one without payload. None of them carries a time. How the steps of the analysis use them is what
+makes them stand for the past:
+
+- A retransmission is what lies in the ranges covered; a fill is what lies in a hole between them.
+- The ACK comes before these ranges, so that it measures no flight; the next one measures it from there.
+- A round trip needs two times, so none begins or ends here.
+- Its windows are the largest, and its timestamps the last ones, so that it tells no larger window scale.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +20,183 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.connections import Partition, bounds_of
+from multitracer.analysis.connections import Partition, bounds_of, opens
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.segments.directions import blank
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.streaming.folded import Count, count
-from multitracer.analysis.streaming.history import History
-from multitracer.analysis.trust.clock_steps import steps_of
-from multitracer.analysis.trust.stamp_rate import LEAST_SEGMENTS
+from multitracer.analysis.trust.clock_steps import LEAST_SEGMENTS, steps_of
 from multitracer.capture import Capture
-from multitracer.captured import Mark, SourceFile
-from multitracer.tables import Table
+from multitracer.captured import Flag, Mark, SourceFile
+from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table
 from multitracer.tcp import DIRECTIONS
 
 if TYPE_CHECKING:
+    from multitracer.analysis.segments.examination import Examination
     from multitracer.analysis.streaming.limits import Limits
-    from multitracer.tables import Array
+    from multitracer.tables import Array, Row
+
+SPAN = 1 << 29
+"""Units below the highest that are remembered: half the largest window (RFC 7323, 2.3), so that no two
+segments of a history are farther apart than sequence numbers tell."""
+MOST_HOLES = 256
+"""Holes that are remembered of a direction, the latest ones; older ones count as filled. Not measured."""
+
+_NOT_PLAIN = Flag.SYN | Flag.FIN | Flag.RST
+_BLANK: Row = dict.fromkeys(SEGMENTS.names, 0) | {"time_ns": NOT_A_TIME, "window": 0xFFFF}
+"""What is not said of a segment; 0xFFFF is the largest window that a header holds (RFC 9293, 3.1)."""
+
+
+@dataclass(slots=True)
+class History:
+    """The segments that stand for the past of several connections, connection after connection."""
+
+    rows: list[Row] = field(default_factory=list)
+    options: list[tuple[int, int]] = field(default_factory=list)
+    """Index in `rows` of a SYN, and the row of the capture whose options it has."""
+    number: list[int] = field(default_factory=list)
+    """Of each row: the number of its connection."""
+
+    def capture(self, source: Capture) -> Capture:
+        """Return them as a capture of the same files and flows as that which they stand for."""
+        columns = {c.name: np.array([row[c.name] for row in self.rows], dtype=c.dtype) for c in SEGMENTS}
+        options = source.syn_options
+        place = np.searchsorted(options["row"], [row for _, row in self.options])
+        taken = options.take(place.astype(np.int64))
+        taken.columns["row"] = np.array([index for index, _ in self.options], dtype=np.int64)
+        return Capture(source.files, Table(SEGMENTS, columns), source.flows, Table.empty(SACK_BLOCKS), taken)
+
+    def add(self, past: Examination, connection: int, capture: Capture, number: int) -> None:
+        """Add the history of one connection (of the group that was examined, from 0)."""
+        group = past.group
+        sides = [2 * connection, 2 * connection + 1]
+        filled = [side for side in sides if group.bounds[side] < group.bounds[side + 1]]
+        filled.sort(key=lambda side: int(group.rows[group.bounds[side]]))
+        each = [_Side(past, side, capture) for side in filled]
+        before = len(self.rows)
+        for side in each:
+            other = next((o for o in each if o is not side), None)
+            for row, source in side.beginning(other):
+                if source is not None:
+                    self.options.append((len(self.rows), source))
+                self.rows.append(row)
+        self.rows += [row for side in each for row in side.covered()]
+        self.rows += [side.last() for side in each]
+        file = int(capture.segments["file"][min(int(group.rows[group.bounds[side]]) for side in filled)])
+        for row in self.rows[before:]:
+            row["file"] = file
+        self.number += [number] * (len(self.rows) - before)
+
+
+class _Side:
+    """One direction of a connection, of which at least one segment is in the past."""
+
+    def __init__(self, past: Examination, side: int, capture: Capture) -> None:
+        group, axis, coverage = past.group, past.axis, past.coverage
+        self._past, self._side, self._capture = past, side, capture
+        self._begin, self._end = group.bounds[side : side + 2].tolist()
+        self._rows = group.rows[self._begin : self._end]
+        self._flow = int(capture.segments["flow"][self._rows[0]])
+        first, behind = axis.pieces.bounds[side : side + 2].tolist()
+        self._pieces = first, behind
+        self.low = self.reach = 0
+        if first < behind:
+            self.reach = int(coverage.reach[behind - 1])
+            self.low = max(int(axis.pieces.start[first:behind].min()), self.reach - SPAN)
+        identities = capture.segments["ip_id"][self._rows]
+        self._identities = int(identities.min()), int(identities.max())
+        self._ack = self._highest_ack()
+        last = int(self._rows[-1])
+        self._stamps = {name: int(capture.segments[name][last]) for name in ("tsval", "tsecr", "marks")}
+        self._stamps["marks"] &= int(Mark.HAS_TIMESTAMPS)
+        flags = capture.segments["flags"][self._rows]
+        self._syns = _first_syns(flags)
+        self._begins_with_syn = bool(opens(flags[self._syns]).any())
+
+    def _row(self, **values: int) -> Row:
+        return {**_BLANK, **self._stamps, "flow": self._flow, **values}
+
+    def _sequence(self, unit: int, side: int) -> int:
+        axis = self._past.axis
+        return (unit - int(axis.reference[side]) + int(axis.reference_seq[side])) & 0xFFFFFFFF
+
+    def _highest_ack(self) -> int | None:
+        """Return the highest ACK that this side sent, as on the wire."""
+        acks, other = self._past.axis.acks, self._side ^ 1
+        first, behind = acks.bounds[other : other + 2].tolist()
+        return self._sequence(int(acks.highest[behind - 1]), other) if first < behind else None
+
+    @property
+    def first_sequence(self) -> int | None:
+        """The number that its SYN gets, as on the wire; None if it sent nothing that occupies a unit."""
+        return self._sequence(self.low, self._side) if self._pieces[0] < self._pieces[1] else None
+
+    def beginning(self, other: _Side | None) -> list[tuple[Row, int | None]]:
+        """Return the SYNs, with the rows that they stand for, and the highest ACK; `other` answers."""
+        begins = self._ack or 0
+        if other is not None and other.first_sequence is not None:
+            begins = (other.first_sequence + 1) & 0xFFFFFFFF
+        rows: list[tuple[Row, int | None]] = []
+        segments = self._capture.segments
+        for place in self._syns:
+            source = int(self._rows[place])
+            flags = int(segments["flags"][source])
+            marks, window = int(segments["marks"][source]), int(segments["window"][source])
+            ack = begins if flags & Flag.ACK else 0
+            row = self._row(
+                seq=self._sequence(self.low, self._side), ack=ack, flags=flags, marks=marks, window=window
+            )
+            rows.append((row, source))
+        if self._ack is not None:
+            seq = self._sequence(self.reach, self._side)
+            row = self._row(seq=seq, ack=self._ack, flags=int(Flag.ACK), ip_id=self._identities[0])
+            rows.append((row, None))
+        return rows
+
+    def covered(self) -> list[Row]:
+        """Return a segment for each range of units that is there."""
+        begin = self.low + self._begins_with_syn
+        holes, (first, behind) = self._past.coverage.holes, self._pieces
+        own = np.flatnonzero((holes.after >= first) & (holes.after < behind) & (holes.start >= begin))
+        own = own[-MOST_HOLES:]
+        starts = [begin, *holes.end[own].tolist()]
+        ends = [*holes.start[own].tolist(), self.reach]
+        flags, ack = (int(Flag.ACK), self._ack) if self._ack is not None else (0, 0)
+        return [
+            self._row(
+                seq=self._sequence(start, self._side),
+                ack=ack,
+                flags=flags,
+                payload_bytes=end - start,
+                ip_id=self._identities[1],
+            )
+            for start, end in zip(starts, ends, strict=True)
+            if start < end
+        ]
+
+    def last(self) -> Row:
+        """Return the last segment, as one that occupies no unit."""
+        group, segments = self._past.group, self._capture.segments
+        row, place = int(self._rows[-1]), self._end - 1
+        flags, window = int(segments["flags"][row]), int(segments["window"][row])
+        seq = (int(segments["seq"][row]) + int(group.units[place])) & 0xFFFFFFFF
+        if flags & _NOT_PLAIN:  # it does not tell the window
+            window = max(window, 1)
+        return self._row(
+            seq=seq,
+            ack=int(segments["ack"][row]),
+            flags=flags & ~int(_NOT_PLAIN),
+            window=window,
+            ip_id=int(segments["ip_id"][row]),
+        )
+
+
+def _first_syns(flags: Array) -> list[int]:
+    """Return the places of the first segment with SYN, of the first SYN and of the first SYN-ACK."""
+    syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
+    begins = syn[opens(flags[syn])]
+    answers = (flags[begins] & np.uint16(Flag.ACK)) != 0
+    return sorted({int(place[0]) for place in (syn, begins[answers], begins[~answers]) if len(place)})
 
 
 @dataclass

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.connections import Partition, answering, bounds_of, partition
-from multitracer.analysis.initiator import assumed, servers
+from multitracer.analysis.connections import Partition, answering, assumed, bounds_of, partition, servers
 from multitracer.analysis.streaming.folded import Folded, finish, fold
 from multitracer.analysis.streaming.folding import Folding
 from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.tcp import finished_tables, tables_of
 from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
-from multitracer.analysis.trust.trust import SegmentFacts, giants
+from multitracer.analysis.trust.rules import SegmentFacts, giants
 from multitracer.capture import Capture, joined
 from multitracer.captured import Flag
 from multitracer.tables import FLOWS, NOT_A_TIME, Table

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import Look, Props, ThemeName
-    from multitracer.recording.flow_curves import FlowCurve
+    from multitracer.recording.deliveries import FlowCurve
     from multitracer.tables import Array
 
 _HEIGHT_PX = 400
