@@ -71,7 +71,8 @@ def _selection(recording: Recording, reading: Reading) -> Selection:
     """Return which packets the options mean."""
     from multitracer.cli._reading import chosen
     from multitracer.export.wireshark.records import Selection
-    from multitracer.recording.window import EVERYTHING, warn_of_empty
+    from multitracer.recording.cut import warn_of_empty
+    from multitracer.recording.window import EVERYTHING
 
     connections: dict[int, list[int]] | None = None
     if reading.connection is not None:

@@ -62,7 +62,8 @@ def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> No
     from multitracer.api.session import Session
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import chosen, load, tell_warnings
-    from multitracer.recording.window import EVERYTHING, cut_recording
+    from multitracer.recording.cut import cut_recording
+    from multitracer.recording.window import EVERYTHING
 
     recording = load(reading, output=output, files=f"*.{form}", cut=False)
     session = Session(recording)
@@ -238,8 +239,8 @@ def series(reading: Reading, output: str, direction: Literal["forward", "reverse
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
+    from multitracer.recording.cut import warn_of_empty
     from multitracer.recording.layers import Layers
-    from multitracer.recording.window import warn_of_empty
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)

@@ -178,7 +178,7 @@ def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -
     import shlex
 
     from multitracer.cli._reading import axis_bounds_ns, load, one
-    from multitracer.recording.window import warn_of_empty
+    from multitracer.recording.cut import warn_of_empty
     from multitracer.report.index import Input
     from multitracer.report.write import Request
 

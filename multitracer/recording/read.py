@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, TypeVar
 import parsers
 from multitracer.errors import InputError
 from multitracer.native import LIMITS, kernel, reading
+from multitracer.recording.cut import bounds_of, is_emptied
 from multitracer.recording.inputs import UNREADABLE, Inputs, find_inputs
 from multitracer.recording.points import apart, counts_of_each, files_to_read
 from multitracer.recording.recording import Recording
-from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING, Window, bounds_of, is_emptied
+from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING, Window
 from parsers._memory import let_malloc_keep_memory
 from parsers._whole import whole_file
 

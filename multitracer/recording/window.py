@@ -1,4 +1,4 @@
-"""A stretch of time that the user chose, and a recording that is cut to it.
+"""An interval of time that the user chose: from text to bounds in nanoseconds.
 
 Seconds count from the first packet of all captures, or from the first reading where there is no capture.
 """
@@ -14,11 +14,9 @@ from multitracer.errors import InputError, WindowError
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from multitracer.capture import Capture
-    from multitracer.logs import Point
-    from multitracer.recording.recording import Recording
 
 LAST_NS = 2**63 - 1
 """What the times of a capture are counted in ends here, in the year 2262."""
@@ -138,60 +136,3 @@ def _start_ns(captures: Iterable[Capture]) -> int:
 
 def _stretched(ns: int | None, start_ns: int, speed: float) -> int | None:
     return ns if ns is None or speed == 1 else start_ns + round((ns - start_ns) * speed)
-
-
-# --- recordings ---
-
-
-def is_emptied(whole: Sequence[tuple[Point, Capture]], parts: Sequence[tuple[Point, Capture]]) -> bool:
-    """Return whether a window left no segment of captures that held some."""
-    held, kept = (sum(len(capture.segments) for _, capture in each) for each in (whole, parts))
-    return held > 0 and not kept
-
-
-def cut_recording(recording: Recording, window: Window) -> tuple[Recording, Bounds]:
-    """Return a recording with its captures cut to a window, and the bounds of that as recorded.
-
-    What is parsed already of its logs is kept, whole.
-
-    Raises
-    ------
-    WindowError
-        If the end is not after the begin.
-    InputError
-        If seconds are given, and there is neither a packet nor a reading to count them from.
-    """
-    bounds_ns = bounds_of(recording, window)
-    cut = recording.without_captures()
-    cut.bounds_ns = within_both(recording.bounds_ns, bounds_ns)
-    for part in recording.parts:
-        cut.add(part.point, part.capture.between(*bounds_ns))
-    if is_emptied(recording.captures, cut.captures):
-        cut.notes.append("no TCP segment lies between begin and end; all numbers are of an empty capture")
-    return cut, bounds_ns
-
-
-def bounds_of(recording: Recording, window: Window) -> Bounds:
-    """Return the bounds of a window; its seconds count from the first packet, or the first reading."""
-    if any(part.capture.first_ns is not None for part in recording.parts):
-        return window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
-    first_ns = None if recording.parts else recording.surroundings().first_ns
-    if window.is_relative and first_ns is None:
-        raise InputError(
-            f"{recording.name}: holds no packet or reading to count seconds from; give points in time"
-        )
-    return window.bounds_from(first_ns or 0, recording.speed)
-
-
-def warn_of_empty(recording: Recording, window: Window) -> None:
-    """Add a warning if what is shown holds no segment, or reading, of a recording that stays whole."""
-    if window == EVERYTHING:
-        return
-    if not recording.parts:
-        if not recording.surroundings().shown(bounds_of(recording, window)):
-            recording.notes.append("no reading lies between --from and --to; what shows that time is empty")
-        return
-    bounds_ns = window.bounds_ns((part.capture for part in recording.parts), speed=recording.speed)
-    shown = [(point, capture.between(*bounds_ns)) for point, capture in recording.captures]
-    if is_emptied(recording.captures, shown):
-        recording.notes.append("no TCP segment lies between --from and --to; what shows that time is empty")

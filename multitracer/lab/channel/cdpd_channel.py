@@ -622,7 +622,6 @@ _MOST_WAITING = 50
 """Bursts that wait at a station of the cell, as packets at a mobile by default (ours)."""
 
 if TYPE_CHECKING:
-    from multitracer.lab.channel.cdpd_channel import ReverseChannel
     from multitracer.lab.channel.cdpd_config import AccessConfig, CellConfig
     from multitracer.lab.channel.shared.scheduler import Agenda
 
