@@ -224,8 +224,8 @@ class Chunks:
         reads_ahead, unpacks_ahead = self._reads_ahead and not may_wait, self._unpacks_ahead and not may_wait
         share = stream.share_of if self._is_whole else lambda _: None
         with AheadStream(stream) if unpacks_ahead else nullcontext(stream) as readable:
-            found = fmt.blocks(readable, source)
-            with closing(ahead(found) if reads_ahead else found) as each:
+            records = fmt.blocks(readable, source)
+            with closing(ahead(records) if reads_ahead else records) as each:
                 yield from decode_blocks(
                     each, source, self._decoder, clock, max_packets=max_packets, share=share
                 )
