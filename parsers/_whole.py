@@ -12,7 +12,8 @@ from multitracer.captured import Interface, SourceFile
 from multitracer.errors import FormatError, InputError
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
-from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, dialect_of, is_magic
+from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
+from parsers._pcap.dialect_choice import dialect_of
 from parsers._stream import note_expansion, open_stream
 from parsers._text.sidecar import has_map
 

@@ -12,7 +12,8 @@ from multitracer.captured import Interface, SourceFile
 from parsers._capture.capture_file import Damage, decode_stream
 from parsers._capture.window import Window
 from parsers._format import Format, Match
-from parsers._pcap.dialect import PROBE_BYTES, dialect_of, is_magic
+from parsers._pcap.dialect import PROBE_BYTES, is_magic
+from parsers._pcap.dialect_choice import dialect_of
 from parsers._pcap.walk import Reading
 
 if TYPE_CHECKING:

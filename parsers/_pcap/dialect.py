@@ -2,8 +2,6 @@
 
 Sources: draft-ietf-opsawg-pcap; pcap-savefile(5); the comments of libpcap's sf-pcap.c (versions before 2.4,
 Kuznetzov's header) and of Wireshark's libpcap.h and libpcap.c (the patched libpcaps of 1999, Nokia, IXIA).
-
-It is found by the magic number of the file; where dialects share that, by the first records.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.errors import FormatError
 from parsers._capture.bounds import LARGEST_PACKET, largest_packet
 
 if TYPE_CHECKING:
@@ -21,71 +18,6 @@ if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
     from parsers._capture.lanes import Following
     from parsers._packets.layers import Bytes
-
-_CLEAR_RECORDS = 16
-"""So many plausible records at the start leave no doubt."""
-_FEWEST_CHAINS = 2
-_RARE_FACTOR = 2
-"""A rare header needs so many times the evidence of the usual one."""
-
-
-def dialect_of(head: bytes, *, path: str) -> Dialect:
-    """Return the dialect of the file whose first bytes are `head`.
-
-    Raises
-    ------
-    FormatError
-        If there is no whole file header.
-    """
-    if not is_magic(head):
-        raise FormatError(path, "no pcap magic number", offset=0, excerpt=head[:4])
-    if len(head) < FILE_HEADER_BYTES:
-        raise FormatError(path, "the file header is cut short", offset=len(head))
-    order = "<" if int.from_bytes(head[:4], "little") in MAGICS else ">"
-    number, major, minor, _, _, snap_length, network = struct.unpack(order + "IHHIIII", head[:24])
-    magic = MAGICS[number]
-    swapped = (major == 2 and minor < 4) or major == 543
-    dialect = Dialect(order, magic, magic.headers[0], swapped, network & 0x03FF_FFFF, snap_length)
-    first = head[dialect.first_record : dialect.first_record + 4]
-    seconds = int.from_bytes(first, "little" if order == "<" else "big")
-    return _likeliest(
-        [dialect._replace(header_bytes=n, high_seconds=seconds >> 16) for n in magic.headers], head
-    )
-
-
-def _likeliest(candidates: list[Dialect], head: bytes) -> Dialect:
-    """Return the dialect in which the first records make most sense; in doubt the usual one."""
-    usual, *rare = candidates
-    if not rare or _is_clear(usual, head):
-        return usual
-    import numpy as np  # noqa: PLC0415  # few files leave a doubt
-
-    from parsers._packets.layers import PAD_BYTES  # noqa: PLC0415
-    from parsers._pcap.plausibility import Chains  # noqa: PLC0415
-
-    padded = np.frombuffer(head + bytes(PAD_BYTES), np.uint8)
-    whole = len(head) < PROBE_BYTES
-    chains = [
-        Chains(padded, len(head), each, final=whole, near_s=None).count(each.first_record)
-        for each in candidates
-    ]
-    best = max(range(len(candidates)), key=chains.__getitem__)
-    return candidates[best] if chains[best] >= max(_FEWEST_CHAINS, _RARE_FACTOR * chains[0] + 1) else usual
-
-
-def _is_clear(dialect: Dialect, head: bytes) -> bool:
-    """Return whether the first records make sense in a dialect, as far as `head` reaches."""
-    at = dialect.first_record
-    for _ in range(_CLEAR_RECORDS):
-        if at + 16 > len(head):
-            break
-        fraction = struct.unpack_from(dialect.order + "I", head, at + 4)[0]
-        captured, original = dialect.lengths(head, at)
-        if captured > min(dialect.largest, original) or fraction >= dialect.ticks_per_second:
-            return False
-        at += dialect.header_bytes + captured
-    return True
-
 
 FILE_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
