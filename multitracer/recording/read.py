@@ -122,7 +122,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         recording = Recording(named)
         stream(recording, window, max_packets, progress, stop, limits)
         return recording
-    if (need is Need.NUMBERS or only is not None) and window == EVERYTHING and max_packets is None:
+    is_whole = window == EVERYTHING and max_packets is None
+    if (need is Need.NUMBERS or only is not None) and is_whole and named.one_file:
         counted = _counted(named, only, progress)
         if counted is not None:
             return counted
