@@ -107,7 +107,7 @@ $(VENV)/.developer: pyproject.toml $(VENV)/.user
 	@echo "Installing the test tools into $(VENV)..." >&2
 	@$(PIP_INSTALL) --group test --group lint --editable '.[signalling,campaign]' >&2
 	@# dcor is compiled when it is first used, in half a minute: not by each test worker
-	@$(VENV)/bin/python -c 'from multitracer.analysis.statistics.compiled import distance_correlation as of; of()'
+	@$(VENV)/bin/python -c 'from multitracer.analysis.statistics.correlations import distance_correlation as of; of()'
 	@touch $@
 
 $(VENV)/.maturin/.made: $(VENV)/.developer

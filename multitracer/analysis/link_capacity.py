@@ -2,25 +2,37 @@
 
 A capture shows what arrived, not what could have. While the sender paused, other users held the link, or
 other protocols than TCP were on it, the trace has less capacity than the link had.
+
+Which frames of a recorded link failed: an error trace, for replay under any transport.
+
+The capacity of a drive by a stated map: from readings of its radio to a capacity trace, kind *modelled*.
+The readings are recorded; that so much SINR carries so many bits is a model, and so is the share of the other
+users, unless the modem tells it. Breaks that are shorter than the time between two readings are not seen.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.captured import Flag, Mark
-from multitracer.errors import InputError
+from multitracer.errors import FormatError, InputError
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
+from multitracer.protocols.error_trace import ErrorTrace
+from multitracer.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.tables import NOT_A_TIME
-from multitracer.units import NS_PER_MS, NS_PER_S
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import rate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from multitracer.capture import Capture
-    from multitracer.tables import Array, Numbers, Table, Times
+    from multitracer.tables import Array, Document, Numbers, Table, Times
 
 _TUN_BYTES = 4
 """Mahimahi counts the header of its TUN device with each packet."""
@@ -107,3 +119,214 @@ def _ip_bytes(segments: Table, rows: Array, version: Numbers) -> Numbers:
     options = np.where(is_syn, _SYN_OPTION_BYTES, _TIMESTAMPS_BYTES * has_stamps)
     options += np.where(blocks > 0, _SACK_BYTES + _BLOCK_BYTES * blocks, 0)
     return segments["payload_bytes"][rows].astype(np.int64) + ip + _TCP_BYTES + options
+
+
+_DIRECTION_OF = {"fixed": "up", "mobile": "down"}
+"""A side's log tells of the frames that it received."""
+
+
+def link_error_trace(frames: Mapping[str, Table]) -> ErrorTrace:
+    """Return the slots in which each side could not decode a frame.
+
+    Parameters
+    ----------
+    frames : mapping of str to Table
+        `link_frames` of the sides "mobile" and "fixed"; of a side without a log nothing is known, and its
+        direction comes out perfect.
+
+    Raises
+    ------
+    InputError
+        If there is no log of either side, they disagree on the slot time, or no slot numbers were logged.
+    """
+    if not frames.keys() & _DIRECTION_OF.keys():
+        raise InputError("error trace: no link log of the mobile or the fixed side; record one (rlp.pcapng)")
+    failed: dict[str, list[int]] = {"up": [], "down": []}
+    for side, direction in _DIRECTION_OF.items():
+        if side in frames:
+            failed[direction] = _failed_slots(frames[side])
+    last = max(int(table["tick"].max(initial=0)) for table in frames.values())
+    return ErrorTrace.from_slots(
+        slot_ns=_slot_ns(frames), slots=last + 1, up=failed["up"], down=failed["down"]
+    )
+
+
+def _failed_slots(table: Table) -> list[int]:
+    lost = ~table["sent"] & ~table["fcs_ok"]
+    slots = np.unique(table["tick"][lost])
+    if len(slots) and slots[0] < 0:
+        raise InputError(
+            f"{table.provenance.get('path')}: frames without slot numbers; they cannot be placed"
+        )
+    return [int(slot) for slot in slots]
+
+
+def _slot_ns(frames: Mapping[str, Table]) -> int:
+    stated = sorted({str(table.provenance.get("header", {}).get("slot_ns")) for table in frames.values()})
+    if len(stated) > 1 or not stated[0].isdigit():
+        raise InputError(
+            f"error trace: the logs have slots of {' and '.join(stated)} ns; one number is needed"
+        )
+    return int(stated[0])
+
+
+_LONGEST_HOLD_NS = 5 * NS_PER_S
+"""A reading holds until the next one, at most so long; modems are asked each second (ours)."""
+_NO_SERVICE = (*SEARCHES, OUT_OF_SERVICE, "LIMSRV")
+"""States in which a modem has no cell that serves it (Quectel's AT+QENG)."""
+_MOST_BITS_PER_S = 1e10
+"""Above it a map is no radio's, and a trace would be endless (ours)."""
+
+
+@dataclass(frozen=True)
+class SinrMap:
+    """What a link carries at an SINR.
+
+    Attributes
+    ----------
+    bandwidth_hz : float
+    no_service_dbm : float
+        Below this RSRP nothing passes.
+    classes : tuple of (float, float)
+        From which SINR on, in dB, and the bits per s and Hz then; descending.
+    """
+
+    bandwidth_hz: float
+    no_service_dbm: float
+    classes: tuple[tuple[float, float], ...]
+
+    def bits_per_s(self, sinr_db: float, rsrp_dbm: float, busy_percent: float) -> float:
+        """Return the rate; an RSRP that is not known hinders nothing."""
+        if rsrp_dbm < self.no_service_dbm:
+            return 0.0
+        efficiency = next((bits for least, bits in self.classes if sinr_db >= least), 0.0)
+        return self.bandwidth_hz * efficiency * (1 - busy_percent / 100)
+
+
+def parse_map(text: str, *, path: str) -> SinrMap:
+    """Return the map in a JSON file: an object with it, or one that holds it as `map` (a drive's truth).
+
+    Parameters
+    ----------
+    text : str
+        {"bandwidth_hz": …, "no_service_dbm": …, "classes": [{"least_sinr_db": …, "bits_per_s_per_hz": …}]}.
+    path : str
+        The file's name, for messages.
+
+    Raises
+    ------
+    FormatError
+        If it is no JSON, or a key is missing or no number in range.
+    """
+    try:
+        document = json.loads(text)
+        stated = document.get("map", document)
+        classes = [
+            (_number(each, "least_sinr_db"), _number(each, "bits_per_s_per_hz")) for each in stated["classes"]
+        ]
+        stated_map = SinrMap(
+            _number(stated, "bandwidth_hz"),
+            _number(stated, "no_service_dbm"),
+            tuple(sorted(classes, reverse=True)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(
+            path,
+            "no map from SINR: bandwidth_hz, no_service_dbm, classes of least_sinr_db, bits_per_s_per_hz",
+        ) from error
+    rates = [bits * stated_map.bandwidth_hz for _, bits in stated_map.classes]
+    if not rates or min(rates) < 0 or not 0 < max(rates) <= _MOST_BITS_PER_S:
+        raise FormatError(path, f"the map's rates are not above 0 and at most {_MOST_BITS_PER_S:.0e} bit/s")
+    return stated_map
+
+
+def _number(document: Document, key: str) -> float:
+    value = document[key]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise TypeError(key)
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A capacity trace made of readings by a map, and what is to be said of it."""
+
+    trace: CapacityTrace
+    readings: int
+    unknown_s: float
+    """Time for which there was no reading: it has no capacity in the trace."""
+    has_load: bool
+    """Whether the modem told how busy the cell was."""
+
+    @property
+    def sentence(self) -> str:
+        """What it is, and what it cannot know."""
+        load = (
+            "" if self.has_load else "; how busy the cell was is not recorded, and taken as the option says"
+        )
+        return (
+            f"modelled by a stated map from {self.readings:,} recorded readings of SINR: {len(self.trace):,} "
+            f"opportunities in {self.trace.lasts_ms / 1000:.1f} s "
+            f"({rate(self.trace.mean_bits_per_s)}), {self.unknown_s:.1f} s without a reading{load}"
+        )
+
+
+def capacity_by_map(radio: Table, by: SinrMap, *, busy_percent: float = 0.0) -> Mapped:
+    """Return the capacity that a map gives for the serving cell's readings.
+
+    Parameters
+    ----------
+    radio : Table
+        RADIO of one modem.
+    by : SinrMap
+    busy_percent : float
+        Share of the cell that others take where the modem does not tell it.
+
+    Returns
+    -------
+    Mapped
+        An opportunity whenever 1504 more octets fit, in ms since the first reading.
+
+    Raises
+    ------
+    InputError
+        If no reading tells an SINR, or all is without capacity.
+    """
+    sinr, is_out = radio["sinr_db"], np.isin(radio["state"], _NO_SERVICE)
+    of_cell = (radio["role"] == "serving") & (np.isfinite(sinr) | is_out)
+    order = np.flatnonzero(of_cell)[np.argsort(radio["time_ns"][of_cell], kind="stable")]
+    if not np.isfinite(sinr[order]).any():
+        raise InputError("capacity by map: no reading of the serving cell tells an SINR; name another drive")
+    time_ns, loads = radio["time_ns"][order], radio["cell_busy_pct"]
+    known = np.flatnonzero(np.isfinite(loads))
+    rates = np.array(
+        [
+            0.0 if is_out[row] else by.bits_per_s(sinr[row], radio["rsrp_dbm"][row], busy)
+            for row, busy in zip(order, _loads(radio, known, time_ns, busy_percent), strict=True)
+        ]
+    )
+    held_ns = np.minimum(np.diff(time_ns, append=time_ns[-1]), _LONGEST_HOLD_NS)
+    unknown_s = float((time_ns[-1] - time_ns[0] - held_ns.sum()) / NS_PER_S)
+    return Mapped(_trace(time_ns - time_ns[0], held_ns, rates), len(order), unknown_s, bool(len(known)))
+
+
+def _loads(radio: Table, known: Numbers, time_ns: Times, otherwise: float) -> Numbers:
+    """Return the latest load that was told at each time."""
+    if not len(known):
+        return np.full(len(time_ns), otherwise)
+    place = np.searchsorted(radio["time_ns"][known], time_ns, side="right") - 1
+    return np.where(place >= 0, radio["cell_busy_pct"][known][place], otherwise)
+
+
+def _trace(begin_ns: Times, held_ns: Times, rates: Numbers) -> CapacityTrace:
+    """Return when each opportunity is full, at rates that hold for a time each."""
+    ends = np.stack([begin_ns, begin_ns + held_ns], axis=1).ravel()
+    bits = np.cumsum(np.stack([np.zeros(len(rates)), rates * held_ns / NS_PER_S], axis=1).ravel())
+    size = OPPORTUNITY_BYTES * BITS_PER_BYTE
+    full = np.arange(1, int(bits[-1] // size) + 1) * size
+    at = np.searchsorted(bits, full)  # bits[at - 1] < full <= bits[at]: the rate is above 0 there
+    share = (full - bits[at - 1]) / (bits[at] - bits[at - 1])
+    stamps_ms = (ends[at - 1] + share * (ends[at] - ends[at - 1])) // NS_PER_MS
+    if not len(stamps_ms) or stamps_ms[-1] < 1:
+        raise InputError("capacity by map: by this map nothing passes; choose another map")
+    return CapacityTrace(stamps_ms.astype(np.int64))

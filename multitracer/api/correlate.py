@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-    from multitracer.analysis.statistics.choices import Estimator
-    from multitracer.analysis.statistics.entropy import Normaliser
+    from multitracer.analysis.statistics.entropy import Estimator, Normaliser
     from multitracer.analysis.statistics.surrogates import Baseline
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.correlated import Correlated

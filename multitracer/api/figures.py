@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.transactions.arms import arms_of
+from multitracer.analysis.transports import arms_of
 from multitracer.api.kept import Kept
 from multitracer.errors import InputError
 from multitracer.figures.connection import connection_figure
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.deliveries import FlowCurve
 

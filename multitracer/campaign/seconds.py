@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.seconds import Drive, seconds_of
 from multitracer.analysis.mobility.series import medians
-from multitracer.analysis.mobility.stays import stays_of
 from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.analysis.mobility.cells import Stays
     from multitracer.analysis.mobility.seconds import Seconds
-    from multitracer.analysis.mobility.stays import Stays
     from multitracer.diagnosis.road import Road
     from multitracer.tables import Array, Times
 

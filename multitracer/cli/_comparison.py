@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.analysis.comparison.runs import LEAST_PAIRS, share, spread
+from multitracer.analysis.comparison.difference import LEAST_PAIRS, share, spread
 from multitracer.lab.simulator.comparison import MEASURES
 from multitracer.words import count
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import TextIO
 
-    from multitracer.analysis.comparison.runs import Share, Spread
+    from multitracer.analysis.comparison.difference import Share, Spread
     from multitracer.cli._page import Page
     from multitracer.lab.rig.radios import Radio
     from multitracer.lab.simulator.comparison import Compared

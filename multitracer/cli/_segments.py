@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from multitracer.analysis.segments.segment_class import SegmentClass
-from multitracer.analysis.two_points.counterpart import Counterparts
+from multitracer.analysis.two_points import Counterparts
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, main_part, segment_verdicts
 from multitracer.endpoints import host_text

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from multitracer.analysis.transactions.arms import arms_of, size_statistics
-from multitracer.analysis.transactions.transports import compare, pairs
+from multitracer.analysis.transports import arms_of, compare, pairs, size_statistics
 from multitracer.cli._output import replacing, warn
 from multitracer.errors import InputError
 from multitracer.recording.inputs import separate_inputs
@@ -24,7 +23,7 @@ from multitracer.words import no_formula
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.cli._page import Page
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName

@@ -11,8 +11,7 @@ from multitracer.cli._options import FiniteRange, examples, named_page
 from multitracer.cli._reading import Reading, reads_captures
 
 if TYPE_CHECKING:
-    from multitracer.analysis.statistics.choices import Estimator
-    from multitracer.analysis.statistics.entropy import Normaliser
+    from multitracer.analysis.statistics.entropy import Estimator, Normaliser
     from multitracer.analysis.statistics.surrogates import Baseline
     from multitracer.cli._correlation import Output
     from multitracer.figures.palette import ThemeName

@@ -13,8 +13,7 @@ from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from multitracer.analysis.link_capacity import Delivered
-    from multitracer.analysis.radio_capacity import Mapped
+    from multitracer.analysis.link_capacity import Delivered, Mapped
 
 
 @click.group(
@@ -123,7 +122,7 @@ def errors(session: str, output: str | None) -> None:
     The errors of each direction are those that its receiver logged. If the log of a side is missing, its
     errors are unknown. Of CDPD and Bluetooth they are those of truth/radio.txt, which their runs write.
     """
-    from multitracer.analysis.link_errors import link_error_trace
+    from multitracer.analysis.link_capacity import link_error_trace
     from multitracer.cli._output import check_output, warn
     from multitracer.cli._page import text_output
     from multitracer.cli._reading import tell_warnings

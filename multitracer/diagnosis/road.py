@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility import around as windows
+from multitracer.analysis.mobility import around_handovers as windows
+from multitracer.analysis.mobility.around_handovers import epochs
 from multitracer.analysis.mobility.cells import cells_of
-from multitracer.analysis.mobility.epochs import epochs
 from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.analysis.mobility.stretches import stretches

@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.segments.segment_rows import outline
-from multitracer.analysis.two_points.packets import match
+from multitracer.analysis.two_points import match
 from multitracer.analysis.verdicts import Cause, Necessity, judge_all
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError

@@ -22,7 +22,7 @@ from multitracer.analysis import Kind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places
 from multitracer.analysis.parallel import FEWEST_ROWS, begin, meanwhile
-from multitracer.analysis.two_points.packets import Outcome, compare
+from multitracer.analysis.two_points import Outcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
 from multitracer.clock.doctor.no_service import contradiction

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.series.rto import reconstruct_rto
-from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
 from multitracer.analysis.series.throughput import default_window_ns, delivered, goodput, throughput
 from multitracer.figures.series import Series, in_order
 from multitracer.tables import NOT_A_TIME

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.transactions.arms import dropped, efficiency, is_sent_efficiency
+from multitracer.analysis.transports import dropped, efficiency, is_sent_efficiency
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import Props, ThemeName
     from multitracer.tables import Array, Table
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.transactions.arms import size_statistics, straight_line
+from multitracer.analysis.transports import size_statistics, straight_line
 from multitracer.figures.palette import ARMS
 from multitracer.figures.sheet import Cell, Sheet, axis_name
 from multitracer.figures.stack import plain
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import Look, Props, ThemeName
     from multitracer.tables import Array, Row, Table
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.sender.phases import Phase
+from multitracer.analysis.sender_state import Phase
 from multitracer.analysis.series.labelled import stretched
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction

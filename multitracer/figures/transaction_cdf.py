@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.transactions.transports import compare, pairs
+from multitracer.analysis.transports import compare, pairs
 from multitracer.figures.rtt_size import looks_of, on_cell
 from multitracer.figures.sheet import Cell, Sheet
 from multitracer.figures.stack import plain
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import Look, Props, ThemeName
     from multitracer.tables import Array
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.series.trendline import trendline
+from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
-from multitracer.analysis.series.surroundings import GPS_SPEED, RADIO_SERIES
+from multitracer.analysis.series.labelled import GPS_SPEED, RADIO_SERIES
 from multitracer.diagnosis.road import Road, road_of
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.scale import SCALES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.comparison.runs import spread
+from multitracer.analysis.comparison.difference import spread
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS, THEMES, template
 from multitracer.figures.stack import plain

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.link_capacity import Delivered, delivered_to
-from multitracer.analysis.radio_capacity import Mapped, capacity_by_map, parse_map
+from multitracer.analysis.link_capacity import Delivered, Mapped, capacity_by_map, delivered_to, parse_map
 from multitracer.errors import InputError
 from multitracer.recording.views import view_of
 from multitracer.tcp import Vantage

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.sender.sender_state import in_bytes, with_ca_state
-from multitracer.analysis.sender.tcp_state import join, join_events
+from multitracer.analysis.sender_state import in_bytes, join, join_events, with_ca_state
 from multitracer.endpoints import host_text
 from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.sock_diag import ReadBy, TcpEvent

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.sender.phases import phases_of_packets, phases_of_state
+from multitracer.analysis.sender_state import phases_of_packets, phases_of_state
 from multitracer.analysis.series.labelled import (
     in_link_time,
     packet_series,
+    receiver_link_series,
     receiver_series,
     rtt_series,
+    sender_link_series,
     state_series,
 )
-from multitracer.analysis.series.link_series import receiver_link_series, sender_link_series
 from multitracer.clock.moved_table import Moved, moved
 from multitracer.recording.surroundings import LAYERS, Surroundings, onto
 from multitracer.recording.views import view_of

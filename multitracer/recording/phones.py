@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of, is_leg
-from multitracer.analysis.mobility.stays import stays_of
-from multitracer.analysis.series.surroundings import radio_series
+from multitracer.analysis.series.labelled import radio_series
 from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.radio import RADIO
 from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, radio_of
@@ -27,7 +27,7 @@ from multitracer.words import count, moment, portable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.analysis.mobility.stays import Stays
+    from multitracer.analysis.mobility.cells import Stays
     from multitracer.recording.part import Part
     from multitracer.recording.tracks import Placed
     from multitracer.recording.window import Bounds

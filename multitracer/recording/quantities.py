@@ -16,18 +16,16 @@ import numpy as np
 from multitracer.analysis.common_grid import Kind, Quantity
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import (
-    packet_series,
-    receiver_series,
-    rtt_series,
-    stretched,
-)
-from multitracer.analysis.series.surroundings import (
     GPS_POSITION,
     RADIO_SERIES,
     RATES,
     known_values,
     longest_joined_ns,
     most_of_one_source,
+    packet_series,
+    receiver_series,
+    rtt_series,
+    stretched,
 )
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import host_of

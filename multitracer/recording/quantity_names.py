@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.common_grid import Kind
-from multitracer.analysis.series.surroundings import GPS_POSITION, GPS_SPEED, RADIO_SERIES
+from multitracer.analysis.series.labelled import GPS_POSITION, GPS_SPEED, RADIO_SERIES
 from multitracer.application import APPLICATION_RATE, PINGS
 from multitracer.errors import InputError
 from multitracer.link import LINK_EVENTS, LINK_FRAMES

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.analysis import Analysis
-    from multitracer.analysis.two_points.counterpart import Counterparts
+    from multitracer.analysis.two_points import Counterparts
     from multitracer.capture import Capture
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
@@ -224,7 +224,7 @@ class Recording:
 
     def counterparts(self, near: Part, far: Part) -> Counterparts:
         """Return the connections of one part in another, kept for all who ask; neither part is empty."""
-        from multitracer.analysis.two_points.counterpart import Counterparts  # noqa: PLC0415  # needs two
+        from multitracer.analysis.two_points import Counterparts  # noqa: PLC0415  # needs two
 
         parts = near.offset, far.offset
         return self._counterparts.setdefault(parts, Counterparts(near.analysis, far.analysis))

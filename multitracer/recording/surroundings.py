@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from multitracer.analysis.mobility.route import route_of
-from multitracer.analysis.mobility.set_back import BACK_NS, is_newest_first
-from multitracer.analysis.series.surroundings import speed_series, travelled_series
+from multitracer.analysis.mobility.series import BACK_NS, is_newest_first
+from multitracer.analysis.series.labelled import speed_series, travelled_series
 from multitracer.clock.doctor.no_service import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved

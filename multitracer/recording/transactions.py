@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.transactions.arms import Source
+from multitracer.analysis.transports import Source
 from multitracer.manifest import Variables
 from multitracer.tables import Table
 from multitracer.transactions import TRANSACTIONS

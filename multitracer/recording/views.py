@@ -2,7 +2,7 @@
 
 Rules of the file
 -----------------
-- Which connection of another capture is the same one, `multitracer.analysis.two_points.counterpart` says.
+- Which connection of another capture is the same one, `multitracer.analysis.two_points` says.
 - Where a capture was made, its round trips say; where these leave it open, its host does, if one end of the
   connection is among the addresses of that host alone.
 - The sender's capture is the first one near the sender, else the one that was asked for. The receiver's is

@@ -7,11 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitracer.analysis.comparison.difference import difference
-from multitracer.analysis.comparison.family import stands
-from multitracer.analysis.comparison.matching import matching, strata
-from multitracer.analysis.comparison.relabelling import Entries
-from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare
+from multitracer.analysis.comparison.difference import Entries, difference
+from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare, matching, stands, strata
 from multitracer.campaign.comparison.sums import quantities_of
 from multitracer.tables import NA
 from tests.statistics.drives import World, drives, half

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.statistics import compiled
+from multitracer.analysis.statistics import correlations as compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _PROGRAM = (
     "import sys, numpy as np;"
-    "from multitracer.analysis.statistics.compiled import distance_correlation;"
+    "from multitracer.analysis.statistics.correlations import distance_correlation;"
     "print(distance_correlation()(np.arange(9.0), np.arange(9.0) ** 2))"
 )
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from multitracer.analysis.mutual_information import Dependence, dependence, not_known, table_of
+from multitracer.analysis.correlation import Dependence, dependence, not_known, table_of
 from multitracer.errors import InputError
 from multitracer.tables import NA
 from tests.statistics.judge import PLANTED, lags, level, power
@@ -220,7 +220,7 @@ def test_options_that_cannot_be_used_are_refused(options: dict[str, object], mes
 
 
 def test_a_missing_extra_is_named_with_what_installs_it() -> None:
-    program = "import sys; sys.modules['scipy'] = None; import multitracer.analysis.mutual_information"
+    program = "import sys; sys.modules['scipy'] = None; import multitracer.analysis.correlation"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     last = done.stderr.splitlines()[-1]
     assert last.endswith(

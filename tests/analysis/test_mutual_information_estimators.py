@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
 
-from multitracer.analysis.mutual_information import dependence
-from multitracer.analysis.statistics.bins import bin_count, equal_count_codes, equal_width_codes
-from multitracer.analysis.statistics.curve import joint_counts
+from multitracer.analysis.correlation import dependence
+from multitracer.analysis.statistics.correlations import information_of_neighbours, linfoot
+from multitracer.analysis.statistics.curve import (
+    bin_count,
+    equal_count_codes,
+    equal_width_codes,
+    joint_counts,
+)
 from multitracer.analysis.statistics.entropy import (
     NORMALISERS,
     Normaliser,
@@ -19,14 +24,13 @@ from multitracer.analysis.statistics.entropy import (
     entropies,
     normalised,
 )
-from multitracer.analysis.statistics.neighbours import information_of_neighbours, linfoot
-from multitracer.analysis.statistics.pairs import moved
-from multitracer.analysis.statistics.stationarity import is_random_walk
+from multitracer.analysis.statistics.grid import moved
 from multitracer.analysis.statistics.surrogates import (
     BASELINES,
     Baseline,
     block_length,
     correlation_time,
+    is_random_walk,
     surrogate_orders,
 )
 from tests.statistics.planted import autoregressive

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 from multitracer.analysis import analyse
-from multitracer.analysis.sender.phases import Phase, phases_of_packets, phases_of_state
-from multitracer.analysis.sender.sender_state import with_ca_state
+from multitracer.analysis.sender_state import Phase, phases_of_packets, phases_of_state, with_ca_state
 from multitracer.protocols.sock_diag import CaState, ReadBy
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.test_tcp_state import S, capture, change, events_of, joined, probe, reading

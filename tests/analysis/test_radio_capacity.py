@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.analysis.radio_capacity import SinrMap, capacity_by_map, parse_map
+from multitracer.analysis.link_capacity import SinrMap, capacity_by_map, parse_map
 from multitracer.errors import FormatError, InputError
 from multitracer.radio import RADIO
 from multitracer.tables import Table

@@ -16,9 +16,9 @@ from multitracer.analysis.series.throughput import (
     efficiency_sent,
     goodput,
     throughput,
+    trendline,
     wire_rate,
 )
-from multitracer.analysis.series.trendline import trendline
 from multitracer.errors import InputError
 from tests.analysis.traffic import MS, START_NS, Segment, capture
 

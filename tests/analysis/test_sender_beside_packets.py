@@ -14,9 +14,16 @@ import pytest
 import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.sender.phases import Phase, phases_of_packets, phases_of_state
-from multitracer.analysis.sender.sender_state import applied, in_bytes, with_ca_state
-from multitracer.analysis.sender.tcp_state import join, join_events
+from multitracer.analysis.sender_state import (
+    Phase,
+    applied,
+    in_bytes,
+    join,
+    join_events,
+    phases_of_packets,
+    phases_of_state,
+    with_ca_state,
+)
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, Table

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.analysis.sender.sender_state import in_bytes
+from multitracer.analysis.sender_state import in_bytes
 from multitracer.analysis.series.labelled import (
     packet_series,
     receiver_series,

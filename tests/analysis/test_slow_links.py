@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from multitracer.analysis import Analysis, analyse
-from multitracer.analysis.series.rto import LINUX, reconstruct_rto
-from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.series.rtt import LINUX, Provenance, reconstruct_rto
 from multitracer.tables import Table
 from multitracer.tcp import RTT_SAMPLES
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture

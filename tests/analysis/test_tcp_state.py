@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.sender.sender_state import applied, in_bytes, with_ca_state
-from multitracer.analysis.sender.tcp_state import join, join_events, number_sockets
+from multitracer.analysis.sender_state import (
+    applied,
+    in_bytes,
+    join,
+    join_events,
+    number_sockets,
+    with_ca_state,
+)
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
 from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.tables import FLOWS, NA, NOT_A_TIME, Schema, Table

@@ -7,10 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.transactions.arms import Arm, Source, arms_of, size_statistics, straight_line
-from multitracer.analysis.transactions.bootstrap import median_draws, median_interval
-from multitracer.analysis.transactions.influence import influence
-from multitracer.analysis.transactions.transports import cdf_gap, compare, pairs
+from multitracer.analysis.transports import (
+    Arm,
+    Source,
+    arms_of,
+    cdf_gap,
+    compare,
+    influence,
+    median_draws,
+    median_interval,
+    pairs,
+    size_statistics,
+    straight_line,
+)
 from tests.transactions import cdpd_like, transactions
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import Analysis, analyse
-from multitracer.analysis.two_points.counterpart import Counterparts
-from multitracer.analysis.two_points.packets import Outcome, compare
+from multitracer.analysis.two_points import Counterparts, Outcome, compare
 from parsers import read_capture
 from tests.analysis.traffic import MS, Segment, capture, handshake
 

@@ -12,7 +12,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.sender.tcp_state import join_events
+from multitracer.analysis.sender_state import join_events
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
 from multitracer.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace

@@ -14,7 +14,7 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.sender.tcp_state import join_events
+from multitracer.analysis.sender_state import join_events
 from multitracer.analysis.verdicts import Cause, OtherLogs, judge
 from multitracer.sender import TCP_EVENTS
 from multitracer.tables import Table

@@ -20,7 +20,7 @@ _AT_MOST_S, _AT_MOST_MB = 10.0, 500
 _ONE_HOUR = """
 import sys
 import numpy as np
-from multitracer.analysis.mutual_information import dependence, table_of
+from multitracer.analysis.correlation import dependence, table_of
 from tests.statistics.planted import autoregressive
 points, variables, longest, permutations = map(int, sys.argv[1:])
 chance = np.random.default_rng(1)

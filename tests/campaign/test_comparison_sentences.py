@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.comparison.difference import Difference
-from multitracer.analysis.comparison.matching import Matching
-from multitracer.analysis.comparison.sides import Comparison, Judged, Quantity
+from multitracer.analysis.comparison.sides import Comparison, Judged, Matching, Quantity
 from multitracer.campaign.comparison.sentences import Names, headline, row
 
 NAMES = Names("A", "B")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import multitracer as mt
-from multitracer.analysis.sender.phases import Phase
+from multitracer.analysis.sender_state import Phase
 from multitracer.manifest import changed_files, read_manifest
 from sample_traces.recording.cellular_upload import record
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.analysis.series.link_series import receiver_link_series, sender_link_series
-from multitracer.analysis.series.trendline import trendline
+from multitracer.analysis.series.labelled import receiver_link_series, sender_link_series
+from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
 from multitracer.figures.marks import Mark
 from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
-from multitracer.analysis.mobility.stays import stays_of
-from multitracer.analysis.series.surroundings import longest_joined_ns, radio_series
+from multitracer.analysis.series.labelled import longest_joined_ns, radio_series
 from multitracer.figures.downsample import thin
 from multitracer.figures.series import BREAK, Series
 from multitracer.figures.stack import DBM, Panel, plain_figure, points

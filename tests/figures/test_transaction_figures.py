@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.analysis.transactions.arms import Source, arms_of
+from multitracer.analysis.transports import Source, arms_of
 from multitracer.errors import InputError
 from multitracer.figures.environment import overlay, panels, rtt_range_s
 from multitracer.figures.palette import ARMS
@@ -19,7 +19,7 @@ from tests.transactions import SIZES, cdpd_like, transactions
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
 
 INF = np.inf
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
-from multitracer.analysis.mobility.changes import changes_of
+from multitracer.analysis.mobility.handovers import changes_of
 from multitracer.errors import FormatError
 from parsers import drive_csv, track_csv
 from parsers._text import bundled

@@ -13,7 +13,7 @@ from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
 import multitracer as mt
-from multitracer.analysis.two_points.counterpart import Counterparts
+from multitracer.analysis.two_points import Counterparts
 from multitracer.recording.read import read
 from tests.conftest import SAMPLES
 from tests.recording.captures import MS, START_NS, Conversation, write_conversations, write_pcap

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.mobility.route import route_of
-from multitracer.analysis.series.surroundings import radio_series
+from multitracer.analysis.series.labelled import radio_series
 from multitracer.figures.surroundings.scale import SCALES
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.read import read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.transactions.arms import Source, arms_of
+from multitracer.analysis.transports import Source, arms_of
 from multitracer.figures.palette import ARMS, LOOKS
 from multitracer.figures.rtt_size import rtt_size_sheet
 from multitracer.report.still_sheet import _SHAPES, still_sheet

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from multitracer.analysis.transactions.arms import Source, arms_of
-from multitracer.analysis.transactions.transports import compare
+from multitracer.analysis.transports import Source, arms_of, compare
 from multitracer.report.transactions.words import comparison_sentence, cost_words
 from tests.transactions import transactions
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multitracer.analysis.mutual_information import dependence
+from multitracer.analysis.correlation import dependence
 from tests.statistics.planted import autoregressive, planted
 
 POINTS = 600

@@ -13,13 +13,13 @@ import numpy as np
 
 from docs.papers.programs.cross_layer_plan import FOLDER, windowed
 from docs.papers.programs.cross_layer_seconds import ECIO, FLIGHT, RATE, RLP, RTT, THROUGHPUT, Seconds
-from multitracer.analysis.mutual_information import dependence, table_of
+from multitracer.analysis.correlation import dependence, table_of
 from multitracer.lab.simulator.run import VirtualRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.analysis.mutual_information import Dependence
+    from multitracer.analysis.correlation import Dependence
     from multitracer.tables import Array
 
 PATH = FOLDER / "nmi.csv"

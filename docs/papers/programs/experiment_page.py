@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from docs.papers.programs.experiments import RUNS, arms
-from multitracer.analysis.transactions.arms import size_statistics
-from multitracer.analysis.transactions.influence import RADIO, influence
-from multitracer.analysis.transactions.transports import compare
+from multitracer.analysis.transports import RADIO, compare, influence, size_statistics
 from multitracer.figures.environment import overlay
 from multitracer.figures.rtt_size import rtt_size_figure
 from multitracer.figures.transaction_cdf import cdf_figure
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
 
     Row = dict[str, Any]
 

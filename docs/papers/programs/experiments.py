@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from docs.papers.programs import experiment_bluetooth, experiment_segments, experiment_sweep
-from multitracer.analysis.transactions.arms import Arm, Source, arms_of
+from multitracer.analysis.transports import Arm, Source, arms_of
 from multitracer.cli._program import run as multitracer
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.series.trendline import trendline
+from multitracer.analysis.series.throughput import trendline
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.recording.layers import Layers

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.comparison.runs import share, spread
+from multitracer.analysis.comparison.difference import share, spread
 from multitracer.cli._comparison import shown, shown_share
 from multitracer.lab.rig.radios import radio_of
 from multitracer.lab.scenario.model import Traffic

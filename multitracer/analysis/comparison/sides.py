@@ -1,4 +1,14 @@
-"""Two sides of many sessions: every quantity compared, and which differences may be claimed together."""
+"""Two sides of many sessions: every quantity compared, and which differences may be claimed together.
+
+What is set beside what: cells of place and hour that both sides were in.
+A cell where only one side was says nothing about the other one. The kept share tells how much of the
+comparison is left: of n units in a cell, a share p of them on the second side, n p (1 - p), as the squared
+error of a difference is in proportion to its inverse.
+
+Several claims at once: which of them stand if one false claim in twenty comparisons is too much.
+Holm (1979), Scandinavian Journal of Statistics 6, section 4: with weights, which say before the data are
+seen which claim matters most. The chance of any false claim is at most the level, whatever depends on what.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.comparison.difference import LEVEL, NOTHING, SEED, Difference, difference
-from multitracer.analysis.comparison.family import stands
-from multitracer.analysis.comparison.matching import LEAST_KEPT, Matching, matching, strata
-from multitracer.analysis.comparison.relabelling import Entries
+from multitracer.analysis.comparison.difference import LEVEL, NOTHING, SEED, Difference, Entries, difference
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -212,3 +219,140 @@ def _levels(
 
 def _of(function: Callable[[Array], float], values: Array) -> float:
     return float(function(values)) if len(values) else float("nan")
+
+
+LEAST_KEPT = 0.5
+"""A comparison within cells is taken if it keeps half of what there is: its interval is at most 1.41 times as
+wide as one that ignores place and hour, and free of their effects."""
+
+
+class Matching(NamedTuple):
+    """How the sides are matched.
+
+    Attributes
+    ----------
+    by : str
+        "place and hour", "place", "hour", or "" where they are not.
+    kept : float
+        Share of the comparison that is left, 0 to 1.
+    cell : ndarray of int64, shape (n_rows,)
+        Of each row; from 0, without holes.
+    places : float
+        What matching by place alone would keep; NaN where places are not known.
+    """
+
+    by: str
+    kept: float
+    cell: Numbers
+    places: float
+
+
+def matching(place: Numbers, hour: Numbers, weight: Array, side: Mask) -> Matching:
+    """Return the narrowest cells that keep enough.
+
+    Parameters
+    ----------
+    place, hour : ndarray of int64, shape (n_rows,)
+        NA where not known; such a row is in no cell with others of the same place.
+    weight : ndarray of float64, shape (n_rows,)
+        What a row is of its session.
+    side : ndarray of bool, shape (n_rows,)
+    """
+    choices = {"place and hour": _joint(place, hour), "place": place, "hour": hour}
+    known = {name: _known(codes) for name, codes in choices.items()}
+    kept = {name: kept_share(codes, weight, side) for name, codes in known.items()}
+    are_places = bool(((place != NA) & side).any() and ((place != NA) & ~side).any())
+    places = kept["place"] if are_places else float("nan")
+    for name, codes in known.items():
+        if kept[name] >= LEAST_KEPT:
+            return Matching(name, kept[name], codes, places)
+    return Matching("", 1.0, np.zeros(len(place), dtype=np.int64), places)
+
+
+def kept_share(cell: Numbers, weight: Array, side: Mask) -> float:
+    """Return which share of a comparison is left within cells."""
+    total = np.bincount(cell, weight)
+    second = np.bincount(cell, weight * side)
+    overall = float(second.sum() / total.sum())
+    most = float(total.sum()) * overall * (1 - overall)
+    return float(np.sum(second * (1 - second / total)) / most) if most else 0.0
+
+
+def _joint(place: Numbers, hour: Numbers) -> Numbers:
+    both = (place != NA) & (hour != NA)
+    of_place = np.unique(place, return_inverse=True)[1]
+    return np.where(both, of_place * 24 + hour, NA)
+
+
+def _known(codes: Numbers) -> Numbers:
+    """Return codes from 0 on; each row without one gets a cell of its own."""
+    own = -1 - np.arange(len(codes))
+    dense = np.unique(codes, return_inverse=True)[1]
+    return np.unique(np.where(codes == NA, own, dense), return_inverse=True)[1].astype(np.int64)
+
+
+def strata(unit: Numbers, cell: Numbers, weight: Array, side: Mask) -> Numbers:
+    """Return which units may change sides with each other: the smallest groups that keep enough.
+
+    Pairs that were planned as pairs stay pairs, since chance could not have put both on one side.
+
+    Parameters
+    ----------
+    unit, cell : ndarray of int64, shape (n_entries,)
+        From 0, without holes.
+    weight : ndarray of float64, shape (n_entries,)
+    side : ndarray of bool, shape (n_units,)
+
+    Returns
+    -------
+    ndarray of int64, shape (n_units,)
+        The cell in which a unit is most, else which units have cells in common directly or through others,
+        else one for all.
+    """
+    order = np.argsort(weight, kind="stable")
+    mostly = np.zeros(len(side), dtype=np.int64)
+    mostly[unit[order]] = cell[order]
+    for codes in (mostly, _connected(unit, cell, len(side))):
+        dense = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        if kept_share(dense, np.ones(len(side)), side) >= LEAST_KEPT:
+            return dense
+    return np.zeros(len(side), dtype=np.int64)
+
+
+def _connected(unit: Numbers, cell: Numbers, units: int) -> Numbers:
+    """Return the least number of a unit that each is connected with through common cells."""
+    least = np.arange(units)
+    while True:
+        of_cell = np.full(int(cell.max()) + 1, units)
+        np.minimum.at(of_cell, cell, least[unit])
+        spread = least.copy()
+        np.minimum.at(spread, unit, of_cell[cell])
+        if (spread == least).all():
+            return least
+        least = spread
+
+
+def stands(p_values: Array, weights: Array, level: float) -> Mask:
+    """Return which claims stand, together at a level.
+
+    Parameters
+    ----------
+    p_values : ndarray of float64, shape (n_claims,)
+        NaN where there is none: that claim takes no part.
+    weights : ndarray of float64, shape (n_claims,)
+        Above 0; only their proportions count.
+    level : float
+        The chance of one false claim or more.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_claims,)
+    """
+    held = np.isfinite(p_values)
+    standing = np.zeros(len(p_values), dtype=bool)
+    for place in np.argsort(np.where(held, p_values / weights, np.inf), kind="stable").tolist():
+        rest = float(weights[held & ~standing].sum())
+        if not held[place] or p_values[place] > level * weights[place] / rest:
+            break
+        standing[place] = True
+    return standing

@@ -1,20 +1,231 @@
-"""The table of cells: how long each served, how well, and how often the phone came and went."""
+"""The table of cells: how long each served, how well, and how often the phone came and went.
+
+Which cell served at which time: a stay lasts from one change of the serving cell to the next.
+A stay is a list of pieces, the times between two readings of it that are near enough. What lies between the
+last reading of one cell and the first of the next counts half for each. A time without readings counts for
+no cell.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.series import Samples, Steps, quartiles
-from multitracer.mobility import CELLS
+from multitracer.analysis.mobility.serving import FAMILY, Serving
+from multitracer.mobility import CELLS, STAYS
+from multitracer.radio import RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
-    from multitracer.analysis.mobility.stays import Stays
-    from multitracer.tables import Array, Numbers, Times
+    from multitracer.tables import Array, Mask, Numbers, Times
+
+HOLD_S = 10.0
+"""The slowest polls of routers that are known (RUTOS, 3ginfo) are 5 s and 10 s apart. Not measured."""
+_IDENTITY = ("rat", "plmn", "cell_id", "physical_cell_id", "channel")
+_GENERATION = {"LTE": "LTE or NR", "NR": "LTE or NR"}
+"""Both names are used in turn for one anchor cell of a dual connection."""
+
+
+@dataclass(frozen=True)
+class Stays:
+    """Which cell served when.
+
+    Attributes
+    ----------
+    table : Table
+        STAYS, in order of time.
+    begin_ns, end_ns, stay : ndarray of int64, shape (n_pieces,)
+        Times that were read, by time, not overlapping, and the row of `table` of each.
+    serving : Serving
+        The readings.
+    of_reading : ndarray of int64, shape (n_readings,)
+        Row of `table` of each of them; NA between two cells, and where no reading near names one.
+    entered : ndarray of bool, shape (n_stays,)
+        Whether a change of the cell led to it.
+    """
+
+    table: Table
+    begin_ns: Times
+    end_ns: Times
+    stay: Numbers
+    serving: Serving
+    of_reading: Numbers
+    entered: Mask
+
+    def at(self, time_ns: Times) -> Numbers:
+        """Return the row of `table` at each time, NA where no cell is known; shape of `time_ns`."""
+        if not len(self.begin_ns):
+            return np.full(len(time_ns), NA)
+        piece = np.maximum(np.searchsorted(self.begin_ns, time_ns, side="right") - 1, 0)
+        inside = (time_ns >= self.begin_ns[piece]) & (time_ns <= self.end_ns[piece])
+        return np.asarray(np.where(inside, self.stay[piece], NA))
+
+    @property
+    def cells(self) -> int:
+        """Number of different cells."""
+        return int(self.table["cell"].max(initial=NA)) + 1
+
+    @cached_property
+    def seconds(self) -> Array:
+        """How long each cell served, by its number in the column `cell`; float64, s, shape (cells,)."""
+        return np.bincount(self.table["cell"], weights=self.table["seconds"], minlength=self.cells)
+
+    @cached_property
+    def ranks(self) -> Numbers:
+        """Row of each cell in CELLS, where the one that served longest is first; shape (cells,)."""
+        ranks = np.empty(self.cells, dtype=np.int64)
+        ranks[np.argsort(-self.seconds, kind="stable")] = np.arange(self.cells)
+        return ranks
+
+
+def stays_of(radio: Table | None, handovers: Table, *, hold_s: float = HOLD_S) -> Stays:
+    """Return which cell served a phone at which time.
+
+    Parameters
+    ----------
+    radio : Table or None
+        RADIO.
+    handovers : Table
+        JUDGED_HANDOVERS of the same phone; one that failed changes no cell.
+    hold_s : float
+        A reading holds until the next one, if that is not later than this.
+    """
+    serving = Serving.of(radio if radio is not None else Table.empty(RADIO))
+    changes = _with_breaks(handovers.take(np.flatnonzero(handovers["result"] != "failed")), serving)
+    low, high = bounds_ns(changes)
+    low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
+    time = serving.time_ns
+    of_reading = np.searchsorted(high, time, side="right")
+    between = np.searchsorted(low, time, side="left") > of_reading
+    of_reading[between | _is_nameless(serving, changes)] = NA
+    hold_ns = round(hold_s * NS_PER_S) if len(serving) else np.iinfo(np.int64).max
+    begin, end, stay = _pieces((time, of_reading), low, high, hold_ns)
+    number = len(changes) + 1 if len(serving) or len(changes) else 0
+    columns = _stays_identities(serving, of_reading, changes, number)
+    columns |= {"cell": _cells(columns), **_times(begin, end, stay, number)}
+    entered = np.append(np.zeros(min(number, 1), dtype=bool), changes["evidence"] != _CLOCK)[:number]
+    return Stays(Table(STAYS, columns), begin, end, stay, serving, of_reading, entered)
+
+
+def _with_breaks(changes: Table, serving: Serving) -> Table:
+    """Return the changes, and between them a row where the clock of the log was set back."""
+    rows = np.flatnonzero(np.diff(serving.piece))
+    if not len(rows):
+        return changes
+    missing = {"f": np.nan, "U": "", "i": NA}
+    columns = {
+        column.name: np.full(len(rows), missing[np.dtype(column.dtype).kind], dtype=column.dtype)
+        for column in changes.schema
+    }
+    columns |= {
+        "earliest_ns": serving.time_ns[rows],
+        **dict.fromkeys(("time_ns", "latest_ns"), serving.time_ns[rows + 1]),
+        "complete_ns": np.full(len(rows), NOT_A_TIME),
+        "evidence": np.full(len(rows), _CLOCK, dtype="U12"),
+    }
+    both = Table.concatenate(changes.schema, [changes, Table(changes.schema, columns)])
+    return both.take(np.argsort(both["time_ns"], kind="stable"))
+
+
+_CLOCK = "clock"
+
+
+def _is_nameless(serving: Serving, changes: Table) -> Mask:
+    """Return the readings before the first, and after the last, that names a cell, beyond its hold.
+
+    A log that names no cell at all, and one whose messages show each change, have none.
+    """
+    named = serving.time_ns[serving.is_named]
+    if not len(named) or (changes["evidence"] == "signalling").any():
+        return np.zeros(len(serving), dtype=bool)
+    hold_ns = round(HOLD_S * NS_PER_S)
+    return np.asarray((serving.time_ns < named.min() - hold_ns) | (serving.time_ns > named.max() + hold_ns))
+
+
+def _pieces(
+    readings: tuple[Times, Numbers], low: Times, high: Times, hold_ns: int
+) -> tuple[Times, Times, Numbers]:
+    """Return the times between instants of one stay, and the halves of those between two stays."""
+    inside = readings[1] >= 0
+    rows = np.arange(len(low))
+    time = np.concatenate([readings[0][inside], low, high])
+    stay = np.concatenate([readings[1][inside], rows, rows + 1])
+    order = np.lexsort([time, stay])
+    time, stay = time[order], stay[order]
+    near = (stay[1:] == stay[:-1]) & (time[1:] - time[:-1] <= hold_ns)
+    change = np.flatnonzero(high - low <= hold_ns)
+    middle = (low + (high - low) // 2)[change]
+    begin = np.concatenate([time[:-1][near], low[change], middle])
+    end = np.concatenate([time[1:][near], middle, high[change]])
+    stay = np.concatenate([stay[:-1][near], change, change + 1])
+    order = np.lexsort([stay, end, begin])
+    some = order[(end > begin)[order]]
+    return begin[some], end[some], stay[some]
+
+
+def _times(begin: Times, end: Times, stay: Numbers, number: int) -> dict[str, Array]:
+    first, last = np.full(number, np.iinfo(np.int64).max), np.full(number, np.iinfo(np.int64).min)
+    np.minimum.at(first, stay, begin)
+    np.maximum.at(last, stay, end)
+    first[first > last] = last[first > last]  # nothing of it was read: NOT_A_TIME is the least integer
+    seconds = np.bincount(stay, weights=(end - begin) / NS_PER_S, minlength=number)
+    return {"begin_ns": first, "end_ns": last, "seconds": seconds}
+
+
+def _stays_identities(serving: Serving, of_reading: Numbers, changes: Table, number: int) -> dict[str, Array]:
+    """Return the identity of each stay's cell: by most readings, otherwise by the handover to or from it."""
+    columns: dict[str, Array] = {}
+    for name in _IDENTITY:
+        values, known = serving.identity(name), serving.known(name) & (of_reading >= 0)
+        columns[name] = _most_frequent(values[known], of_reading[known], number)
+        if f"source_{name}" in changes.columns and len(changes):
+            for side, rows in (("target", slice(1, None)), ("source", slice(0, -1))):
+                column, view = changes[f"{side}_{name}"], columns[name][rows]
+                missing = view == "" if view.dtype.kind == "U" else view < 0
+                view[missing] = column[missing]
+    return columns
+
+
+def _most_frequent(values: Array, group: Numbers, groups: int) -> Array:
+    """Return the most frequent value of each group, of equally frequent ones the least; NA for none."""
+    names, index = np.unique(values, return_inverse=True)
+    result = np.full(groups, "" if values.dtype.kind == "U" else NA, dtype=values.dtype)
+    if len(names):
+        pair, count = np.unique(group * len(names) + index.reshape(-1), return_counts=True)
+        order = np.lexsort([-pair, count])  # the last written wins
+        result[pair[order] // len(names)] = names[pair[order] % len(names)]
+    return result
+
+
+def _cells(columns: dict[str, Array]) -> Numbers:
+    """Return a number for each stay, the same for the same cell, in the order in which they are entered.
+
+    A stay without an identity is in the cell whose identity was read elsewhere with the same physical cell
+    and channel, if there is only one.
+    """
+    generation = [
+        _GENERATION.get(FAMILY.get(rat, rat), FAMILY.get(rat, rat)) for rat in columns["rat"].tolist()
+    ]
+    rows = list(zip(generation, *(columns[name].tolist() for name in _IDENTITY[2:]), strict=True))
+    identities: dict[tuple[str, int, int], set[int]] = {}
+    for rat, cell, physical, channel in rows:
+        if cell >= 0 and physical >= 0 and channel >= 0:
+            identities.setdefault((rat, physical, channel), set()).add(cell)
+    keys: dict[tuple[object, ...], int] = {}
+    numbers = []
+    for rat, cell, physical, channel in rows:
+        known = {cell} if cell >= 0 else identities.get((rat, physical, channel), set())
+        key = (rat, *known) if len(known) == 1 else (rat, None, physical, channel)
+        numbers.append(keys.setdefault(key, len(keys)))
+    return np.array(numbers, dtype=np.int64)
+
 
 _LEVELS = ("rsrp_dbm", "rsrq_db", "sinr_db", "rscp_dbm", "rssi_dbm")
 _PARTS = ("q1", "median", "q3")

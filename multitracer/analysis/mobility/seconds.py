@@ -18,10 +18,10 @@ from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from multitracer.analysis.mobility.cells import Stays
     from multitracer.analysis.mobility.route import Route
     from multitracer.analysis.mobility.series import Steps
     from multitracer.analysis.mobility.serving import Serving
-    from multitracer.analysis.mobility.stays import Stays
     from multitracer.tables import Array, Mask, Table, Times
 
 HOLD_S = 5.0

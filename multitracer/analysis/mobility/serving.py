@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.mobility.set_back import overtaken, pieces_of
+from multitracer.analysis.mobility.series import overtaken, pieces_of
 from multitracer.tables import NA, NOT_A_TIME
 
 if TYPE_CHECKING:

@@ -3,24 +3,36 @@
 The labels are those of docs/figures.md: `TcpSnd_*` is what the TCP sender's host saw or knew, `TcpRcv_*`
 what the receiver's saw. Sequence numbers are bytes of the sender's direction, unwrapped; its first unit (the
 SYN) is 0 in both groups. A series that a recording has no source for is absent, not empty.
+
+The labelled series of the data link: what a log of rlpdump shows of one direction (docs/figures.md).
+`RlpSnd_*` comes from the log of the side that sends the data, `RlpRcv_*` from that of the other side. Values
+are positions in the stream of user bytes that the link carries: PPP frames, with everything above them. An
+event stands at the position that the side had reached. A series that a log has nothing of is absent.
+
+The series of the radio and of the road: what a phone or modem measured, and how the receiver moved.
+`Radio_*` are readings of the serving cell, as the source wrote them: no value is repeated, filled in or made
+smooth. Where a log holds the same quantity from several commands, the series is that of the command which
+gave most values, because two commands need not mean the same by one name.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.sender.sender_state import applied
-from multitracer.analysis.series.rto import reconstruct_rto
-from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.mobility.serving import is_serving
+from multitracer.analysis.sender_state import applied
+from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.sender import JOINED_STATE, SERIES
 from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.tables import Array, Times
 
 _STATE = {
     "TcpSnd_cwnd": ("cwnd_bytes", "bytes", "congestion window"),
@@ -214,3 +226,257 @@ def stretched(time_ns: Array, *, speed: float, origin_ns: int) -> Array:
     """
     since = np.clip((time_ns - origin_ns) * float(speed), -_FARTHEST_NS, _FARTHEST_NS)
     return np.rint(since).astype(np.int64) + origin_ns
+
+
+_STOPS = ("xoff_received", "peer_busy")
+_GOES = ("xon_received", "peer_ready")
+_NEW = ("delivered", "stored")
+"""Fates of a frame whose user bytes the receiver did not have before."""
+
+
+def sender_link_series(frames: Table, events: Table) -> dict[str, Table]:
+    """Return the series of the side that sends the data.
+
+    Parameters
+    ----------
+    frames, events : Table
+        `link_frames` and `link_events` of that side's log.
+
+    Returns
+    -------
+    dict of str to Table
+        SERIES by label; values in bytes of the sender's stream, of which a reset may flush a part.
+    """
+    data = frames["sent"] & (frames["payload_bytes"] > 0) & (frames["offset_bytes"] != NA)
+    first, again = data & (frames["attempt"] == 1), data & (frames["attempt"] > 1)
+    requests = ~frames["sent"] & (frames["function"] == "SREJ")
+    reached = _Position(
+        frames["time_ns"][first], frames["offset_bytes"][first] + frames["payload_bytes"][first]
+    )
+    offset, time_ns = frames["offset_bytes"], frames["time_ns"]
+    series = {
+        "data": (time_ns[first], offset[first], "first byte of each frame leaving for the first time"),
+        "rexmt": (time_ns[again], offset[again], "first byte of each frame leaving again"),
+        "srej": (
+            *_requests(frames, requests, first),
+            "first byte of the frame that the receiver asks for again",
+        ),
+    }
+    series |= _events(events, reached, xoff=_STOPS, xon=_GOES, passing="arriving")
+    return _named("RlpSnd", series)
+
+
+def receiver_link_series(frames: Table, events: Table) -> dict[str, Table]:
+    """Return the series of the side that receives the data.
+
+    Parameters
+    ----------
+    frames, events : Table
+        `link_frames` and `link_events` of that side's log.
+
+    Returns
+    -------
+    dict of str to Table
+        SERIES by label. A receiver is not told positions: its values count the user bytes that were new, in
+        order of arrival, and lie below the sender's by what resets flushed.
+    """
+    came = ~frames["sent"] & (frames["payload_bytes"] > 0)
+    new = came & np.isin(frames["fate"], _NEW)
+    twice = came & (frames["fate"] == "duplicate")
+    lost = ~frames["sent"] & ~frames["fcs_ok"]
+    asks = frames["sent"] & (frames["function"] == "SREJ")
+    time_ns = frames["time_ns"]
+    total = np.cumsum(frames["payload_bytes"][new], dtype=np.int64)
+    reached = _Position(time_ns[new], total)
+    series = {
+        "data": (time_ns[new], total - frames["payload_bytes"][new], "first byte of each new frame arriving")
+    }
+    for name, rows, doc in (
+        ("dup", twice, "a frame that was there already"),
+        ("lost", lost, "a slot in which no frame could be decoded"),
+        ("srej", asks, "a frame is asked for again"),
+    ):
+        series[name] = (time_ns[rows], reached.at(time_ns[rows]), f"{doc}, at the bytes received")
+    series |= _events(events, reached, xoff=("xoff_sent",), xon=("xon_sent",), passing="leaving")
+    return _named("RlpRcv", series)
+
+
+class _Position:
+    """How far a side had come at any time."""
+
+    def __init__(self, time_ns: Array, position: Array) -> None:
+        order = np.argsort(time_ns, kind="stable")
+        self._time_ns = time_ns[order]
+        self._position = np.concatenate([[0], np.maximum.accumulate(position[order])]).astype(np.int64)
+
+    def at(self, time_ns: Array) -> Array:
+        """Return the highest position reached then or before."""
+        position: Array = self._position[np.searchsorted(self._time_ns, time_ns, side="right")]
+        return position
+
+
+_Series = dict[str, "tuple[Array, Array, str]"]
+
+
+def _requests(frames: Table, requests: Array, first: Array) -> tuple[Array, Array]:
+    """Return when frames were requested, and the first byte of each: the last one sent under that number."""
+    rows = np.flatnonzero(requests)
+    value = np.full(len(rows), NA, dtype=np.int64)
+    for number in np.unique(frames["n_r"][rows]):
+        sent = np.flatnonzero(first & (frames["n_s"] == number))
+        mine = np.flatnonzero(frames["n_r"][rows] == number)
+        before = np.searchsorted(sent, rows[mine]) - 1
+        known = before >= 0
+        value[mine[known]] = frames["offset_bytes"][sent[before[known]]]
+    known = value != NA
+    return frames["time_ns"][rows[known]], value[known]
+
+
+def _events(
+    events: Table, reached: _Position, *, xoff: tuple[str, ...], xon: tuple[str, ...], passing: str
+) -> _Series:
+    stops, goes = np.isin(events["event"], xoff), np.isin(events["event"], xon)
+    resets = _episodes(events["event"])
+    chosen = {
+        "xoff": (stops, f"stop {passing}: the receiver's buffer is nearly full"),
+        "xon": (goes, f"go-ahead {passing}"),
+        "rst": (resets, "link reset: both sides flush their buffers"),
+    }
+    return {
+        name: (events["time_ns"][rows], reached.at(events["time_ns"][rows]), f"{doc}; at the bytes so far")
+        for name, (rows, doc) in chosen.items()
+    }
+
+
+def _episodes(names: Array) -> Array:
+    """Return the mask of the events that begin a reset, those left out that come while one goes on."""
+    rows = np.flatnonzero((names == "reset_started") | (names == "reset_done"))
+    starts = names[rows] == "reset_started"
+    begins = starts & ~np.concatenate([[False], starts[:-1]])
+    mask = np.zeros(len(names), dtype=bool)
+    mask[rows[begins]] = True
+    return mask
+
+
+def _named(prefix: str, series: _Series) -> dict[str, Table]:
+    tables = (
+        series_table(f"{prefix}_{name}", time_ns, value, doc=doc, source="rlpdump")
+        for name, (time_ns, value, doc) in series.items()
+    )
+    return {table.provenance["label"]: table for table in tables if len(table)}
+
+
+_LEAST_GAP_NS = 5 * NS_PER_S  # the reason is that of `_MISSED`
+_MISSED = 5
+"""So many readings must be missing, and so much time without one must pass, before a line is broken.
+
+A logger that reads each second is late by one or two now and then (UCC drive tests: 1 to 3 s); not measured
+on others.
+"""
+
+
+class Shown(NamedTuple):
+    """The column that a series is made of, its unit, and what it shows."""
+
+    column: str
+    unit: str
+    doc: str
+
+
+RADIO_SERIES = {
+    "Radio_rssi": Shown("rssi_dbm", "dBm", "received power in the channel"),
+    "Radio_rsrp": Shown("rsrp_dbm", "dBm", "power of the reference signal"),
+    "Radio_rscp": Shown("rscp_dbm", "dBm", "power of the common pilot"),
+    "Radio_rsrq": Shown("rsrq_db", "dB", "quality of the reference signal"),
+    "Radio_sinr": Shown("sinr_db", "dB", "signal to interference and noise"),
+    "Radio_ecio": Shown("ecio_db", "dB", "Ec/Io of the pilot"),
+    "Radio_bler": Shown("bler_pct", "%", "block error rate"),
+    "Radio_cell_busy": Shown("cell_busy_pct", "%", "share of time in which the shared channel was busy"),
+    "Radio_cqi": Shown("cqi", "", "channel quality indicator"),
+    "Radio_rate_down": Shown("downlink_bps", "bit/s", "throughput of the downlink that the logger saw"),
+    "Radio_rate_up": Shown("uplink_bps", "bit/s", "throughput of the uplink that the logger saw"),
+}
+"""Label of each series of the table `radio`, and what it shows."""
+RATES = ("Radio_rate_down", "Radio_rate_up")
+"""Those of traffic."""
+
+GPS_SPEED = "Gps_speed"
+GPS_POSITION = "Gps_position"
+
+
+def radio_series(radio: Table, *, source: str) -> dict[str, Table]:
+    """Return the series of a log of the radio: of the serving cell, for each quantity that has a value.
+
+    Parameters
+    ----------
+    radio : Table
+        RADIO of one log.
+    source : str
+        What the log is called; the command that gave the values is added.
+
+    Returns
+    -------
+    dict of str to Table
+        SERIES by label. Its provenance names the column, and `gap_ns`: readings further apart than this
+        are not joined by a line.
+    """
+    serving = radio.take(is_serving(radio) & (radio["time_ns"] != NOT_A_TIME))
+    series = {}
+    for label, shown in RADIO_SERIES.items():
+        rows = most_of_one_source(serving["source"], known_values(serving[shown.column]))
+        if len(rows):
+            chosen = serving.take(rows)
+            words = ", ".join(dict.fromkeys(chosen["source"].tolist()))
+            series[label] = _series(label, shown, chosen, f"radio.{shown.column}", f"{source}, {words}")
+    return series
+
+
+def speed_series(position: Table, *, source: str) -> dict[str, Table]:
+    """Return Gps_speed of a log of positions, empty without a speed; the parameters are as above."""
+    rows = np.flatnonzero(np.isfinite(position["speed_mps"]) & (position["time_ns"] != NOT_A_TIME))
+    if not len(rows):
+        return {}
+    shown = Shown("speed_mps", "m/s", "speed over ground")
+    return {GPS_SPEED: _series(GPS_SPEED, shown, position.take(rows), "position.speed_mps", source)}
+
+
+def travelled_series(route: Route, *, source: str) -> dict[str, Table]:
+    """Return Gps_position, the distance along a route; empty for a route without a position."""
+    if not len(route.table):
+        return {}
+    shown = Shown("distance_m", "m", "distance along the route from its first position")
+    return {GPS_POSITION: _series(GPS_POSITION, shown, route.table, "position.lat_deg, lon_deg", source)}
+
+
+def _series(label: str, shown: Shown, rows: Table, column: str, source: str) -> Table:
+    series = series_table(
+        label, rows["time_ns"], rows[shown.column], unit=shown.unit, doc=shown.doc, source=source
+    )
+    series.provenance |= {"column": column, "gap_ns": longest_joined_ns(series["time_ns"])}
+    return series
+
+
+def known_values(values: Array) -> Array:
+    """Return which numbers of a column of RADIO are known; bool, shape (n,)."""
+    return np.isfinite(values) if values.dtype.kind == "f" else values != NA
+
+
+def most_of_one_source(source: Array, known: Array) -> Array:
+    """Return the rows of the source with most values; of equal sources the first by name."""
+    rows = np.flatnonzero(known)
+    names, number, counts = np.unique(source[rows], return_inverse=True, return_counts=True)
+    return rows[number == counts.argmax()] if len(names) else rows
+
+
+def longest_joined_ns(time_ns: Times) -> int:
+    """Return how far apart two readings may be to be joined by a line.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns, shape (n,)
+        Ascending.
+    """
+    apart = np.diff(time_ns)
+    apart = apart[apart > 0]
+    usual = int(np.median(apart)) if len(apart) else 0
+    return max(_LEAST_GAP_NS, _MISSED * usual)

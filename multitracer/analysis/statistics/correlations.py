@@ -1,17 +1,44 @@
-"""Correlations that stand beside mutual information: of ranks, and of distances."""
+"""Correlations that stand beside mutual information: of ranks, and of distances.
+
+Mutual information from nearest neighbours, without bins: Kraskov, Stögbauer and Grassberger (2004).
+
+dcor, which numba compiles: once for each machine and user, and so that two programs at once spoil nothing.
+As dcor asks for it, numba keeps what it compiled beside dcor's files. Two programs that do so at the same
+time leave a cache that neither can load, for good; and two functions that nothing here calls are compiled and
+kept again by each program, since their keys are drawn at random: seconds and a megabyte each time. So
+
+- what is compiled goes into a folder of its own, and is given its name when it is whole; a program that finds
+  that name writes nothing into it,
+- and such a program lets numba compile what is left without optimising, which takes a fifth of the time, and
+  changes nothing that is called.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager, suppress
+from functools import cache as once
+from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import spearmanr
-
-from multitracer.analysis.statistics.compiled import distance_correlation
+from sklearn.feature_selection import mutual_info_regression
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from multitracer.tables import Array
+
+    Correlation = Callable[[Array, Array], float]
 
 if find_spec("dcor") is None:  # it is imported when it is called: that takes longer than all the rest
     raise ModuleNotFoundError("dcor is not installed", name="dcor")
@@ -37,3 +64,115 @@ def _varying_pair(x: Array, y: Array) -> tuple[Array, Array] | None:
     both = np.isfinite(x) & np.isfinite(y)
     x, y = x[both], y[both]
     return (x, y) if len(x) and np.ptp(x) > 0 and np.ptp(y) > 0 else None
+
+
+_NEIGHBOURS = 3
+"""Kraskov, Stögbauer and Grassberger advise 2 to 4."""
+
+
+def information_of_neighbours(x: Array, y: Array) -> float:
+    """Return the mutual information of two series, nats, by their first algorithm; never below 0.
+
+    Parameters
+    ----------
+    x, y : ndarray of float64, shape (n_points,)
+        Without gaps. Equal values are pulled apart by noise of 1e-10 of their size, whose seed is fixed.
+    """
+    information = mutual_info_regression(
+        x[:, None], y, discrete_features=False, n_neighbors=_NEIGHBOURS, random_state=0
+    )
+    return float(information[0])
+
+
+def linfoot(information: Array) -> Array:
+    """Return Linfoot's informational correlation, sqrt(1 - exp(-2 I)), 0 to 1.
+
+    Linfoot (1957), Information and Control 1. Of two normal series it is the size of their correlation.
+    """
+    value: Array = np.sqrt(-np.expm1(-2 * np.asarray(information)))
+    return value
+
+
+_MODE = 0o700  # of a folder that only the user can write to or read
+
+
+@once
+def distance_correlation() -> Correlation:
+    """Return dcor's function; the first time on a machine it is compiled, in half a minute."""
+    if "dcor" not in sys.modules:
+        kept = _folder()
+        if kept is not None and _is_own(kept):
+            _imported(NUMBA_CACHE_DIR=str(kept), NUMBA_OPT="0")
+        else:
+            _compile_into(kept)
+    function: Correlation = import_module("dcor").distance_correlation
+    return function
+
+
+def _compile_into(kept: Path | None) -> None:
+    """Compile in a new folder, and give it its name if nobody was faster and the disk allows it."""
+    with _new_folder(kept) as made:
+        _imported(NUMBA_CACHE_DIR=str(made))
+        some = np.arange(9.0)
+        import_module("dcor").distance_correlation(some, some)
+        if kept is not None:
+            with suppress(OSError):  # another program was faster, or the folder is on another disk
+                made.rename(kept)
+
+
+@contextmanager
+def _new_folder(kept: Path | None) -> Iterator[Path]:
+    """Make a folder beside the one that is kept, else where temporary ones are; remove what is left of it."""
+    place = None
+    if kept is not None:
+        with suppress(OSError):
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            place = kept.parent if os.access(kept.parent, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, prefix="new-") as name:
+        made = Path(name) / "compiled"
+        made.mkdir(mode=_MODE)
+        yield made
+
+
+def _is_own(folder: Path) -> bool:
+    """Return whether there is such a folder, and nobody but the user can write there: it holds programs."""
+    try:
+        status = folder.lstat()
+    except OSError:
+        return False
+    is_closed = status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) == _MODE
+    return stat.S_ISDIR(status.st_mode) and is_closed
+
+
+def _imported(**variables: str) -> None:
+    """Import dcor while numba has these variables of the environment."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "Cannot cache": what is not called need not be kept
+            import_module("numba").config.reload_config()
+            import_module("dcor")
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        import_module("numba").config.reload_config()
+
+
+def _folder() -> Path | None:
+    """Return where code for this dcor, numba, Python and processor lies; None for a user without a home."""
+    spec = find_spec("dcor")
+    origin = Path(spec.origin if spec and spec.origin else "")
+    llvm = import_module("llvmlite.binding")
+    known = (
+        str(origin), origin.stat().st_mtime_ns, version("dcor"), version("numba"), sys.version,
+        llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten(),
+    )  # fmt: skip
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        return None
+    return cache / "multitracer" / "dcor" / hashlib.sha256(repr(known).encode()).hexdigest()[:16]

@@ -24,26 +24,37 @@ import numpy as np
 
 from multitracer.analysis.kind import Kind
 from multitracer.analysis.verdicts.answers import (
+    acknowledged_in_time,
+    answered_in_vain,
+    arrived_at,
     before_any_answer,
     behind_proved,
+    came_at,
+    dsacked,
     early,
     eifel,
     f_rto,
+    had_before,
     held,
     hole,
     ignored,
+    left_before,
     lost_behind,
+    reported_ranges,
     sacked_before,
     sooner_than_answers_ns,
+    undisputed,
 )
-from multitracer.analysis.verdicts.arrivals import acknowledged_in_time, arrived_at, came_at, had_before
-from multitracer.analysis.verdicts.away import passed_before, trigger_away, unacknowledged_at_sender
-from multitracer.analysis.verdicts.copies import Copies
-from multitracer.analysis.verdicts.dsack import answered_in_vain, dsacked, reported_ranges, undisputed
-from multitracer.analysis.verdicts.kernel_says import by_events, by_readings
-from multitracer.analysis.verdicts.stamps import left_before
-from multitracer.analysis.verdicts.talks import Talks
-from multitracer.analysis.verdicts.trigger import causes, trigger_of
+from multitracer.analysis.verdicts.copies import Copies, Talks
+from multitracer.analysis.verdicts.trigger import (
+    by_events,
+    by_readings,
+    causes,
+    passed_before,
+    trigger_away,
+    trigger_of,
+    unacknowledged_at_sender,
+)
 from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
 from multitracer.tables import NA, Table
 from multitracer.tcp import VERDICTS

@@ -1,24 +1,34 @@
 """Evidence in what answered a retransmission: an ACK that an earlier copy must have elicited, or cannot have.
 
 All of it rests on a path that keeps the order of packets, and on receivers that acknowledge what they hold.
+
+The timestamps option as a clock (RFC 7323, section 5.4): how fast it ticks, and when a segment left.
+
+Evidence by D-SACK (RFC 2883): the receiver itself reports that a copy arrived which it did not need.
+
+Evidence of what arrived: by the receiver's trace, or by another log of the fate of each segment.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.verdicts.reports import CROSSING_NS
+from multitracer.analysis.intervals import reduce_groups
+from multitracer.analysis.two_points import match
+from multitracer.analysis.verdicts.copies import CROSSING_NS
 from multitracer.captured import Flag, Mark
 from multitracer.tables import NA
-from multitracer.units import NS_PER_MS
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.verdicts.copies import Copies
-    from multitracer.tables import Array
+    from typing import Self
 
+    from multitracer.analysis.verdicts.copies import Copies, Talks
+    from multitracer.tables import Array, Table
 
 _JITTER_NS = NS_PER_MS // 5
 """Of hosts: where a round trip takes less, its length says nothing."""
@@ -311,3 +321,365 @@ def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
     lacks = (copies.begin <= copies.reached[last]) & (copies.reached[last] < copies.end)
     overtaken: Array = stamped & (since > 0) & lacks
     return overtaken
+
+
+_RATES_HZ = np.array([1, 2, 10, 100, 250, 1000, 1_000_000])
+"""RFC 7323, 5.4, allows 1 to 1000; in use are 2 (BSD of old), 10, 100, 250 and 1000, and 10^6 (Linux 6.7)."""
+_APART = 0.1
+"""So far a measured rate may be from one of these: delays of the first and the last packet."""
+_LEAST_NS = NS_PER_S
+"""Over so long a rate can be told."""
+_DRIFT = 2e-4
+"""Of a host's clock, at most: 100 ppm each for it and that of the capture."""
+_TICKS_APART = 1 << 33
+"""Between two talks: more than timestamps can be apart."""
+
+
+def since(stamps: Array, origin: Array) -> Array:
+    """Return how many ticks timestamps are after another; less than 2^31 lie between (RFC 7323, 5.2).
+
+    Parameters
+    ----------
+    stamps, origin : ndarray of uint32, same shape
+        Timestamp values in ticks; they wrap around at 2^32.
+
+    Returns
+    -------
+    ndarray of int64, ticks, same shape
+        From -2^31 to 2^31 - 1.
+    """
+    ticks: Array = (stamps - origin).view(np.int32).astype(np.int64)
+    return ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """The segments with timestamps that one side of each talk sent."""
+
+    talks: Talks
+    rows: Array
+    bounds: Array
+    """Talk t has rows[bounds[t]:bounds[t + 1]]."""
+
+    @classmethod
+    def of(cls, talks: Talks, side: Array) -> Self:
+        """Return the segments with timestamps among the rows of a mask.
+
+        Parameters
+        ----------
+        talks : Talks
+        side : ndarray of bool, shape (n_segments,)
+            What one side of each talk sent.
+        """
+        rows = np.flatnonzero(side & has(talks.segments["marks"], Mark.HAS_TIMESTAMPS))
+        return cls(talks, rows, np.searchsorted(rows, talks.bounds))
+
+    @property
+    def talk(self) -> Array:
+        """The talk of each of `rows`: int64, shape (n_rows,)."""
+        return np.repeat(np.arange(len(self.talks)), np.diff(self.bounds))
+
+    @property
+    def first(self) -> Array:
+        """The first of `rows` of each talk: int64, shape (n_talks,); no meaning for a talk that has none."""
+        first: Array = np.append(self.rows, 0)[self.bounds[:-1]]
+        return first
+
+    @property
+    def last(self) -> Array:
+        """The last of `rows` of each talk: int64, shape (n_talks,); no meaning for a talk that has none."""
+        last: Array = np.append(self.rows, 0)[self.bounds[1:] - 1]
+        return last
+
+    def since_first(self, stamps: Array, talk: Array) -> Array:
+        """Return by how many ticks timestamps follow the first one of their talk; talks are kept apart.
+
+        Parameters
+        ----------
+        stamps : ndarray of uint32, ticks, shape (n,)
+            Timestamp values; they wrap around at 2^32.
+        talk : ndarray of int64, shape (n,)
+            The talk of each.
+
+        Returns
+        -------
+        ndarray of int64, ticks, shape (n,)
+            Those of talk t lie around t * 2^33.
+        """
+        origin = self.talks.segments["tsval"][self.first]
+        apart: Array = since(stamps, origin[talk]) + talk * _TICKS_APART
+        return apart
+
+
+def tick_ns(stamped: Stamped) -> Array:
+    """Return per talk how long a tick of the host that sent them is; NA if that is unknown.
+
+    Returns
+    -------
+    ndarray of int64, ns, shape (n_talks,)
+    """
+    segments, first, last = stamped.talks.segments, stamped.first, stamped.last
+    ticks = since(segments["tsval"][last], segments["tsval"][first])
+    span_ns = segments["time_ns"][last] - segments["time_ns"][first]
+    measurable = (np.diff(stamped.bounds) > 1) & (ticks > 0) & (span_ns >= _LEAST_NS)
+    rate = np.where(measurable, ticks, 1) * NS_PER_S / np.where(measurable, span_ns, 1)
+    nearest = _RATES_HZ[np.argmin(np.abs(np.log(_RATES_HZ[:, None] / rate)), axis=0)]
+    measurable &= np.abs(rate / nearest - 1) < _APART
+    return np.where(measurable, NS_PER_S // nearest, NA)
+
+
+def left_before(copies: Copies, least_ns: Array | int) -> Array:
+    """Return which were reported by an ACK that left the receiver before they could have come there.
+
+    By the ACK's own timestamp. The fastest ACK shows the receiver's clock at the time when it was captured.
+
+    Parameters
+    ----------
+    least_ns : int, or ndarray of float64 of shape (n_copies,)
+        How long, at least, after a retransmission an answer to it is captured.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
+    segments, back = copies.segments, Stamped.of(copies.talks, copies.back)
+    tick, talk = tick_ns(back), back.talk
+    if not (tick != NA).any():
+        return np.zeros(len(copies), dtype=bool)
+    time_ns = segments["time_ns"][back.rows]
+    left_ns = since(segments["tsval"][back.rows], segments["tsval"][back.first][talk]) * tick[talk]
+    fastest_ns = left_ns + reduce_groups(np.minimum, time_ns - left_ns, back.bounds, empty=0)[talk]
+    error_ns = tick + _DRIFT * (segments["time_ns"][back.last] - segments["time_ns"][back.first])
+    place = np.minimum(np.searchsorted(back.rows, copies.report), len(back.rows) - 1)
+    there = (
+        (back.rows[place] == copies.report) & (copies.report > copies.row) & (copies.report < copies.nowhere)
+    )
+    sent_ns = segments["time_ns"][copies.row]
+    early: Array = there & (fastest_ns[place] + error_ns[copies.talk] < sent_ns + least_ns)
+    early &= tick[copies.talk] != NA
+    return early
+
+
+_MOST_COPIES = 64
+"""Of one range, those that are looked at for a D-SACK: TCP gives up long before."""
+
+
+def dsacked(copies: Copies) -> Array:
+    """Return for each retransmission the row of the D-SACK that reports it, at `nowhere` without one.
+
+    A D-SACK reports the last copy of its range that was sent at least the shortest round trip before, and
+    of which no later D-SACK is left; so of several copies each has its own.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_copies,)
+    """
+    reported, sacks = copies.nowhere.copy(), copies.talks.sacks
+    mine = np.flatnonzero(sacks["dsack"] & copies.back[sacks["row"]])
+    if not len(mine) or not len(copies):
+        return reported
+    order = np.lexsort((copies.row, copies.begin))
+    starts, ends, rows = copies.begin[order], copies.end[order], copies.row[order]
+    time_ns, least_ns = copies.segments["time_ns"], SURELY_EARLY * np.maximum(copies.min_rtt_ns, 0)
+    ripe_ns = time_ns[rows] + least_ns[order]
+    left, ack_rows = sacks["left_bytes"][mine], sacks["row"][mine]
+    firsts, lasts = (np.searchsorted(starts, left, side=side) for side in ("left", "right"))
+    partly = (firsts == lasts) & (firsts > 0)  # the receiver had only a part of it: it begins before
+    firsts[partly] = np.searchsorted(starts, starts[firsts[partly] - 1])
+    free = np.ones(len(copies), dtype=bool)
+    for i in range(len(mine) - 1, -1, -1):
+        first, at = int(firsts[i]), int(ack_rows[i])
+        last = first + int(np.searchsorted(rows[first : lasts[i]], at))
+        near = np.arange(max(first, last - _MOST_COPIES), last)
+        near = near[(ends[near] > left[i]) & free[near]]
+        ripe = near[ripe_ns[near] <= time_ns[at]]
+        chosen = ripe if len(ripe) else near
+        if len(chosen):
+            free[chosen[-1]] = False
+            reported[order[chosen[-1]]] = at
+    return reported
+
+
+def reported_ranges(copies: Copies, reported: Array) -> tuple[Array, Array]:
+    """Return the first unit of each retransmission that its D-SACK reports, and the first behind.
+
+    Where segments are joined before they are captured (offload) that is one of several, and the others may
+    have been needed. Of a retransmission without D-SACK, all of it.
+
+    Parameters
+    ----------
+    reported : ndarray of int64, shape (n_copies,)
+        From `dsacked`.
+
+    Returns
+    -------
+    ndarrays of int64, shape (n_copies,)
+    """
+    sacks = copies.talks.sacks
+    mine = sacks["dsack"] & copies.back[sacks["row"]]
+    rows, left, right = (sacks[name][mine] for name in ("row", "left_bytes", "right_bytes"))
+    if not len(rows):
+        return copies.begin, copies.end
+    at = np.minimum(np.searchsorted(rows, reported), len(rows) - 1)
+    known = rows[at] == reported
+    return np.where(known, left[at], copies.begin), np.where(known, right[at], copies.end)
+
+
+def peers_send_sack(copies: Copies) -> Array:
+    """Return per talk whether the receiver of its data was seen to send SACK blocks.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_talks,)
+    """
+    rows = copies.talks.sacks["row"]
+    return copies.talks.have(rows[copies.back[rows]])
+
+
+def undisputed(copies: Copies, reported: Array) -> Array:
+    """Return which were answered, late enough, by a receiver that would have called them duplicates.
+
+    A SYN or a FIN alone is never called one: a block reports data.
+
+    Parameters
+    ----------
+    copies : Copies
+    reported : ndarray of int64, shape (n_copies,)
+        Row of the D-SACK that reports each copy; `copies.nowhere` without one.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
+    answered = peers_send_sack(copies)[copies.talk] & (copies.min_rtt_ns != NA)
+    answered &= (copies.answer < copies.nowhere) & (copies.answer > copies.row)
+    answered &= copies.of_rows("payload_bytes", copies.row) > 0
+    late = copies.after_ns(copies.answer) >= copies.min_rtt_ns
+    undisputed: Array = answered & late & (reported == copies.nowhere)
+    return undisputed
+
+
+def answered_in_vain(copies: Copies, reported: Array) -> Array:
+    """Return for which the first ACK answers an unneeded copy: this one, or a later copy of its range.
+
+    Parameters
+    ----------
+    copies : Copies
+    reported : ndarray of int64, shape (n_copies,)
+        Row of the D-SACK that reports each copy; `copies.nowhere` without one.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
+    in_vain = (reported == copies.answer) & (reported < copies.nowhere)
+    _, which = np.unique(np.stack([copies.begin, copies.answer]), axis=1, return_inverse=True)
+    last = np.full(len(copies), -1)
+    np.maximum.at(last, which.reshape(-1)[in_vain], copies.row[in_vain])
+    answered: Array = copies.row <= last[which.reshape(-1)]
+    return answered
+
+
+def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
+    """Return which retransmissions the receiver did not need, and of which that is known.
+
+    Parameters
+    ----------
+    arrived : ndarray of int8, shape (n_segments,)
+        Per row of `segments`: 1 it reached the receiving TCP intact, 0 it did not, NA unknown.
+
+    Returns
+    -------
+    had, known : ndarray of bool, shape (n_copies,)
+    """
+    of_sent = arrived[copies.sent]
+    had = copies.covered_before(of_sent == 1)
+    might_have = copies.covered_before(of_sent != 0)
+    return had, had | ~might_have
+
+
+def came_at(segments: Table, receiver: Table, *, reverse: bool) -> Array:
+    """Return per row of `segments` its row in the receiver's trace; NA if it is not there.
+
+    Parameters
+    ----------
+    segments, receiver : Table
+        TCP_SEGMENTS of one connection at both ends.
+    reverse : bool
+        The direction; rows of the other one are NA.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_segments,)
+        From 0, or NA.
+    """
+    own, there = (np.flatnonzero(t["reverse"] == reverse) for t in (segments, receiver))
+    near, far = match(segments, own, receiver, there)
+    came = np.full(len(segments), NA, dtype=np.int64)
+    came[own[near]] = there[far]
+    return came
+
+
+def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
+    """Return per row of `segments` whether the receiver's trace shows it.
+
+    Parameters
+    ----------
+    came : ndarray of int64, shape (n_segments,)
+        As of `came_at`: rows of the receiver's trace, or NA.
+
+    Returns
+    -------
+    ndarray of int8, shape (n_segments,)
+        1 it does, 0 it does not, NA beyond the ends of that trace and in the other direction.
+    """
+    there = came != NA
+    arrived = np.full(len(segments), NA, dtype=np.int8)
+    if there.any():
+        known = slice(int(there.argmax()), len(there) - int(there[::-1].argmax()))
+        arrived[known][segments["reverse"][known] == reverse] = 0
+        arrived[there] = 1
+    return arrived
+
+
+def acknowledged_in_time(copies: Copies, came: Array, back: Array, there: int) -> Array:
+    """Return for which an ACK that reached the sender had left the receiver before the retransmission came.
+
+    One that never came counts as coming with the next copy of its first unit that did.
+
+    Parameters
+    ----------
+    copies : Copies
+    came, back : ndarray of int64, shape (n_segments,)
+        As of `came_at`: row of each segment in the receiver's trace, or NA; of this direction, of the other.
+    there : int
+        Rows of that trace.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
+    came = np.where(came == NA, there, came)
+    near = np.flatnonzero(back != NA)
+    reached = np.zeros(there, dtype=np.int64)
+    reached[back[near]] = np.maximum.accumulate(copies.segments["ack_bytes"][near])
+    highest = np.maximum.accumulate(reached)
+    before = np.maximum(_with_later_copies(copies, came) - 1, 0)
+    in_time: Array = highest[before] >= copies.end
+    return in_time
+
+
+def _with_later_copies(copies: Copies, came: Array) -> Array:
+    """Return the row at which each retransmission came, or the next copy from its first unit that came.
+
+    The path keeps the order: of the copies behind, the one that came first is the next.
+    """
+    order = np.lexsort((copies.row, copies.begin))[::-1]
+    group = np.zeros(len(order), dtype=np.int64)
+    np.cumsum(np.diff(copies.begin[order]) != 0, out=group[1:])
+    # a minimum that begins anew with each group: earlier groups lie above by whole spans
+    span = int(came.max(initial=0)) + 1
+    lowered = np.minimum.accumulate(came[copies.row[order]] - group * span) + group * span
+    first = np.empty(len(order), dtype=np.int64)
+    first[order] = lowered
+    return first

@@ -1,4 +1,17 @@
-"""The retransmissions of the judged directions: what was sent before each, and what answered it."""
+"""The retransmissions of the judged directions: what was sent before each, and what answered it.
+
+Sequence space as a grid of cells, so that each stretch of it is looked at once.
+
+What is judged: directions of connections, one behind the other on one axis of units and one of time.
+Each talk is a connection and the direction of it whose data are judged. Its rows, its units and its times lie
+above those of all talks before it. So cumulative maxima and searches run over many talks at once, as if they
+were one: what a search does not find in its own talk it finds at or behind the end of that.
+
+What SACK blocks reported of each retransmission, and which of them no longer held.
+A receiver may throw away what it has reported (RFC 2018, section 8); then its acknowledgment comes to a stop
+within what it had reported. A sender may have been unable to read a report: it sends what an ACK covers again
+only if that ACK was damaged, and then it read none of its blocks either.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +20,414 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, places, span_minimum
+from multitracer.analysis.intervals import (
+    distinct,
+    first_painters,
+    places,
+    reduce_groups,
+    span_minimum,
+    spans,
+)
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.verdicts.grid import Cells, Grid
-from multitracer.analysis.verdicts.reports import CROSSING_NS, Reports, reported
-from multitracer.tables import NA
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
-    from multitracer.analysis.verdicts.talks import Talks
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array
+
+Cells = tuple["Array", "Array"]
+"""The first cell of some rows, and the one behind their last: int64, shape (n,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Sequence space cut where anything sent begins or ends; a cell is the stretch between two edges."""
+
+    edges: Array
+
+    def cell(self, unit: Array) -> Array:
+        """Return the cell that holds each unit; -1 for a unit that no segment sent.
+
+        Parameters
+        ----------
+        unit : ndarray of int64, any shape
+
+        Returns
+        -------
+        ndarray of int64, shape of `unit`
+        """
+        cell = np.searchsorted(self.edges, unit, side="right") - 1
+        return np.where((cell >= 0) & (cell < len(self.edges) - 1), cell, -1)
+
+    def first(self, rows: Array, begin: Array, end: Array, *, nobody: int) -> Array:
+        """Return for each cell, and for the cell -1, the first of `rows` that covers it, else `nobody`.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n,), ascending
+        begin, end : ndarray of int64, units, shape (n,)
+            What each row covers; all are edges of the grid.
+        nobody : int
+            The row of a cell that none covers.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_cells + 1,)
+        """
+        return self.first_over(rows, self.cells(begin, end), nobody=nobody)
+
+    def cells(self, begin: Array, end: Array) -> Cells:
+        """Return the first cell of each range of units, and the one behind its last; they are edges."""
+        return places(self.edges, begin), places(self.edges, end)
+
+    def first_over(self, rows: Array, cells: Cells, *, nobody: int) -> Array:
+        """Return what `first` does of rows of which the cells are known."""
+        painter = first_painters(*cells, max(len(self.edges) - 1, 0))
+        first = np.full(len(painter) + 1, nobody, dtype=np.int64)
+        np.take(np.append(rows, nobody), painter, out=first[:-1], mode="clip")
+        return first
+
+
+_MOST_ROWS = 1 << 18
+"""Of talks side by side, unless one alone has more: it bounds the memory."""
+_MOST_UNITS = 1 << 42  # 1,024 sequence spaces of 2^32
+_MOST_NS = 1 << 60
+"""Lengths of the axes: all sums of rules stay within 64 bits. A talk that has more is judged alone."""
+_APART = 2
+"""Units between two talks."""
+_APART_NS = 60 * NS_PER_S
+"""Time between two talks, beside as much as each takes: no rule looks farther ahead or back."""
+_UNITS = ("seq_bytes", "end_bytes", "ack_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Talks:
+    """Connections, each with a direction whose data are judged."""
+
+    segments: Table
+    """TCP_SEGMENTS, talk after talk."""
+    sacks: Table
+    """TCP_SACK_BLOCKS, by rows of `segments`."""
+    own: Array
+    """Per row: the sender of the judged data sent it."""
+    bounds: Array
+    """Talk t has rows bounds[t]:bounds[t + 1]."""
+    zero: Array
+    """Per talk: where its unit 0 lies."""
+
+    @classmethod
+    def one(cls, segments: Table, sacks: Table, *, reverse: bool) -> Talks:
+        """Return a direction of one connection; units and times are its own."""
+        bounds = np.array([0, len(segments)])
+        return cls(segments, sacks, segments["reverse"] == reverse, bounds, np.zeros(1, dtype=np.int64))
+
+    @classmethod
+    def side_by_side(
+        cls, segments: Table, sacks: Table, bounds: Array, side: Array
+    ) -> Iterator[tuple[Array, Talks]]:
+        """Yield directions of connections, as many at once as axes and memory hold.
+
+        Parameters
+        ----------
+        segments, sacks : Table
+            TCP_SEGMENTS and TCP_SACK_BLOCKS of connections, one after the other.
+        bounds : ndarray of int64, shape (n_connections + 1,)
+            Connection c has rows bounds[c]:bounds[c + 1].
+        side : ndarray of int64, shape (n_directions,)
+            Which are judged: 2 c for what the initiator of c sent, 2 c + 1 for what came back.
+
+        Yields
+        ------
+        rows : ndarray of int64, shape (n_rows,)
+            The rows of `segments` that these talks hold.
+        talks : Talks
+        """
+        blocks = np.searchsorted(sacks["row"], bounds)
+        stretches = [_units_of(segments, sacks, bounds, blocks), _times_of(segments, bounds)]
+        connection = side >> 1
+        shares = [each.length / most for each, most in zip(stretches, (_MOST_UNITS, _MOST_NS), strict=True)]
+        for cut in _cuts(np.stack([np.diff(bounds) / _MOST_ROWS, *shares])[:, connection]):
+            chosen, reverse = connection[cut], (side[cut] & 1).astype(bool)
+            rows, ends = spans(bounds, chosen)
+            if len(chosen) == 1:
+                own_blocks = sacks.take(slice(*blocks[chosen[0] :][:2]))
+                own_blocks.columns["row"] = own_blocks["row"] - rows[0]
+                own = segments.take(slice(rows[0], rows[-1] + 1))
+                yield rows, cls.one(own, own_blocks, reverse=bool(reverse[0]))
+                continue
+            units, times_ns = (each.shifts(chosen) for each in stretches)
+            moved = _moved(segments.take(rows), units, times_ns, np.diff(ends))
+            own_blocks = _moved_blocks(sacks, blocks, chosen, ends[:-1] - bounds[chosen], units)
+            yield (
+                rows,
+                cls(moved, own_blocks, moved["reverse"] == np.repeat(reverse, np.diff(ends)), ends, units),
+            )
+
+    def __len__(self) -> int:
+        return len(self.zero)
+
+    def of(self, row: Array) -> Array:
+        """Return the talk of each row.
+
+        Parameters
+        ----------
+        row : ndarray of int64, any shape
+            Rows of `segments`.
+
+        Returns
+        -------
+        ndarray of int64, shape of `row`
+        """
+        talk: Array = np.searchsorted(self.bounds, row, side="right") - 1
+        return talk
+
+    def per_row(self, values: Array) -> Array:
+        """Return for each row the value of its talk.
+
+        Parameters
+        ----------
+        values : ndarray of any dtype, shape (n_talks,)
+
+        Returns
+        -------
+        ndarray of the same dtype, shape (n_segments,)
+        """
+        if len(values) == 1:
+            return np.broadcast_to(values, len(self.segments))
+        return np.repeat(values, np.diff(self.bounds))
+
+    def have(self, rows: Array) -> Array:
+        """Return which talks have one of `rows`.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (n,)
+
+        Returns
+        -------
+        ndarray of bool, shape (n_talks,)
+        """
+        return np.bincount(self.of(rows), minlength=len(self)) > 0
+
+    def shortest_ns(self, names: tuple[str, ...], rows: Array) -> Array:
+        """Return per talk the shortest time above 0 in some columns; NA without one.
+
+        Parameters
+        ----------
+        names : tuple of str
+            Columns of TCP_SEGMENTS in ns.
+        rows : ndarray of bool, shape (n_segments,)
+            Which rows count.
+
+        Returns
+        -------
+        ndarray of int64, ns, shape (n_talks,)
+        """
+        never = np.iinfo(np.int64).max
+        shortest = np.full(len(self), never)
+        for name in names:
+            times = self.segments[name]
+            known = np.where(rows & (times > 0), times, never)
+            shortest = np.minimum(shortest, reduce_groups(np.minimum, known, self.bounds, empty=never))
+        return np.where(shortest == never, NA, shortest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretches:
+    """What each connection takes of an axis, with what is free around it."""
+
+    first: Array
+    length: Array
+
+    def shifts(self, chosen: Array) -> Array:
+        """Return by how much some must move: each to where the one before it ends, the first one to 0."""
+        length = self.length[chosen]
+        shifts: Array = np.cumsum(length) - length - self.first[chosen]
+        return shifts
+
+
+def _units_of(segments: Table, sacks: Table, bounds: Array, of_blocks: Array) -> _Stretches:
+    """Return the units that each connection mentions."""
+    lowest, highest = np.zeros((2, len(bounds) - 1), dtype=np.int64)
+    for name in _UNITS:
+        lowest = np.minimum(lowest, reduce_groups(np.minimum, segments[name], bounds, empty=0))
+        highest = np.maximum(highest, reduce_groups(np.maximum, segments[name], bounds, empty=0))
+    for name in ("left_bytes", "right_bytes"):
+        lowest = np.minimum(lowest, reduce_groups(np.minimum, sacks[name], of_blocks, empty=0))
+        highest = np.maximum(highest, reduce_groups(np.maximum, sacks[name], of_blocks, empty=0))
+    return _Stretches(lowest - _APART, highest - lowest + 2 * _APART)
+
+
+def _times_of(segments: Table, bounds: Array) -> _Stretches:
+    """Return the time that each connection takes: too much to share the axis if a time is not known."""
+    first, last = (
+        reduce_groups(ufunc, segments["time_ns"], bounds, empty=0) for ufunc in (np.minimum, np.maximum)
+    )
+    half_ns = last // 2 - first // 2  # the whole may be beyond 64 bits
+    sane = (first != NOT_A_TIME) & (half_ns < _MOST_NS // 8)
+    clearance_ns = np.where(sane, 2 * half_ns + 1, 0) + _APART_NS
+    return _Stretches(first - clearance_ns, np.where(sane, 3 * clearance_ns, 2 * _MOST_NS))
+
+
+def _cuts(sizes: Array) -> Iterator[slice]:
+    """Yield stretches of columns of which no row adds up to more than 1, but of one column at least."""
+    total = np.cumsum(np.column_stack([np.zeros(len(sizes)), sizes]), axis=1)
+    begin, n = 0, sizes.shape[1]
+    while begin < n:
+        ends = [int(np.searchsorted(row, row[begin] + 1, side="right")) - 1 for row in total]
+        end = max(min(ends), begin + 1)
+        yield slice(begin, end)
+        begin = end
+
+
+def _moved(table: Table, units: Array, times_ns: Array, sizes: Array) -> Table:
+    """Return the same segments, moved by so much in each talk."""
+    shift = np.repeat(units, sizes)
+    columns = table.columns | {name: table[name] + shift for name in _UNITS}
+    columns["ack_bytes"][table["ack_bytes"] == NA] = NA
+    columns["time_ns"] = table["time_ns"] + np.repeat(times_ns, sizes)
+    return Table(table.schema, columns)
+
+
+def _moved_blocks(sacks: Table, bounds: Array, chosen: Array, rows: Array, units: Array) -> Table:
+    """Return the SACK blocks of the chosen connections, moved by so many rows and units."""
+    index, ends = spans(bounds, chosen)
+    table, sizes = sacks.take(index), np.diff(ends)
+    shifts = {"row": rows, "left_bytes": units, "right_bytes": units}
+    columns = {name: table[name] + np.repeat(shift, sizes) for name, shift in shifts.items()}
+    return Table(table.schema, table.columns | columns)
+
+
+CROSSING_NS = 10 * NS_PER_MS
+"""So long an ACK may take from the interface to TCP, and a retransmission the other way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """SACK blocks of the judged data, D-SACKs left out, in order of `row`."""
+
+    row: Array
+    left: Array
+    right: Array
+
+    @classmethod
+    def of(cls, talks: Talks) -> Self:
+        """Return those of talks."""
+        sacks = talks.sacks
+        real = ~sacks["dsack"] & (sacks["left_bytes"] < sacks["right_bytes"])
+        real &= ~talks.own[sacks["row"]]
+        return cls(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
+
+    def chosen(self, mask: Array) -> Reports:
+        """Return the reports that a mask keeps.
+
+        Parameters
+        ----------
+        mask : ndarray of bool, shape (n_reports,)
+        """
+        return Reports(self.row[mask], self.left[mask], self.right[mask])
+
+    def covering(self, begin: Array, end: Array, *, nowhere: int) -> Array:
+        """Return the row by which reports had covered both the first and the last unit of each range.
+
+        Parameters
+        ----------
+        begin, end : ndarray of int64, units, shape (n_ranges,)
+        nowhere : int
+            The row of a range that was never covered so.
+
+        Returns
+        -------
+        ndarray of int64, shape (n_ranges,)
+        """
+        grid = Grid(distinct(np.concatenate([self.left, self.right])))
+        first = grid.first(self.row, self.left, self.right, nobody=nowhere)
+        return np.maximum(first[grid.cell(begin)], first[grid.cell(end - 1)])
+
+    def highest(self, zero: Array) -> Array:
+        """Return per row of `segments` the highest unit reported so far; `zero` of its talk before any.
+
+        Parameters
+        ----------
+        zero : ndarray of int64, units, shape (n_segments,)
+            Per row, unit 0 of its talk.
+
+        Returns
+        -------
+        ndarray of int64, units, shape (n_segments,)
+        """
+        if not len(self.row):
+            return zero
+        highest = zero.copy()
+        np.maximum.at(highest, self.row, self.right)
+        return np.maximum.accumulate(highest)
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """What SACKs report of each retransmission."""
+
+    row: Array
+    """By which row they had reported it, and the receiver kept it; `nowhere` if they did not."""
+    reneged: Array
+    """They had before it was sent, and then the receiver threw it away."""
+
+
+def reported(
+    reports: Reports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
+) -> Reported:
+    """Return what is reported of retransmissions by SACKs that held.
+
+    Parameters
+    ----------
+    row, begin, end : ndarray of int64, shape (n_copies,)
+        Row and units of each retransmission.
+    reached : ndarray of int64, shape (n_segments,)
+        Per row of `segments`, the highest unit acknowledged so far.
+    nowhere : ndarray of int64, shape (n_copies,)
+        The row behind the talk of each retransmission.
+    """
+    rows, answer = len(reached), np.searchsorted(reached, end)
+    stops = _stops(reports, reached)
+    ever = reports.covering(begin, end, nowhere=rows)
+    anew = _within_epochs(reports, stops, np.minimum(row, answer), begin, end, nowhere=rows)
+    by = np.where((anew < row) | (ever < row), anew, ever)
+    next_stop = np.append(stops, rows)[np.searchsorted(stops, row)]
+    gone = (by < row) & (next_stop < answer)
+    doubtful = (
+        (by < row) & (next_stop == answer) & (answer < nowhere)
+    )  # it may have come before that ACK left
+    reneged = gone | ((ever < row) & (anew > row))
+    return Reported(np.where(gone | doubtful, nowhere, by), reneged)
+
+
+def _within_epochs(
+    reports: Reports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
+) -> Array:
+    """Return the row by which they had reported each range since the last stop before `row`.
+
+    Each epoch, from one stop to the next, gets a stretch of sequence space of its own.
+    """
+    lowest = min(reports.left.min(initial=0), begin.min(initial=0))
+    span = max(reports.right.max(initial=0), end.max(initial=0)) - lowest + 1
+    theirs = span * np.searchsorted(stops, reports.row, side="right") - lowest
+    mine = span * np.searchsorted(stops, row) - lowest
+    apart = Reports(reports.row, reports.left + theirs, reports.right + theirs)
+    return apart.covering(begin + mine, end + mine, nowhere=nowhere)
+
+
+def _stops(reports: Reports, reached: Array) -> Array:
+    """Return the rows of the ACKs that came to a stop within what had been reported before."""
+    moved = 1 + np.flatnonzero(np.diff(reached) > 0)
+    if not len(reports.row) or not len(moved):
+        return moved[:0]
+    grid = Grid(distinct(np.concatenate([reports.left, reports.right])))
+    first = grid.first(reports.row, reports.left, reports.right, nobody=len(reached))
+    return moved[first[grid.cell(reached[moved])] < moved]
+
 
 _NO_COPY = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
 

@@ -14,6 +14,17 @@ Rules of the file
 - The newest segment sent again with nothing between, though nothing asked for it, was refused by the host:
   neither a timer nor duplicate ACKs nor a recovery, or sooner after the last copy than any answer can come.
 - A SYN is only ever resent by its timer; a SYN-ACK also for another SYN.
+
+A capture at the receiver, or between: what of a sender's view can be put together from there.
+The order of what passes the capture point on the way to the receiver, and on the way back, is that of the
+sender and of the receiver. So what proves that a copy arrived holds anywhere. What the sender knew when it
+sent has to be found: an ACK that passed cannot have had an effect before it went to the sender and back.
+
+What the sender's kernel reports of a retransmission: its trace points, and its congestion state.
+Linux enters Loss on each expiry of the timer and resends the oldest segment at once; what it resends later in
+Loss counts as slow start, what it resends in Recovery as fast, and in any other state only a probe is resent.
+A segment that repeats numbers while the kernel reports no retransmission was refused by the host itself: the
+kernel kept it at the head of what is to be sent (`tcp_transmit_skb` returned NET_XMIT_DROP).
 """
 
 from __future__ import annotations
@@ -24,16 +35,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.group import has
 from multitracer.analysis.kind import Kind
-from multitracer.analysis.series.rto import LINUX, timeouts_ns
-from multitracer.analysis.verdicts.dsack import peers_send_sack
+from multitracer.analysis.series.rtt import LINUX, timeouts_ns
+from multitracer.analysis.verdicts.answers import SURELY_EARLY, Stamped, peers_send_sack, since, tick_ns
 from multitracer.analysis.verdicts.words import Cause, Evidence
+from multitracer.captured import Flag, Mark
+from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.verdicts.copies import Copies
-    from multitracer.tables import Array
+    from multitracer.analysis.verdicts.copies import Copies, Talks
+    from multitracer.tables import Array, Table
 
 _DUP_THRESH = 3  # RFC 5681, section 3.2: the third duplicate ACK triggers a fast retransmit
 _DUE = 0.8
@@ -286,3 +300,321 @@ class _Sender:
     def _enter(self, state: Cause, i: int) -> None:
         self._state = state
         self._recover = self._highest[i]
+
+
+_AWAY_LATE_NS = 10 * NS_PER_MS
+"""A busy host may answer an ACK so late."""
+_BURST = 64
+"""Segments behind a retransmission among which the next of new data is looked for; else it is not known."""
+_LONGER = 1.5
+"""Than the shortest round trip: what takes so long is no answer to what passed before."""
+
+
+def trigger_away(copies: Copies) -> Trigger:
+    """Return what the sender can have known before each retransmission, and where it must have waited."""
+    segments, row = copies.segments, copies.row
+    time_ns, far_ns = segments["time_ns"], _far_round_trip_ns(copies.talks)
+    beyond_ns = far_ns[copies.talk]
+    known = _known_at_far_end(copies, row, beyond_ns)
+    before, una = copies.before(known), copies.reached_before(known)
+    advance_ns = time_ns[np.minimum(np.searchsorted(copies.reached, una), row)] + beyond_ns
+    copied = copies.earlier < copies.nowhere
+    earlier_ns = np.where(copied, copies.of_rows("time_ns", copies.earlier), advance_ns)
+    highest = np.where(row > copies.first, copies.highest[copies.before(row)], copies.zero)
+    nothing = np.zeros(len(copies), dtype=bool)
+    # what it sends although it is acknowledged it sends because it has heard less than it could have
+    unacknowledged = (known > copies.first) & (copies.begin >= una)
+    return Trigger(
+        _away_silent(copies, una, beyond_ns),
+        np.where(unacknowledged, duplicates_until(copies, before, una), 0),
+        unacknowledged & (copies.sacked_up_to[before] > una),
+        copies.end >= highest,
+        una,
+        highest,
+        time_ns[row] - np.maximum(advance_ns, earlier_ns),
+        timeout_ns(copies, beyond_ns=far_ns),
+        nothing,
+        nothing,
+        nothing,
+        is_complete=False,
+    )
+
+
+def _known_at_far_end(copies: Copies, row: Array, far_ns: Array) -> Array:
+    """Return the first row that cannot have reached the sender before it sent what is at `row`.
+
+    What passed later than the way to the sender and back before; and what is newer than the timestamp that
+    it echoes. A SYN without ACK has heard nothing.
+    """
+    segments = copies.segments
+    forward_ns = np.maximum.accumulate(segments["time_ns"])
+    arrived = np.minimum(np.searchsorted(forward_ns, forward_ns[row] - far_ns, side="right"), row)
+    acks = has(segments["flags"], Flag.ACK)
+    stamped = has(segments["marks"], Mark.HAS_TIMESTAMPS) & acks
+    back = Stamped.of(copies.talks, copies.back)
+    stamps = np.maximum.accumulate(back.since_first(segments["tsval"][back.rows], back.talk))
+    newer = np.searchsorted(stamps, back.since_first(segments["tsecr"][row], copies.talk), side="right")
+    by_stamp = np.append(back.rows, len(segments))[newer]
+    arrived = np.where(stamped[row], np.minimum(arrived, by_stamp), arrived)
+    return np.where(acks[row], np.maximum(arrived, copies.first), copies.first)
+
+
+def _far_round_trip_ns(talks: Talks) -> Array:
+    """Return per talk the shortest time from here to the sender and back; 0 if none was measured."""
+    return np.maximum(talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), ~talks.own), 0)
+
+
+def _away_silent(copies: Copies, una: Array, far_ns: Array) -> Array:
+    """Return which follow a silence in both directions that is longer than the path's round trip.
+
+    Or what the sender's timestamps show: that so long it had sent nothing, and echoes nothing newer. If it
+    does echo something newer, of which more is acknowledged, then that was late, and no timer expired.
+    """
+    time_ns, row = copies.segments["time_ns"], copies.row
+    path_ns = _LONGER * (far_ns + np.maximum(copies.min_rtt_ns, 0)) + _AWAY_LATE_NS
+    quiet_ns = time_ns[row] - time_ns[copies.before(row)]
+    before, pause_ns, is_answered = _pause(copies)
+    late = is_answered & (una > copies.reached_before(_known_at_far_end(copies, before, far_ns)))
+    silent: Array = ((row > copies.first) & (quiet_ns > path_ns) & ~late) | (
+        ~is_answered & (pause_ns > path_ns)
+    )
+    return silent
+
+
+def _pause(copies: Copies) -> tuple[Array, Array, Array]:
+    """Return the sender's previous row, and how long before by its timestamps; 0 if they do not show it.
+
+    And whether the retransmission echoes something newer than what it had sent before that.
+    """
+    segments, row, own = copies.segments, copies.row, Stamped.of(copies.talks, copies.talks.own)
+    place = np.searchsorted(own.rows, row)
+    has_previous = (np.append(own.rows, len(segments))[place] == row) & (place > own.bounds[copies.talk])
+    before = np.where(has_previous, np.append(own.rows, 0)[place - 1], row)
+    newer = has_previous & (segments["tsecr"][row] != segments["tsecr"][before])
+    ticks = since(segments["tsval"][row], segments["tsval"][before]) - 1
+    return before, np.where(has_previous, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
+
+
+def passed_before(copies: Copies) -> Array:
+    """Return which had been acknowledged, or reported by a SACK, when they passed.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_copies,)
+    """
+    before: Array = copies.report < copies.row
+    return before
+
+
+def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
+    """Return for which copies no earlier ACK seems to have reached the sender, and for which that is open.
+
+    Of those that had been acknowledged when they passed. The timestamp that the sender echoes next decides.
+    Without one, the time when it goes on does: sooner than an answer to the retransmission allows, then an
+    earlier ACK came through; as soon as it allows, then none did; later, either may have been late.
+
+    Returns
+    -------
+    lost, open : ndarray of bool, shape (n_copies,)
+    """
+    row, far_ns = copies.row, _far_round_trip_ns(copies.talks)[copies.talk]
+    path_ns = far_ns + np.maximum(copies.min_rtt_ns, 0)
+    candidate = passed_before(copies) & ~(copies.sacked < np.minimum(row, copies.answer))
+    crossed = -copies.after_ns(copies.report) <= _LONGER * far_ns + _AWAY_LATE_NS
+    echoed, skipped = _echoes(copies)
+    onward = _goes_on(copies)
+    onward_ns = np.where(onward < copies.nowhere, copies.after_ns(onward), np.iinfo(np.int64).max)
+    arrived = crossed | echoed | (onward_ns < SURELY_EARLY * path_ns)
+    lost = candidate & ~arrived & (skipped | (onward_ns <= _LONGER * path_ns + _AWAY_LATE_NS))
+    return lost, candidate & ~arrived & ~lost
+
+
+def _goes_on(copies: Copies) -> Array:
+    """Return the first row behind each retransmission by which its sender sends what lies above it."""
+    end, sent = copies.segments["end_bytes"][copies.sent], copies.sent
+    onward = copies.nowhere.copy()
+    place, stop = (np.searchsorted(sent, at).tolist() for at in (copies.row + 1, copies.nowhere))
+    for i, (at, last, bound) in enumerate(zip(place, stop, copies.end.tolist(), strict=True)):
+        above = np.flatnonzero(end[at : min(at + _BURST, last)] > bound)
+        if len(above):
+            onward[i] = sent[at + above[0]]
+    return onward
+
+
+def _echoes(copies: Copies) -> tuple[Array, Array]:
+    """Return of which the sender echoed an ACK that passed before the copy did; and of which only later ones.
+
+    The first ACK that covers the copy must have a timestamp of its own: a coarse clock says nothing.
+    """
+    segments, row, talks, talk = copies.segments, copies.row, copies.talks, copies.talk
+    acks = has(segments["flags"], Flag.ACK)
+    own, back = (Stamped.of(talks, side & acks) for side in (talks.own, copies.back))
+    if not len(own.rows) or not len(back.rows):
+        none = np.zeros(len(copies), dtype=bool)
+        return none, none
+    echoed = np.maximum.accumulate(back.since_first(segments["tsecr"][own.rows], own.talk))
+    stamps = back.since_first(segments["tsval"][back.rows], back.talk)
+    report, later = (np.searchsorted(back.rows, rows) for rows in (copies.report, row))
+    first, bound = (np.append(stamps, np.iinfo(np.int64).max)[index] for index in (report, later))
+    usable = (copies.report < row) & (first > np.append(-1, stamps)[report]) & (first < bound)
+    at = np.searchsorted(echoed, first)
+    usable &= at < own.bounds[1:][talk]
+    echo = echoed[np.minimum(at, len(echoed) - 1)]
+    return usable & (echo < bound), usable & (echo >= bound)
+
+
+_TRACED_NS = 5 * NS_PER_MS
+"""Between a trace point and the packet that it speaks of; usually some microseconds."""
+_TOLD_LATE_NS = 100 * NS_PER_MS
+"""The same on a host that was held between the two, or that paces what it sends."""
+_CLOCKS_NS = NS_PER_MS // 20
+"""How far the clock of the trace may be ahead of that of the capture."""
+_LATELY_NS = 200 * NS_PER_MS
+"""A reading of the sender's variables so long after a retransmission tells what state it was sent in."""
+_OF_STATE = {CaState.LOSS: Cause.SLOW_START, CaState.RECOVERY: Cause.FAST}
+
+
+def by_events(copies: Copies, events: Table, cause: Array, evidence: Array) -> None:
+    """Correct `cause` and `evidence`, in place, by the trace points of the sender.
+
+    Parameters
+    ----------
+    copies : Copies
+    events : Table
+        JOINED_EVENTS of this sender.
+    cause : ndarray of uint8, shape (n_copies,)
+        A `Cause`, as concluded from packets.
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
+    """
+    if not len(copies):
+        return
+    resent = events.take(events["event"] == TcpEvent.RETRANSMISSION)
+    changes = events.take((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA))
+    if len(changes):
+        _by_state_changes(copies, changes, cause, evidence)
+    if len(resent):
+        _by_reports(copies, resent, cause, evidence)
+
+
+def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Array) -> None:
+    time_ns = copies.segments["time_ns"][copies.row]
+    last = np.searchsorted(changes["time_ns"], time_ns, side="right") - 1
+    state = np.append(changes["ca_state"], CaState.OPEN)[last]
+    stated = np.zeros(len(copies), dtype=np.uint8)
+    for ca_state, meaning in _OF_STATE.items():
+        stated[state == ca_state] = meaning
+    expired = changes["time_ns"][changes["ca_state"] == CaState.LOSS]
+    first = np.searchsorted(time_ns, expired)
+    near = first < len(copies)
+    first, expired = first[near], expired[near]
+    stated[first[time_ns[first] - expired < _TRACED_NS]] = Cause.TIMEOUT
+    known = stated != Cause.UNKNOWN
+    cause[known] = stated[known]
+    evidence[known] |= np.uint32(Evidence.CA_STATE)
+    probes = (stated == Cause.UNKNOWN) & (cause == Cause.TIMEOUT) & (last >= 0)
+    cause[probes] = Cause.TAIL_LOSS_PROBE
+    evidence[probes] |= np.uint32(Evidence.CA_STATE)
+
+
+def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) -> None:
+    """Call it a local drop if a repeat has no report, or if its report shows that it was refused."""
+    time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
+    spoken_of = _spoken_of(time_ns, report_ns)
+    known = spoken_of >= 0
+    reported = _with_parts(copies, report_ns, spoken_of[known])
+    refused = _with_parts(copies, report_ns, spoken_of[known & (resent["left_host"] == 0)])
+    traced = (time_ns >= report_ns[0] - _TRACED_NS) & (time_ns <= report_ns[-1] + _TRACED_NS)
+    unreported = (
+        traced & ~reported & (copies.begin > copies.zero)
+    )  # a SYN-ACK is resent where nothing is traced
+    evidence[reported | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
+    cause[(cause == Cause.LOCAL_DROP) & reported] = Cause.TAIL_LOSS_PROBE  # in no recovery, and left the host
+    cause[unreported | refused] = Cause.LOCAL_DROP
+
+
+def _with_parts(copies: Copies, report_ns: Array, spoken_of: Array) -> Array:
+    """Return the packets that reports refer to: what is resent as one may be cut into several segments.
+
+    The report comes after the last of them, so none lies between.
+    """
+    reported = np.zeros(len(copies), dtype=bool)
+    reported[spoken_of] = True
+    time_ns = copies.segments["time_ns"][copies.row]
+    together = (np.diff(time_ns) < _TRACED_NS) & (np.diff(np.searchsorted(report_ns, time_ns)) == 0)
+    part_of_next = together & (copies.end[:-1] == copies.begin[1:])
+    for at in np.flatnonzero(part_of_next)[::-1].tolist():
+        reported[at] |= reported[at + 1]
+    return reported
+
+
+def _spoken_of(time_ns: Array, report_ns: Array) -> Array:
+    """Return the packet that each report refers to, -1 for none: the last one before it that is still free.
+
+    What finds none so may lie behind its report by as much as the two clocks are apart, or far before it.
+    """
+    spoken_of = np.full(len(report_ns), -1)
+    for ahead_ns, reach_ns in (
+        (0, _TRACED_NS),
+        (_CLOCKS_NS, _TRACED_NS),
+        (_TOLD_LATE_NS, 2 * _TOLD_LATE_NS),
+    ):
+        waiting = np.flatnonzero(spoken_of < 0)
+        free = np.setdiff1d(np.arange(len(time_ns)), spoken_of)
+        last = _last_free(time_ns[free], report_ns[waiting] + ahead_ns, reach_ns)
+        spoken_of[waiting[last >= 0]] = free[last[last >= 0]]
+    return spoken_of
+
+
+def _last_free(time_ns: Array, report_ns: Array, reach_ns: int) -> Array:
+    """Return for each report the last packet before it that no report before it has taken; else -1."""
+    behind = np.searchsorted(time_ns, report_ns, side="right").tolist()
+    sent, taken = time_ns.tolist(), np.full(len(report_ns), -1)
+    free: list[int] = []
+    seen = 0
+    for report, (end, at) in enumerate(zip(behind, report_ns.tolist(), strict=True)):
+        free.extend(range(seen, end))
+        seen = max(seen, end)
+        if free and at - sent[free[-1]] < reach_ns:
+            taken[report] = free.pop()
+    return taken
+
+
+def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, evidence: Array) -> None:
+    """Correct `cause` and `evidence`, in place, by readings of the sender's variables.
+
+    Parameters
+    ----------
+    state : Table
+        JOINED_STATE of this sender; tcp_probe's rows, which show the state before a segment, are left out.
+    cause : ndarray of uint8, shape (n_copies,)
+        A `Cause`, as concluded so far.
+    evidence : ndarray of uint32, shape (n_copies,)
+        Bits of `Evidence`.
+    """
+    polled = state.take(state["method"] != ReadBy.TCP_PROBE)
+    polled = polled.take(np.argsort(polled["time_ns"], kind="stable"))
+    if not len(polled) or not len(copies):
+        return
+    time_ns = copies.segments["time_ns"][copies.row]
+    at = np.searchsorted(polled["time_ns"], time_ns)
+    there = at < len(polled)
+    at = np.minimum(at, len(polled) - 1)
+    there &= polled["time_ns"][at] - time_ns < _LATELY_NS
+    open_to_it = there & (cause != Cause.LOCAL_DROP)
+    for ca_state, meaning in _OF_STATE.items():
+        rows = open_to_it & (polled["ca_state"][at] == ca_state)
+        cause[rows] = np.where(trigger.silent[rows], Cause.TIMEOUT, meaning)
+        evidence[rows] |= np.uint32(Evidence.CA_STATE)
+    fell = open_to_it & (polled["ca_state"][at] == NA) & _fell(polled, at)
+    collapsed = fell & (polled["cwnd_segments"][at] == 1) & trigger.silent
+    cause[collapsed] = Cause.TIMEOUT
+    cause[fell & (cause == Cause.UNKNOWN)] = Cause.FAST
+    evidence[fell] |= np.uint32(Evidence.CWND_DROP)
+
+
+def _fell(polled: Table, at: Array) -> Array:
+    """Return before which readings the congestion window was larger."""
+    before, now = polled["cwnd_segments"][np.maximum(at - 1, 0)], polled["cwnd_segments"][at]
+    fell: Array = (at > 0) & (before != NA) & (now != NA) & (now < before)
+    return fell

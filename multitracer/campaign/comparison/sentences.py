@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.analysis.comparison.difference import LEVEL
-from multitracer.analysis.comparison.matching import LEAST_KEPT
+from multitracer.analysis.comparison.sides import LEAST_KEPT
 from multitracer.campaign.comparison.sums import (
     CELL_M,
     FINDING,

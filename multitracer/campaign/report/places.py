@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.mobility.sphere import EARTH_M
+from multitracer.analysis.mobility.route import EARTH_M
 
 if TYPE_CHECKING:
     import pyarrow as pa

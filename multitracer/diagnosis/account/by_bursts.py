@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, places
-from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause
 from multitracer.diagnosis.account.by_slots import opens_or_closes
 from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle

@@ -11,7 +11,7 @@ from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.captured import Flag, Mark
 from multitracer.diagnosis.limits.names import View

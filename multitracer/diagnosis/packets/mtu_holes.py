@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.two_points import Outcome
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 

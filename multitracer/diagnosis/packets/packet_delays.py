@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, in_order, places
-from multitracer.analysis.two_points.alike import Copies, arrivals
-from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.two_points import Copies, Outcome, arrivals
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.tables import NA
 from multitracer.tcp import Vantage

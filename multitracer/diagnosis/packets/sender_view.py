@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.intervals import places
-from multitracer.analysis.sender.sender_state import applied
+from multitracer.analysis.sender_state import applied
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS

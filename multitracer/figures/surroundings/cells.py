@@ -11,7 +11,7 @@ from multitracer.figures.stack import Panel, Unit
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.analysis.mobility.stays import Stays
+    from multitracer.analysis.mobility.cells import Stays
     from multitracer.tables import Mask, Row
 
 _COLOURS = 6

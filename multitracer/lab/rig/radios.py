@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.link_errors import link_error_trace
+from multitracer.analysis.link_capacity import link_error_trace
 from multitracer.errors import FormatError, InputError, LocalProtocolError
 from multitracer.lab.channel.bluetooth_piconet import SLOT_NS, BluetoothConfig
 from multitracer.lab.channel.capacity import CapacityConfig, TracedConfig

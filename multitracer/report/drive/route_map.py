@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.mobility.sphere import EARTH_M
+from multitracer.analysis.mobility.route import EARTH_M
 from multitracer.figures.series import BREAK
 from multitracer.figures.surroundings.scale import MISSING, SCALES, Scale
 from multitracer.report.drive.base_map import base_document

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.two_points import Outcome
 from multitracer.diagnosis.limits.names import View
 from multitracer.figures.link_time import in_link_time
 from multitracer.figures.series import Series, in_order

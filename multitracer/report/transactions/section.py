@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer import __version__
-from multitracer.analysis.transactions.arms import size_statistics
-from multitracer.analysis.transactions.bootstrap import DRAWS
-from multitracer.analysis.transactions.influence import RADIO, influence
-from multitracer.analysis.transactions.transports import compare, pairs
+from multitracer.analysis.transports import DRAWS, RADIO, compare, influence, pairs, size_statistics
 from multitracer.figures.environment import overlay_sheet, panels_sheet
 from multitracer.figures.rtt_size import rtt_size_sheet
 from multitracer.figures.transaction_cdf import cdf_sheet
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Sequence
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.figures.sheet import Sheet
     from multitracer.report.assets import Assets
     from multitracer.tables import Row, Table

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.transactions.arms import dropped, size_statistics, straight_line
+from multitracer.analysis.transports import dropped, size_statistics, straight_line
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.analysis.transactions.arms import Arm
+    from multitracer.analysis.transports import Arm
     from multitracer.tables import Row, Table
 
 _VERDICTS = ("faster", "alike", "slower", "too few", "failed", "other failed", "both failed")

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
-from multitracer.analysis.mobility.route import route_of
+from multitracer.analysis.mobility.route import EARTH_M, route_of
 from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Steps
-from multitracer.analysis.mobility.sphere import EARTH_M
-from multitracer.analysis.mobility.stays import stays_of
 from multitracer.radio import POSITION, RADIO
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.tables import at_ns, table_of

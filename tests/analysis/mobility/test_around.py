@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.mobility.around import Limits, Segments, Traffic, around
-from multitracer.analysis.mobility.epochs import epochs, order_statistic
+from multitracer.analysis.mobility.around_handovers import (
+    Limits,
+    Segments,
+    Traffic,
+    around,
+    epochs,
+    order_statistic,
+)
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.errors import InputError

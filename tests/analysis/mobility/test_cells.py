@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.mobility.cells import cells_of
+from multitracer.analysis.mobility.cells import HOLD_S, Stays, cells_of, stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.mobility.series import Samples, Steps, quartiles
-from multitracer.analysis.mobility.stays import HOLD_S, Stays, stays_of
 from multitracer.radio import POSITION, RADIO
 from multitracer.signalling import HANDOVERS
 from multitracer.units import NS_PER_S

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitracer.analysis.mobility.edges import sharpened
 from multitracer.analysis.mobility.series import Steps
-from multitracer.analysis.mobility.stretches import stretches
+from multitracer.analysis.mobility.stretches import sharpened, stretches
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.tables import BEGIN_NS, at_ns

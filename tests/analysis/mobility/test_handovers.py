@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis.mobility.changes import changes_of
-from multitracer.analysis.mobility.handovers import handovers_of
-from multitracer.analysis.series.surroundings import radio_series
+from multitracer.analysis.mobility.handovers import changes_of, handovers_of
+from multitracer.analysis.series.labelled import radio_series
 from multitracer.radio import RADIO
 from multitracer.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME

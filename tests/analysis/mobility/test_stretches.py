@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.mobility.causes import inherited
+from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Steps
-from multitracer.analysis.mobility.stays import stays_of
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.errors import InputError
 from multitracer.radio import POSITION, RADIO

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.analysis.comparison.runs import Share, Spread, share, spread
+from multitracer.analysis.comparison.difference import Share, Spread, share, spread
 from multitracer.errors import FormatError, InputError
 from multitracer.lab.channel.bluetooth_piconet import SLOT_NS, BluetoothConfig
 from multitracer.lab.channel.capacity import CapacityConfig

@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points.packets import Outcome
+from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.captured import Mark
 from multitracer.diagnosis.case import Case, Finding, rows

@@ -3,6 +3,22 @@
 An *arm* is what is set beside another: transactions that differ in nothing but the size of one message. A
 dropped transaction is not averaged away: it counts as one that took longer than any, in medians and
 quantiles (inf), and is counted beside them. Only means are of the finished ones.
+
+How sure a median is: the percentile bootstrap (Efron 1979), drawn without making the resamples.
+The k-th smallest of n values drawn with replacement from sorted x is x[ceil(n U) - 1], where U is the k-th
+smallest of n uniform numbers, which is Beta(k, n - k + 1). So a resample's median costs one or two numbers
+instead of n, exactly, and a million transactions need no more memory than a hundred. A value that is longer
+than could be waited for is inf: it counts in every median, and enters no mean.
+
+How much the RTT went with what the radio was like: rank correlations within the sizes of an arm.
+Spearman's: it asks only whether the longer ones are those with the higher value, so that one peak of a minute
+does not decide. Ranks are taken within each size, for between sizes the RTT differs anyway. A dropped
+transaction is the longest.
+
+Two transports compared, size by size: ratio and difference of their RTT, and of its distribution.
+The ratio is that of the medians; its interval holds every ratio that the test of all comparisons here does
+not refuse (`multitracer.analysis.comparison`): chance is what happens when transactions change sides. A ratio
+below 1 is a valid result.
 """
 
 from __future__ import annotations
@@ -13,7 +29,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from multitracer.analysis.transactions.bootstrap import median, median_interval, quantile
+from multitracer.analysis.comparison.medians import LEAST_VALUES, difference_interval, ratio_interval
 from multitracer.tables import Column, Schema, Table
 from multitracer.transactions import TRANSACTIONS
 from multitracer.units import NS_PER_S
@@ -370,3 +386,280 @@ def straight_line(statistics: Table) -> Line | None:
     first, second = np.triu_indices(len(sizes), 1)
     slope = float(np.median((medians[second] - medians[first]) / (sizes[second] - sizes[first])))
     return Line(float(np.median(medians - slope * sizes)), slope)
+
+
+DRAWS = 10_000
+"""Resamples behind each interval."""
+CONFIDENCE = 0.95  # the usual level of an interval; a convention
+
+
+class Interval(NamedTuple):
+    """An estimate and its 95 % interval; `high` is inf where the data give no upper bound."""
+
+    value: float
+    low: float
+    high: float
+
+
+def quantile(ordered: Array, share: float) -> float:
+    """Return the smallest of the sorted values that at least `share` of them do not exceed; NaN for none.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Ascending; inf sorts last, NaN must not occur.
+    share : float
+        From 0 to 1.
+    """
+    if not len(ordered):
+        return float("nan")
+    return float(ordered[max(0, int(np.ceil(share * len(ordered) - 1e-9)) - 1)])
+
+
+def median(ordered: Array) -> float:
+    """Return the middle of sorted values; inf if a middle one is, NaN for none.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Ascending; NaN must not occur.
+    """
+    if not len(ordered):
+        return float("nan")
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+
+
+def median_draws(ordered: Array, random: np.random.Generator, draws: int = DRAWS) -> Array:
+    """Return the medians of `draws` resamples of sorted values.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Sorted, n > 0; inf for a value that is only known to be too long.
+    random : numpy.random.Generator
+    draws : int
+
+    Returns
+    -------
+    ndarray of float64, shape (draws,)
+    """
+    number = len(ordered)
+    lower = (number + 1) // 2
+    uniform = random.beta(lower, number - lower + 1, draws)
+    low = _picked(ordered, uniform)
+    if number % 2:
+        return low
+    next_one = uniform + (1 - uniform) * random.beta(1, number - lower, draws)
+    middle: Array = (low + _picked(ordered, next_one)) / 2
+    return middle
+
+
+def _picked(ordered: Array, uniform: Array) -> Array:
+    places = np.ceil(uniform * len(ordered)).astype(np.int64) - 1
+    return np.asarray(ordered[np.clip(places, 0, len(ordered) - 1)], dtype=np.float64)
+
+
+def interval(value: float, draws: Array) -> Interval:
+    """Return an estimate with the middle 95 % of its draws; a draw that is NaN could be anything.
+
+    Parameters
+    ----------
+    value : float
+    draws : ndarray of float64, shape (n_draws,)
+        In any order, in the unit of `value`.
+    """
+    tail = (1 - CONFIDENCE) / 2
+    low = quantile(np.sort(np.where(np.isnan(draws), -np.inf, draws)), tail)
+    high = quantile(np.sort(np.where(np.isnan(draws), np.inf, draws)), 1 - tail)
+    return Interval(value, low, high)
+
+
+def median_interval(ordered: Array, random: np.random.Generator) -> Interval:
+    """Return the median of sorted values and its interval; NaN for none.
+
+    Parameters
+    ----------
+    ordered : ndarray of float64, shape (n,)
+        Ascending; NaN must not occur.
+    random : numpy.random.Generator
+    """
+    if not len(ordered):
+        return Interval(*[float("nan")] * 3)
+    return interval(median(ordered), median_draws(ordered, random))
+
+
+RADIO = ("rssi_dbm", "bler_percent", "cell_busy_percent")
+_FEWEST = 10
+"""Of one size with the value known; of fewer, ranks say nothing."""
+
+
+class Influence(NamedTuple):
+    """A rank correlation and how many transactions it rests on."""
+
+    correlation: float
+    """-1 to 1; NaN where too little is known, or where the value never changed."""
+    transactions: int
+
+
+def influence(arm: Arm, name: str) -> Influence:
+    """Return how the RTT of an arm goes with a column of the radio."""
+    ranks: list[tuple[Array, Array]] = []
+    for size in arm.sizes:
+        table = arm.at(size)
+        known = np.isfinite(table[name])
+        if np.count_nonzero(known) >= _FEWEST:
+            ranks.append((_ranks(arm.rtt_s(table)[known]), _ranks(table[name][known])))
+    if not ranks:
+        return Influence(float("nan"), 0)
+    rtt, value = (np.concatenate(column) for column in zip(*ranks, strict=True))
+    if not rtt.any() or not value.any():
+        return Influence(float("nan"), len(rtt))
+    both = np.sqrt(np.sum(rtt**2) * np.sum(value**2))
+    return Influence(float(np.sum(rtt * value) / both), len(rtt))
+
+
+def _ranks(values: Array) -> Array:
+    """Return ranks around 0, between -0.5 and 0.5 however many there are; equals share their mean."""
+    ordered = np.sort(values)
+    middle = (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right") - 1) / 2
+    ranks: Array = (middle - (len(values) - 1) / 2) / len(values)
+    return ranks
+
+
+def _interval(name: str, doc: str, unit: str = "") -> tuple[Column, ...]:
+    return (
+        Column(name, "float64", doc, unit),
+        Column(f"{name}_low", "float64", f"95 % interval: {doc}; NA with fewer than four a side", unit),
+        Column(f"{name}_high", "float64", f"95 % interval: {doc}; NA as the other end; inf: no bound", unit),
+    )
+
+
+COMPARISON = Schema(
+    "transport_comparison",
+    (
+        Column("size_bytes", "int64", "of the message that is varied", "bytes"),
+        Column("count", "int64", "transactions of the first"),
+        Column("dropped", "int64", "of them"),
+        Column("other_count", "int64", "transactions of the second"),
+        Column("other_dropped", "int64", "of them"),
+        *_interval("ratio", "median RTT of the first over that of the second"),
+        *_interval("difference", "median RTT of the first less that of the second", "s"),
+        *_interval("setup_ratio", "the ratio where the first also sets up its connection"),
+        Column("cdf_gap", "float64", "farthest distance of the CDFs; below 0 where the first is faster"),
+        Column("cdf_gap_at_s", "float64", "RTT at which they are so far apart", "s"),
+        Column("why", "U128", "why there is no ratio, or no interval"),
+    ),
+)
+"""One row is one size that both arms have."""
+
+
+def pairs(arms: Sequence[Arm]) -> list[tuple[Arm, Arm]]:
+    """Return which arms are compared: each of TCP with each other protocol's arm of the same task.
+
+    Arms of one protocol alone are compared with the first of them.
+    """
+    compared = []
+    for number, arm in enumerate(arms):
+        for other in arms[number + 1 :]:
+            alike = (arm.vary, arm.other_bytes) == (other.vary, other.other_bytes)
+            if alike and set(arm.sizes) & set(other.sizes) and _worth(arm, other, arms):
+                compared.append((arm, other))
+    return compared
+
+
+def _worth(arm: Arm, other: Arm, arms: Sequence[Arm]) -> bool:
+    if arm.protocol != other.protocol:
+        same = [each for each in arms if each.protocol == other.protocol and each.vary == arm.vary]
+        twins = [each for each in same if _labels(each) == _labels(arm)]
+        return _labels(arm) == _labels(other) or not twins
+    alike = [each for each in arms if (each.vary, each.other_bytes) == (arm.vary, arm.other_bytes)]
+    return {each.protocol for each in alike} == {arm.protocol} and alike[0] is arm
+
+
+def _labels(arm: Arm) -> tuple[str, ...]:
+    """Return place and link of an arm: what transports that are compared should share."""
+    facts = arm.source.facts
+    return str(arm.table["labels"][0]), facts.get("link", ""), facts.get("time", "")
+
+
+def compare(first: Arm, second: Arm) -> Table:
+    """Return a row for each size that both have; see `COMPARISON`.
+
+    Parameters
+    ----------
+    first, second : Arm
+        The ratio is first over second, so above 1 where the second is faster.
+    """
+    rows = [_row(first, second, size) for size in sorted(set(first.sizes) & set(second.sizes))]
+    columns = {c.name: np.array([row[c.name] for row in rows], dtype=c.dtype) for c in COMPARISON}
+    return Table(COMPARISON, columns, {"first": first.name, "second": second.name})
+
+
+def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
+    tables = first.at(size), second.at(size)
+    ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
+    with_setup = first.with_setup_s(tables[0])
+    gap, at_s = cdf_gap(ours, theirs)
+    setup = Interval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
+    values = (
+        ("ratio", _ratio(ours, theirs)),
+        ("difference", _difference(ours, theirs)),
+        ("setup_ratio", setup),
+    )
+    numbers = {f"{name}{end}": n for name, estimate in values for end, n in zip(_ENDS, estimate, strict=True)}
+    return numbers | {
+        "size_bytes": size,
+        "count": len(ours),
+        "dropped": int(np.isinf(ours).sum()),
+        "other_count": len(theirs),
+        "other_dropped": int(np.isinf(theirs).sum()),
+        "cdf_gap": gap,
+        "cdf_gap_at_s": at_s,
+        "why": _transports_why(first, second, ours, theirs),
+    }
+
+
+_ENDS = ("", "_low", "_high")
+
+
+def _ratio(ours: Array, theirs: Array) -> Interval:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = float(np.divide(median(ours), median(theirs)))
+    return Interval(value, *ratio_interval(ours, theirs))
+
+
+def _difference(ours: Array, theirs: Array) -> Interval:
+    return Interval(median(ours) - median(theirs), *difference_interval(ours, theirs))
+
+
+def _transports_why(first: Arm, second: Arm, ours: Array, theirs: Array) -> str:
+    lost = [arm.name for arm, rtts in ((first, ours), (second, theirs)) if np.isinf(median(rtts))]
+    if lost:
+        return f"half or more were dropped: {' and '.join(lost)}"[:128]
+    if min(len(ours), len(theirs)) < LEAST_VALUES:
+        return f"no interval: {len(ours)} and {len(theirs)} transactions, {LEAST_VALUES} each are the fewest"
+    return ""
+
+
+def cdf_gap(ours: Array, theirs: Array) -> tuple[float, float]:
+    """Return the farthest distance of two CDFs, and where (Kolmogorov and Smirnov's D, with its sign).
+
+    Parameters
+    ----------
+    ours, theirs : ndarray of float64, s, shapes (n_ours,), (n_theirs,)
+        Sorted; inf for what was dropped.
+
+    Returns
+    -------
+    float
+        Share of theirs less share of ours that is done by then: below 0 where ours are faster.
+    float
+        The RTT, s; NaN if neither has any.
+    """
+    at = np.union1d(ours[np.isfinite(ours)], theirs[np.isfinite(theirs)])
+    if not len(at):
+        return 0.0, float("nan")
+    shares = [np.searchsorted(values, at, "right") / len(values) for values in (ours, theirs)]
+    gap = shares[1] - shares[0]
+    place = int(np.argmax(np.abs(gap)))
+    return float(gap[place]), float(at[place])

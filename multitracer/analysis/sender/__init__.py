@@ -1,1 +1,0 @@
-"""What the sender's kernel logged of its TCP: whose reading it is, in bytes, and the phase it shows."""

@@ -1,0 +1,673 @@
+"""Which socket and which connection a reading of a sender's variables belongs to.
+
+A socket is told from the next one on the same ports by its cookie; without one by its inode; without either
+by what only a new socket does: a counter that falls, or a handshake after data. So no counter that restarts
+becomes a negative rate. A connection of a capture is found by both ends' addresses and ports, and by time;
+readings of a log that names no ends (`ss | grep cwnd`) are those of the connection that has most of the
+capture's segments, if one has.
+
+What the readings of a sender's variables need before they are joined with its packets.
+tcp_probe logs windows in segments without the segment's size, and the state *before* the segment that made it
+fire; it does not log the congestion state at all. Here windows become bytes, each value moves to the segment
+that brought it about, and the congestion state is taken from the trace point that reports its changes.
+
+What a sender's congestion control was doing when: slow start, congestion avoidance, recovery, loss.
+From the sender's own variables where they were recorded, else concluded from its packets and marked so.
+
+Rules for packets alone
+-----------------------
+- The first retransmission opens an episode; it ends with the ACK of everything that had been sent by then
+  (the recovery point of RFC 6582).
+- It is *recovery* if an ACK had just arrived that could have caused it, else, after silence, *loss*. Silence
+  within an episode turns recovery into loss.
+- Before the first episode a sender is in slow start up to the last round trip whose peak of outstanding
+  bytes is two fifths above all before. After loss it is in slow start until half of what was outstanding at
+  the loss is outstanding again. Otherwise it is in congestion avoidance.
+- A tail loss probe follows silence too, and is taken for loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.kind import Kind
+from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
+from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+    from multitracer.tables import Array
+
+TOLERANCE_NS = NS_PER_S
+"""How far a socket's life may lie outside the connection's packets: clocks differ, and sockets linger."""
+
+_ENDPOINTS = ("ip_version", "address_local", "address_remote", "port_local", "port_remote")
+_COUNTERS = (
+    "total_sent_bytes",
+    "total_acked_bytes",
+    "total_received_bytes",
+    "total_retransmitted_segments",
+)
+_OPENING = (TcpState.SYN_SENT, TcpState.SYN_RECV)
+
+
+def number_sockets(state: Table) -> Array:
+    """Return the socket of each row of TCP_STATE.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_rows,)
+        From 1, in the order of their first rows.
+    """
+    ends = _numbered(ends_of(state))
+    known = state["cookie"] != 0
+    method = np.where(known, 0, state["method"])
+    life = np.where(known, 0, _lives(state, ends))
+    identity = np.stack([ends, state["cookie"].astype(np.int64), method, life], axis=1)
+    _, first, inverse = np.unique(identity, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int32)
+    rank[np.argsort(first)] = np.arange(1, len(first) + 1)
+    return rank[inverse.reshape(-1)]
+
+
+def ends_of(rows: Table) -> Array:
+    """Return both ends of each row of TCP_STATE or TCP_EVENTS as one comparable value.
+
+    Returns
+    -------
+    ndarray of bytes (S38), shape (n_rows,)
+    """
+    return _keys(*(rows[name] for name in _ENDPOINTS))
+
+
+def _keys(version: Array, local: Array, remote: Array, local_port: Array, remote_port: Array) -> Array:
+    """Return both ends as one comparable value a row."""
+    parts = (version, local, remote, local_port.astype(">u2"), remote_port.astype(">u2"))
+    raw = [np.ascontiguousarray(part).view(np.uint8).reshape(len(part), part.itemsize) for part in parts]
+    width = sum(part.shape[1] for part in raw) + 1
+    joined = np.concatenate([*raw, np.ones((len(version), 1), np.uint8)], axis=1)
+    return np.ascontiguousarray(joined).view(f"S{width}").reshape(-1)
+
+
+def _numbered(keys: Array) -> Array:
+    inverse: Array = np.unique(keys, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return inverse
+
+
+def _lives(state: Table, ends: Array) -> Array:
+    """Return how many sockets without a cookie began before or at each row, by ends, method and time."""
+    order = np.lexsort((state["time_ns"], state["method"], ends))
+    same = np.zeros(len(order), dtype=bool)
+    same[1:] = (np.diff(ends[order]) == 0) & (np.diff(state["method"][order]) == 0)
+    begins = ~same
+    for name in _COUNTERS:
+        values = _counter(state, name)[order]
+        before = _last_known(values, same)
+        begins |= (values != NA) & (before != NA) & (values < before)
+    inode = state["inode"][order]
+    before = _last_known(inode, same)
+    begins |= (inode != NA) & (before != NA) & (inode != before)
+    opening = np.isin(state["state"][order], _OPENING)
+    begins[1:] |= opening[1:] & ~opening[:-1] & (state["state"][order][:-1] != NA)
+    lives = np.empty(len(order), dtype=np.int64)
+    lives[order] = np.cumsum(begins)
+    return lives
+
+
+def _counter(state: Table, name: str) -> Array:
+    """Return a counter; where `ss` left it out beside other variables it is 0, and may have fallen to it."""
+    values = state[name]
+    left_out = (state["method"] == ReadBy.SS) & (state["cwnd_segments"] != NA) & (values == NA)
+    return np.where(left_out, 0, values)
+
+
+def _last_known(values: Array, same: Array) -> Array:
+    """Return the last known value before each row within rows that are the `same` as the one before."""
+    row = np.arange(len(values))
+    known = np.maximum.accumulate(np.where(values != NA, row, -1))
+    start = np.maximum.accumulate(np.where(same, 0, row))
+    before = np.concatenate([[-1], known[:-1]]) if len(known) else known
+    there = same & (before >= start)
+    return np.where(there, values[np.maximum(before, 0)], NA)
+
+
+def join(state: Table, *, flows: Table, connections: Table, tolerance_ns: int = TOLERANCE_NS) -> Table:
+    """Return JOINED_STATE: TCP_STATE with the socket and the connection of each row.
+
+    Parameters
+    ----------
+    state : Table
+        TCP_STATE, of one source or several together.
+    flows, connections : Table
+        FLOWS and CONNECTIONS of one capture.
+    tolerance_ns : int
+        How far a socket's readings may lie outside the connection's packets.
+
+    Returns
+    -------
+    Table
+        A socket with a cookie belongs to one connection, that with which it shares most time. A row without
+        one belongs to the connection that had begun last. Rows that match nothing have none; the provenance
+        counts the sockets of these.
+    """
+    socket = number_sockets(state)
+    lookup = _Lookup.of(state, flows, connections)
+    connection = np.full(len(state), NA, dtype=np.int32)
+    reverse = np.zeros(len(state), dtype=bool)
+    for rows in _groups(socket):
+        match = lookup.as_one if state["cookie"][rows[0]] else lookup.row_by_row
+        connection[rows], reverse[rows] = match(rows, tolerance_ns)
+    unmatched = len(np.unique(socket[connection == NA]))
+    columns = dict(state.columns) | {"socket": socket, "connection": connection, "reverse": reverse}
+    return Table(JOINED_STATE, columns, state.provenance | {"sockets_without_connection": unmatched})
+
+
+def join_events(
+    events: Table, *, flows: Table, connections: Table, tolerance_ns: int = TOLERANCE_NS
+) -> Table:
+    """Return JOINED_EVENTS: each event belongs to the connection of its ends that had begun last."""
+    lookup = _Lookup.of(events, flows, connections)
+    connection = np.full(len(events), NA, dtype=np.int32)
+    reverse = np.zeros(len(events), dtype=bool)
+    for rows in _groups(_numbered(lookup.keys)):
+        connection[rows], reverse[rows] = lookup.row_by_row(rows, tolerance_ns)
+    columns = dict(events.columns) | {"connection": connection, "reverse": reverse}
+    return Table(JOINED_EVENTS, columns, dict(events.provenance))
+
+
+def _groups(number: Array) -> Iterator[Array]:
+    """Yield the rows of each number, in order."""
+    order = np.argsort(number, kind="stable")
+    cuts = np.flatnonzero(np.diff(number[order])) + 1
+    yield from (rows for rows in np.split(order, cuts) if len(rows))
+
+
+@dataclass(slots=True)
+class _Lookup:
+    """Finds the connections between the ends of a row."""
+
+    keys: Array
+    earliest: Array
+    """When each row held at the earliest, NOT_A_TIME if unknown."""
+    latest: Array
+    connections: Table
+    candidates: dict[bytes, tuple[Array, Array]]
+    """Ends -> indexes of connections in order of their starts, and whether the local end is the responder."""
+
+    @classmethod
+    def of(cls, rows: Table, flows: Table, connections: Table) -> Self:
+        keys = ends_of(rows)
+        bounds = [
+            rows[f"read_{end}_ns" if "method" in rows.columns else "time_ns"] for end in ("before", "after")
+        ]
+        earliest, latest = (np.where(b == NOT_A_TIME, rows["time_ns"], b) for b in bounds)
+        candidates = _candidates(keys, flows, connections)
+        if (nameless := rows["ip_version"] == 0).any():
+            candidates[bytes(keys[nameless][0])] = _main(connections, rows.take(nameless))
+        return cls(keys, earliest, latest, connections, candidates)
+
+    def as_one(self, rows: Array, tolerance_ns: int) -> tuple[int, bool]:
+        """Return the connection that shares most time with all the rows together."""
+        index, reverse = self._candidates_of(rows)
+        if not len(index):
+            return NA, False
+        known = rows[self.latest[rows] != NOT_A_TIME]
+        if len(known):
+            start, end = (self.connections[name][index] for name in ("start_ns", "end_ns"))
+            shared = np.minimum(end, self.latest[known].max()) - np.maximum(start, self.earliest[known].min())
+        else:
+            shared = np.full(len(index), 0 if len(index) == 1 else -1 - tolerance_ns)
+        best = int(np.argmax(shared))
+        if shared[best] < -tolerance_ns:
+            return NA, False
+        return int(self.connections["connection"][index[best]]), bool(reverse[best])
+
+    def row_by_row(self, rows: Array, tolerance_ns: int) -> tuple[Array, Array]:
+        """Return for each row the connection that had begun last, if it had not ended long before."""
+        index, reverse = self._candidates_of(rows)
+        if not len(index):
+            return np.full(len(rows), NA), np.zeros(len(rows), dtype=bool)
+        start, end = (self.connections[name][index] for name in ("start_ns", "end_ns"))
+        last = np.maximum(np.searchsorted(start, self.latest[rows], side="right") - 1, 0)
+        known = self.latest[rows] != NOT_A_TIME
+        near = (self.latest[rows] >= start[last] - tolerance_ns) & (
+            self.earliest[rows] <= end[last] + tolerance_ns
+        )
+        chosen = np.where(known, near, len(index) == 1)
+        return np.where(chosen, self.connections["connection"][index[last]], NA), reverse[last] & chosen
+
+    def _candidates_of(self, rows: Array) -> tuple[Array, Array]:
+        nothing = np.empty(0, dtype=np.int64)
+        return self.candidates.get(bytes(self.keys[rows[0]]), (nothing, nothing))
+
+
+def _candidates(keys: Array, flows: Table, connections: Table) -> dict[bytes, tuple[Array, Array]]:
+    pair = connections["forward_flow"] >> 1
+    by_pair = np.argsort(pair, kind="stable")
+    bounds = np.searchsorted(pair[by_pair], np.arange(len(flows) + 1))
+    version = flows["ip_version"]
+    ends = [(flows[f"address_{end}"], flows[f"port_{end}"]) for end in "ab"]
+    by_address: dict[bytes, list[Array]] = {}
+    for side in (0, 1):
+        (local, local_port), (remote, remote_port) = ends[side], ends[1 - side]
+        sent_by = _keys(version, local, remote, local_port, remote_port)
+        for flow in np.flatnonzero(np.isin(sent_by, keys)).tolist():
+            own = by_pair[bounds[flow] : bounds[flow + 1]]
+            reverse = connections["forward_flow"][own] != 2 * flow + side
+            by_address.setdefault(bytes(sent_by[flow]), []).append(np.stack([own, reverse]))
+    return {key: _by_start(np.concatenate(parts, axis=1), connections) for key, parts in by_address.items()}
+
+
+def _main(connections: Table, nameless: Table) -> tuple[Array, Array]:
+    """Return the connection with most of the segments, and whether the readings are its responder's."""
+    segments = connections["segments"]
+    largest = np.flatnonzero(2 * segments > segments.sum())
+    sent, received = (nameless[f"total_{way}_bytes"].max() for way in ("sent", "received"))
+    return largest, (connections["bulk_direction"][largest] == 1) != bool(received > sent)
+
+
+def _by_start(candidates: Array, connections: Table) -> tuple[Array, Array]:
+    order = np.argsort(connections["start_ns"][candidates[0]], kind="stable")
+    return candidates[0][order], candidates[1][order].astype(bool)
+
+
+_TIMESTAMPS_BYTES = 12  # RFC 7323, appendix A: with two NOPs
+_MOVED = (
+    "cwnd_segments", "cwnd_bytes", "ssthresh_segments", "ssthresh_bytes", "srtt_ns", "ca_state",
+)  # fmt: skip
+"""What a segment changes when it arrives; numbers and windows in it are known before."""
+
+
+def in_bytes(state: Table, *, directions: Table) -> Table:
+    """Return JOINED_STATE with cwnd_bytes and ssthresh_bytes also where only segments were logged.
+
+    The size of a segment is that of the nearest reading of the same sender that has it, else what the
+    handshake allows: the smaller of both announced MSS, less 12 bytes for timestamps. snd_mss_bytes is
+    filled with it; the provenance counts the rows of each kind.
+
+    Parameters
+    ----------
+    state : Table
+        JOINED_STATE.
+    directions : Table
+        DIRECTIONS of the same capture.
+    """
+    mss, counts = state["snd_mss_bytes"].copy(), {"reading": 0, "handshake": 0}
+    for rows in by_sender(state):
+        lacking = rows[(mss[rows] == NA) & (state["cwnd_segments"][rows] != NA)]
+        known = rows[state["snd_mss_bytes"][rows] != NA]
+        if not len(lacking):
+            continue
+        if len(known):
+            mss[lacking] = mss[known[_nearest(state["time_ns"][known], state["time_ns"][lacking])]]
+            counts["reading"] += len(lacking)
+        elif allowed := _handshake_mss(directions, int(state["connection"][rows[0]])):
+            mss[lacking] = allowed
+            counts["handshake"] += len(lacking)
+    columns = dict(state.columns) | {"snd_mss_bytes": mss}
+    for name in ("cwnd", "ssthresh"):
+        segments, as_read = state[f"{name}_segments"], state[f"{name}_bytes"]
+        both = (as_read == NA) & (segments != NA) & (mss != NA)
+        columns[f"{name}_bytes"] = np.where(both, segments * mss, as_read)
+    return Table(state.schema, columns, state.provenance | {"mss_taken_from": counts})
+
+
+def with_ca_state(state: Table, events: Table) -> Table:
+    """Return JOINED_STATE with the congestion state of tcp_probe's rows, from its recorded changes.
+
+    Parameters
+    ----------
+    state : Table
+        JOINED_STATE.
+    events : Table
+        JOINED_EVENTS of the same recording. Before the first change a sender is taken for open, unless that
+        change is to open; nothing is concluded if no change of anybody was recorded, and the log does not say
+        that it would have been.
+    """
+    if not _records_changes(events):
+        return state
+    ca_state = state["ca_state"].copy()
+    for every in by_sender(state):
+        rows = every[state["method"][every] == ReadBy.TCP_PROBE]
+        changes = _changes(events, state, rows)
+        last = np.searchsorted(events["time_ns"][changes], state["time_ns"][rows], side="left") - 1
+        entered = np.append(events["ca_state"][changes], NA)
+        before = NA if len(changes) and entered[0] == CaState.OPEN else int(CaState.OPEN)
+        ca_state[rows] = np.where(last < 0, before, entered[last])
+    return Table(state.schema, dict(state.columns) | {"ca_state": ca_state}, dict(state.provenance))
+
+
+def _records_changes(events: Table) -> bool:
+    listed = events.provenance.get("header", {}).get("events") or ()
+    return "tcp_cong_state_set" in listed or bool((events["event"] == TcpEvent.CA_STATE).any())
+
+
+def _changes(events: Table, state: Table, rows: Array) -> Array:
+    if not len(rows):
+        return rows
+    same = (events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)
+    same &= events["connection"] == state["connection"][rows[0]]
+    return np.flatnonzero(same & (ends_of(events) == ends_of(state.take(rows[:1]))))
+
+
+def applied(state: Table, *, events: Table | None = None) -> Table:
+    """Return tcp_probe's rows with each value at the segment that brought it about.
+
+    A row of tcp_probe shows what its segment found. What that segment made of it is what the next row shows,
+    so the congestion variables (cwnd, ssthresh, SRTT, congestion state) move one row up; the last row of each
+    socket is left out. If the retransmission timer expired between two rows (`events` shows the change to
+    loss), the timer brought the value about, and it stands at that time. `read_before_ns` and `read_after_ns`
+    are the two rows between which the value took effect.
+
+    Parameters
+    ----------
+    state : Table
+        JOINED_STATE; rows of other methods are left out.
+    events : Table, optional
+        JOINED_EVENTS of the same recording.
+    """
+    parts = [_applied(state, rows, events) for rows in _by_socket(state)]
+    columns = {
+        name: np.concatenate([part[name] for part in parts]) if parts else state[name][:0]
+        for name in state.schema.names
+    }
+    order = np.argsort(columns["time_ns"], kind="stable")
+    moved = {name: values[order] for name, values in columns.items()}
+    return Table(state.schema, moved, state.provenance | {"applied": True})
+
+
+def _applied(state: Table, rows: Array, events: Table | None) -> dict[str, Array]:
+    here, following = rows[:-1], rows[1:]
+    columns = {name: state[name][following if name in _MOVED else here] for name in state.schema.names}
+    begin, end = state["time_ns"][here], state["time_ns"][following]
+    columns["read_before_ns"], columns["read_after_ns"] = begin, end
+    if events is not None and len(here):
+        changes = _changes(events, state, rows)
+        losses = events["time_ns"][changes[events["ca_state"][changes] == CaState.LOSS]]
+        first = np.searchsorted(losses, begin, side="right")
+        expired = np.append(losses, np.iinfo(np.int64).max)[first]
+        columns["time_ns"] = np.where(expired < end, expired, begin)
+    return columns
+
+
+def by_sender(state: Table) -> Iterator[Array]:
+    """Yield the rows of each sender in order of time; without a connection, each socket is a sender.
+
+    Yields
+    ------
+    ndarray of int64, shape (n_rows_of_sender,)
+    """
+    of_connection = 2 * state["connection"] + state["reverse"]
+    sender = np.where(state["connection"] == NA, -1 - state["socket"], of_connection)
+    yield from _socket_groups(sender, state["time_ns"])
+
+
+def _by_socket(state: Table) -> Iterator[Array]:
+    probe = state["method"] == ReadBy.TCP_PROBE
+    yield from _socket_groups(np.where(probe, state["socket"], NA), state["time_ns"])
+
+
+def _socket_groups(number: Array, time_ns: Array) -> Iterator[Array]:
+    order = np.lexsort((time_ns, number))
+    order = order[number[order] != NA]
+    cuts = np.flatnonzero(np.diff(number[order])) + 1
+    yield from (rows for rows in np.split(order, cuts) if len(rows))
+
+
+def _nearest(known_ns: Array, wanted_ns: Array) -> Array:
+    """Return for each instant the index of the nearest known one; `known_ns` ascends."""
+    right = np.clip(np.searchsorted(known_ns, wanted_ns), 1, max(len(known_ns) - 1, 1))
+    left = right - 1
+    right = np.minimum(right, len(known_ns) - 1)
+    nearer_left = wanted_ns - known_ns[left] <= known_ns[right] - wanted_ns
+    return np.where(nearer_left, left, right)
+
+
+def _handshake_mss(directions: Table, connection: int) -> int | None:
+    """Return the payload of a full segment as the handshake allows it; None if it was not captured."""
+    row = 2 * (connection - 1)
+    announced = directions["mss_bytes"][row : row + 2]
+    if connection == NA or NA in announced:
+        return None
+    stamps = bool(directions["timestamps"][row : row + 2].all())
+    return max(int(announced.min()) - (_TIMESTAMPS_BYTES if stamps else 0), 1)
+
+
+class Phase(IntEnum):
+    """The phases of TCP_PHASES."""
+
+    SLOW_START = 1
+    CONGESTION_AVOIDANCE = 2
+    REDUCTION = 3
+    """The window shrinks without a loss: ECN, or a drop in the host itself (Linux: CWR)."""
+    RECOVERY = 4
+    """Fast retransmit and fast recovery."""
+    LOSS = 5
+    """A retransmission timeout, until everything sent before it is acknowledged."""
+
+
+_OF_CA_STATE = {
+    CaState.CWR: Phase.REDUCTION,
+    CaState.RECOVERY: Phase.RECOVERY,
+    CaState.LOSS: Phase.LOSS,
+}
+_GROWS = 1.4
+"""Slow start with delayed ACKs grows half as fast again per round trip on old senders, twice on new ones."""
+_MOST_ROUNDS = 10_000
+"""Round trips after which nobody is in slow start for the first time any more."""
+_LEAST_SILENCE_NS = 10 * NS_PER_MS
+"""A silence is this and a quarter of the shortest round trip: hosts send sooner. Not measured."""
+
+
+def phases_of_state(state: Table, *, events: Table | None = None) -> Table:
+    """Return TCP_PHASES of one sender from its variables.
+
+    Parameters
+    ----------
+    state : Table
+        JOINED_STATE of one sender (one connection and direction), tcp_probe's rows with their congestion
+        state (`with_ca_state`).
+    events : Table, optional
+        JOINED_EVENTS of the same recording; with them a timeout begins when it happened.
+
+    Returns
+    -------
+    Table
+        A reading without congestion state (of `ss`, of siftr) cannot show recovery. It is used only if no
+        reading has one; the phases are then marked `reconstructed`.
+    """
+    polled = state.take(state["method"] != ReadBy.TCP_PROBE)
+    both = Table.concatenate(JOINED_STATE, [polled, applied(state, events=events)])
+    points = both.take(np.lexsort((both["method"], both["time_ns"])))
+    phase = _phase_of_rows(points)
+    known = (phase != 0) & (points["time_ns"] != NOT_A_TIME)
+    if (points["ca_state"][known] != NA).any():
+        known &= points["ca_state"] != NA
+    points, phase = points.take(known), phase[known]
+    return _runs(points["time_ns"], phase, points["ca_state"] == NA)
+
+
+def _phase_of_rows(points: Table) -> Array:
+    """Return the phase that each reading shows, 0 where it shows none."""
+    cwnd, ssthresh = points["cwnd_segments"], points["ssthresh_segments"]
+    in_bytes = cwnd == NA
+    cwnd = np.where(in_bytes, points["cwnd_bytes"], cwnd)
+    ssthresh = np.where(in_bytes, points["ssthresh_bytes"], ssthresh)
+    below = (ssthresh == NA) | (cwnd < ssthresh)
+    phase: Array = np.where(below, int(Phase.SLOW_START), int(Phase.CONGESTION_AVOIDANCE))
+    phase[cwnd == NA] = 0
+    for ca_state, shown in _OF_CA_STATE.items():
+        phase[points["ca_state"] == ca_state] = shown
+    return phase
+
+
+def _runs(time_ns: Array, phase: Array, reconstructed: Array) -> Table:
+    """Return the intervals of equal phases."""
+    if not len(phase):
+        return Table.empty(TCP_PHASES)
+    first = np.flatnonzero(np.diff(phase, prepend=0) != 0)
+    begin = time_ns[first]
+    columns = {
+        "begin_after_ns": np.concatenate([begin[:1], time_ns[first[1:] - 1]]),
+        "begin_ns": begin,
+        "end_ns": np.append(begin[1:], time_ns[-1]),
+        "phase": phase[first].astype(np.uint8),
+        "reconstructed": reconstructed[first],
+    }
+    return Table(TCP_PHASES, columns)
+
+
+@dataclass(slots=True)
+class _Sender:
+    """One direction's packets as its sender's capture shows them."""
+
+    time_ns: Array
+    sent: Array
+    """Rows that occupy sequence space in this direction."""
+    again: Array
+    """Rows that are retransmissions."""
+    arrived: Array
+    """Rows that came back, with an acknowledgment."""
+    highest: Array
+    """Highest byte sent before or in each row."""
+    reached: Array
+    """Highest byte acknowledged before or in each row."""
+    flight: Array
+    """Bytes outstanding after each row."""
+    silence_ns: int
+    """How long after an arrival a retransmission is no longer put down to it."""
+
+
+@dataclass(slots=True)
+class _Episode:
+    """From a first retransmission to the ACK of everything sent before it; rows."""
+
+    begin: int
+    end: int
+    loss: int | None
+    """The first retransmission after silence."""
+    flight_bytes: int
+
+
+def phases_of_packets(segments: Table, *, reverse: bool) -> Table:
+    """Return TCP_PHASES of one direction as its packets suggest them, all `reconstructed`.
+
+    Parameters
+    ----------
+    segments : Table
+        TCP_SEGMENTS of one connection, captured at or near this direction's sender.
+    reverse : bool
+        Whose phases: False the initiator's, True the responder's.
+    """
+    sender = _sender(segments, reverse=reverse)
+    if not len(sender.sent):
+        return Table.empty(TCP_PHASES)
+    episodes = _episodes(sender)
+    marks = [(int(sender.sent[0]), Phase.SLOW_START)]
+    end = episodes[0].begin if episodes else len(sender.time_ns)
+    if (ceased := _growth_ceased(sender, end)) is not None:
+        marks.append((ceased, Phase.CONGESTION_AVOIDANCE))
+    ends = [*(episode.begin for episode in episodes[1:]), len(sender.time_ns)]
+    for episode, until in zip(episodes, ends, strict=False):
+        marks += _marks(episode, sender, until)
+    rows = np.array([row for row, _ in marks])
+    phase = np.array([int(phase) for _, phase in marks])
+    last = max(int(sender.sent[-1]), int(sender.arrived[-1]) if len(sender.arrived) else 0)
+    time_ns = sender.time_ns[np.append(rows, last)]
+    return _runs(time_ns, np.append(phase, phase[-1]), np.ones(len(phase) + 1, dtype=bool))
+
+
+def _sender(segments: Table, *, reverse: bool) -> _Sender:
+    own = segments["reverse"] == reverse
+    occupies = own & (segments["end_bytes"] > segments["seq_bytes"])
+    probes = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
+    plain = (segments["kind"] & np.uint32(probes)) == 0
+    again = occupies & plain & ((segments["kind"] & np.uint32(Kind.RETRANSMISSION)) != 0)
+    back = ~own & (segments["ack_bytes"] != NA)
+    sampled = segments["rtt_ns"][own & (segments["rtt_ns"] > 0)]
+    least_rtt_ns = int(sampled.min()) if len(sampled) else 0
+    highest = np.maximum.accumulate(np.where(occupies, segments["end_bytes"], 0))
+    reached = np.maximum.accumulate(np.where(back, segments["ack_bytes"], 0))
+    return _Sender(
+        segments["time_ns"],
+        np.flatnonzero(occupies & plain),
+        np.flatnonzero(again),
+        np.flatnonzero(back),
+        highest,
+        reached,
+        np.maximum(highest - reached, 0),
+        _LEAST_SILENCE_NS + least_rtt_ns // 4,
+    )
+
+
+def _episodes(sender: _Sender) -> list[_Episode]:
+    episodes: list[_Episode] = []
+    silent = _silent(sender)
+    at = 0
+    while at < len(sender.again):
+        begin = int(sender.again[at])
+        point = sender.highest[max(begin - 1, 0)]
+        end = int(np.searchsorted(sender.reached, point))
+        if end < begin:  # a copy of what is acknowledged already
+            at += 1
+            continue
+        following = (
+            int(np.searchsorted(sender.again, end)) if end < len(sender.time_ns) else len(sender.again)
+        )
+        losses = sender.again[at:following][silent[at:following]]
+        loss = int(losses[0]) if len(losses) else None
+        episodes.append(_Episode(begin, end, loss, int(sender.flight[max(begin - 1, 0)])))
+        at = max(following, at + 1)
+    return episodes
+
+
+def _silent(sender: _Sender) -> Array:
+    """Return for each retransmission whether no segment that could have caused it arrived shortly before."""
+    before = np.searchsorted(sender.arrived, sender.again) - 1
+    arrived_ns = np.append(sender.time_ns[sender.arrived], 0)[before]
+    silent: Array = (before < 0) | (sender.time_ns[sender.again] - arrived_ns > sender.silence_ns)
+    return silent
+
+
+def _growth_ceased(sender: _Sender, end: int) -> int | None:
+    """Return the row behind the last round trip whose peak flight is two fifths above all before."""
+    at, peak, ceased = 0, 0, None
+    for _ in range(_MOST_ROUNDS):
+        if at >= len(sender.sent):
+            break
+        row = int(sender.sent[at])
+        answered = max(int(np.searchsorted(sender.reached, sender.highest[row])), row)
+        if answered >= end:
+            break
+        highest = int(sender.flight[row : answered + 1].max())
+        if highest >= _GROWS * peak:
+            ceased = None
+        elif ceased is None:
+            ceased = row
+        peak = max(peak, highest)
+        at = max(int(np.searchsorted(sender.sent, answered)), at + 1)
+    return ceased
+
+
+def _marks(episode: _Episode, sender: _Sender, until: int) -> list[tuple[int, Phase]]:
+    """Return where phases begin within an episode and after it, up to row `until`."""
+    marks = []
+    if episode.loss != episode.begin:
+        marks.append((episode.begin, Phase.RECOVERY))
+    if episode.loss is not None:
+        marks.append((episode.loss, Phase.LOSS))
+    if episode.end >= until:
+        return marks
+    if episode.loss is None:
+        return [*marks, (episode.end, Phase.CONGESTION_AVOIDANCE)]
+    marks.append((episode.end, Phase.SLOW_START))
+    half = np.flatnonzero(sender.flight[episode.end : until] >= episode.flight_bytes / 2)
+    return [*marks, (episode.end + int(half[0]), Phase.CONGESTION_AVOIDANCE)] if len(half) else marks

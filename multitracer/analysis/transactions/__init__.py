@@ -1,1 +1,0 @@
-"""Request / reply / good-bye transactions: statistics of each size, and two transports compared."""
