@@ -10,10 +10,8 @@ import pandas as pd
 
 from multitracer.api.campaign import Campaign
 from multitracer.api.frames import explained
-from multitracer.campaign.comparison.compared import compared
-from multitracer.campaign.comparison.page import comparison_page, header
-from multitracer.campaign.comparison.sentences import row
-from multitracer.campaign.comparison.sums import UNITS
+from multitracer.campaign.compared import compared, comparison_page, header, row
+from multitracer.campaign.compared_sides import UNITS
 from multitracer.errors import InputError
 from multitracer.findings import COMPARED
 from multitracer.report.page import write
@@ -21,7 +19,7 @@ from multitracer.report.page import write
 if TYPE_CHECKING:
     from multitracer.analysis.comparison.sides import Judged
     from multitracer.campaign.catalogue import Catalogue
-    from multitracer.campaign.comparison.compared import Compared
+    from multitracer.campaign.compared import Compared
     from multitracer.tables import Row
 
     Place: TypeAlias = str | os.PathLike[str] | Campaign

@@ -16,8 +16,7 @@ import pyarrow as pa
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from multitracer.campaign.remote import Remote, is_url, local_path
-from multitracer.campaign.snapshot import GRACE_NS
-from multitracer.campaign.store import SNAPSHOTS, Store
+from multitracer.campaign.store import GRACE_NS, SNAPSHOTS, Store
 from multitracer.errors import InputError
 from multitracer.units import NS_PER_S
 

@@ -11,15 +11,14 @@ import pyarrow.parquet as pq
 
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.schemas import ARROW
-from multitracer.campaign.snapshot import newest
-from multitracer.campaign.store import Store
+from multitracer.campaign.store import Store, newest_snapshot
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
 
-    from multitracer.campaign.snapshot import Group, Part, Snapshot
+    from multitracer.campaign.store import Group, Part, Snapshot
 
 _DAMAGED = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 """What pyarrow raises of a Parquet file that is none, or was changed."""
@@ -45,7 +44,7 @@ class Catalogue:
         self, place: str | os.PathLike[str] | Store, options: Mapping[str, object] | None = None
     ) -> None:
         self.store = place if isinstance(place, Store) else store_at(place, options)
-        self.snapshot: Snapshot = newest(self.store)
+        self.snapshot: Snapshot = newest_snapshot(self.store)
 
     def dataset(self, table: str, *, coded: str = "") -> ds.Dataset:
         """Return a table as a dataset: columns and row groups are read when they are needed.

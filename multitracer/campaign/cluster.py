@@ -28,8 +28,7 @@ import pandas as pd
 from distributed import Client, Future, LocalCluster
 
 from multitracer import __version__
-from multitracer.campaign.alone import spool_alone
-from multitracer.campaign.analysed import Task, outcome_of, spool_session
+from multitracer.campaign.analysed import Task, outcome_of, spool_alone, spool_session
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.remote import is_url
 from multitracer.errors import InputError

@@ -21,16 +21,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from multitracer.campaign.catalogue import damages, read_part
-from multitracer.campaign.schemas import ARROW, up_to_date
-from multitracer.campaign.snapshot import Group, Part, newest, remove_dead_parts, write
-from multitracer.campaign.spool import unpacked
-from multitracer.campaign.store import PARTS, SPOOLS
+from multitracer.campaign.schemas import ARROW, unpacked, up_to_date
+from multitracer.campaign.store import (
+    PARTS,
+    SPOOLS,
+    Group,
+    Part,
+    newest_snapshot,
+    remove_dead_parts,
+    write_snapshot,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from multitracer.campaign.snapshot import Snapshot
-    from multitracer.campaign.store import Store
+    from multitracer.campaign.store import Snapshot, Store
 
     Tables = dict[str, pa.Table]
 
@@ -72,7 +77,7 @@ class Committer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.snapshot: Snapshot = newest(store)
+        self.snapshot: Snapshot = newest_snapshot(store)
         store.remove_unfinished()
         remove_dead_parts(store, self.snapshot)
         self.damaged = list(damages(store, self.snapshot))
@@ -163,7 +168,7 @@ class Committer:
     def _finish(self, groups: Iterable[Group]) -> None:
         kept = [group for group in groups if group.parts]
         following = self.snapshot.followed(kept)
-        write(self._store, following)
+        write_snapshot(self._store, following)
         for name in self.snapshot.retired.keys() - following.retired.keys():
             self._store.remove(name)
         self.snapshot = following

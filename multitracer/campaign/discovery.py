@@ -4,24 +4,40 @@ A file that is named is a session of its own, with the files that tcpdump or dum
 folder with a manifest is a session, and so is one that directly holds a capture or a log, with its subfolders
 as hosts, as `report FOLDER` reads it. Any other folder is searched. Symbolic links are followed only where
 they are named, and campaigns are passed over.
+
+Where sessions come from: paths of this machine, and URLs, whose files are fetched by who reads them.
+What is a session behind a URL is decided as `discovery.py` does it, by one listing of all objects. Its files
+are fetched into a temporary folder that goes when the rows are made; the rows name the URL.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
+import shutil
+import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import parsers
+from multitracer.campaign.remote import LISTING_S, Item, RefusedError, Remote, StoreError, is_url, local_path
 from multitracer.campaign.store import SNAPSHOTS
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.manifest import MANIFEST
-from multitracer.recording.inputs import CAPTURE_NAME, MAX_FILES, UNREADABLE, find_inputs, separate_inputs
-from multitracer.words import portable
+from multitracer.recording.inputs import (
+    CAPTURE_NAME,
+    MAX_FILES,
+    UNREADABLE,
+    find_inputs,
+    ring_of,
+    separate_inputs,
+)
+from multitracer.words import portable, size
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
@@ -244,3 +260,252 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 MOST_ENTRIES = 100 * MAX_FILES
 """A folder of a million sessions is listed; more would fill the memory."""
+
+
+_HEAD = 64 << 10
+"""Bytes of an object that are fetched to tell its format, which needs 4096 of them unpacked."""
+_PREFIX = "multitracer-session-"
+_LOCK = ".lock"
+_YOUNG_S = 60.0
+"""A temporary folder is locked a moment after it is made. Not measured."""
+
+
+def sessions_in(
+    inputs: Iterable[str], *, known: Container[str] = (), passed_over: list[str] | None = None
+) -> Iterator[Candidate]:
+    """Yield the sessions below paths and URLs, each once; see `discovery.candidates`.
+
+    Raises
+    ------
+    InputError
+        If an input does not exist, or a store cannot be read.
+    """
+    given = list(inputs)
+    sentences: list[str] = [] if passed_over is None else passed_over
+    paths = [local_path(each) for each in given if not is_url(each)]
+    yield from candidates(paths, known=known, passed_over=sentences)
+    seen: set[str] = set()
+    loose: dict[tuple[str, str], dict[str, tuple[Item, ...]]] = {}
+    for each in dict.fromkeys(each for each in given if is_url(each)):
+        remote = Remote(each)
+        items = _listed(remote)
+        if items[0].name == "":
+            loose.setdefault(ring_of(remote.url), {})[remote.url] = tuple(items[:1])
+            continue
+        for candidate in _Listing(remote, items, known, sentences).sessions():
+            if candidate.key not in seen:
+                seen.add(candidate.key)
+                yield candidate
+    for files in loose.values():
+        yield RemoteCandidate(tuple(files), tuple(files.values()))
+
+
+def candidate_of(paths: tuple[str, ...]) -> Candidate:
+    """Return a session by the paths that it has."""
+    return RemoteCandidate(paths) if is_url(paths[0]) else Candidate(paths)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteCandidate(Candidate):
+    """A session behind a URL: `paths` are that of its folder, or those of its files."""
+
+    listed: tuple[tuple[Item, ...], ...] = ()
+    """What each path held when it was listed."""
+
+    def state_and_bytes(self) -> tuple[str, int]:
+        """Return the state when it was listed, and the size of all files."""
+        listed = self.listed or self._now()
+        return self._sum(listed), sum(item.size for items in listed for item in items)
+
+    def state(self) -> str:
+        """Return a sum over names, sizes and ETags as they are now; "" if there are no files."""
+        return self._sum(self._now())
+
+    def inner(self) -> Iterator[Candidate]:
+        """Yield its subfolders; without its manifest each may be taken for a session."""
+        names = {item.name.partition("/")[0] for items in self.listed for item in items if "/" in item.name}
+        for name in sorted(names):
+            yield RemoteCandidate((f"{self.paths[0]}/{name}",))
+
+    def _now(self) -> tuple[tuple[Item, ...], ...]:
+        return tuple(_files(Remote(path).below()) for path in self.paths)
+
+    def _sum(self, listed: tuple[tuple[Item, ...], ...]) -> str:
+        facts = hashlib.sha256()
+        for path, items in zip(self.paths, listed, strict=True):
+            if not items:
+                return ""
+            for item in items:
+                facts.update(
+                    f"{_base(path)}/{item.name}\0{item.size}\0{item.mark}\n".encode("utf-8", "replace")
+                )
+        return facts.hexdigest()
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[Candidate]:
+        """Fetch it, and give the copy in a temporary folder, which is removed afterwards.
+
+        Raises
+        ------
+        StoreError
+            If the store does not answer.
+        InputError
+            If it changes meanwhile, or is larger than the disk has room; or of who reads it, with the URL.
+        """
+        listed = self.listed or self._now()
+        with _temporary() as folder:
+            try:
+                yield Candidate(tuple(self._fetched(folder, listed)))
+            except StoreError:
+                raise
+            except RefusedError as error:
+                self._blame_key(error)
+                raise
+            except FileNotFoundError as error:
+                raise InputError(f"{self.path}: {_CHANGED}") from error
+            except MultiTracerError as error:
+                raise InputError(str(error).replace(f"{folder}/", f"{self.parent}/")) from error
+
+    def _blame_key(self, error: RefusedError) -> None:
+        """Raise that no session is to blame, if its store refuses more than one object of this one."""
+        try:
+            self._now()
+        except RefusedError:
+            raise StoreError(str(error)) from error
+
+    def _fetched(self, folder: str, listed: tuple[tuple[Item, ...], ...]) -> Iterator[str]:
+        files = [item for items in listed for item in items]
+        total, free = sum(item.size for item in files), shutil.disk_usage(folder).free
+        if len(files) > MAX_FILES:
+            raise InputError(f"{self.path}: holds over {MAX_FILES:,} files; name those that you mean")
+        if total > free:
+            raise InputError(
+                f"{self.path}: has {size(total)}, and {folder} room for {size(free)}; "
+                "set TMPDIR to a larger disk"
+            )
+        for path, items in zip(self.paths, listed, strict=True):
+            remote, base = Remote(path), f"{folder}/{_base(path)}"
+            for item in items:
+                target = f"{base}/{item.name}" if item.name else base
+                os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
+                remote.fetch(item, target)
+            yield base
+
+
+_CHANGED = "changed while it was read; run again when it is complete"
+
+
+def _base(path: str) -> str:
+    """Return the last part of a URL as the name of a file here, never one that leads elsewhere."""
+    name = path.rpartition("/")[2].replace("\0", "_")
+    return "session" if name[:1] in ("", ".") else name
+
+
+def _listed(remote: Remote) -> list[Item]:
+    """Return all objects below a URL."""
+    remote.inside("")  # an answer within the short deadline, before the long listing
+    items = remote.below(LISTING_S)
+    if not items:
+        raise InputError(f"{remote.name}: holds no file, or is not there; check the name")
+    if len(items) > MOST_ENTRIES:
+        raise InputError(f"{remote.name}: holds over {MOST_ENTRIES:,} files; name its folders")
+    return items
+
+
+def _files(items: Iterable[Item]) -> tuple[Item, ...]:
+    """Return the files of a session's folder: its own, and those of its subfolders."""
+    return tuple(item for item in items if _is_file(item.name))
+
+
+def _is_file(name: str) -> bool:
+    parts = name.split("/")
+    if len(parts) > 2 or "\0" in name or (len(parts) == 2 and parts[0] in MODELLED):
+        return False
+    return name == "" or not any(part[:1] in ("", ".") for part in parts)
+
+
+class _Listing:
+    """The objects below a URL as folders."""
+
+    def __init__(
+        self, remote: Remote, items: list[Item], known: Container[str], passed_over: list[str]
+    ) -> None:
+        self._remote = remote
+        self._known = known
+        self._passed_over = passed_over
+        self._files: dict[str, dict[str, Item]] = {"": {}}
+        self._folders: dict[str, set[str]] = {}
+        for item in items:
+            *folders, name = item.name.split("/")
+            if not any(part[:1] in ("", ".") or "\0" in part for part in (*folders, name)):
+                self._add(folders, name, item)
+
+    def _add(self, folders: list[str], name: str, item: Item) -> None:
+        self._files.setdefault("/".join(folders), {})[name] = item
+        for depth, inside in enumerate(folders):
+            self._folders.setdefault("/".join(folders[:depth]), set()).add(inside)
+
+    def sessions(self, folder: str = "", depth: int = 0) -> Iterator[RemoteCandidate]:
+        """Yield the folder, if it is a session, else those in it."""
+        url = f"{self._remote.url}/{folder}" if folder else self._remote.url
+        if self._is_session(url, folder):
+            yield RemoteCandidate((url,), (self._session(folder),))
+            return
+        folders = self._folders.get(folder, set())
+        if SNAPSHOTS in folders:
+            return
+        self._passed_over += no_captures(portable(url), sorted(self._files.get(folder, {})))
+        if depth >= DEEPEST and folders:
+            self._passed_over.append(f"{portable(url)}: lies over {DEEPEST} folders deep; name it itself")
+            return
+        for name in sorted(folders):
+            yield from self.sessions(f"{folder}/{name}" if folder else name, depth + 1)
+
+    def _session(self, folder: str) -> tuple[Item, ...]:
+        """Return the files of a session, named as a listing of its own folder would name them."""
+        cut = len(folder) + 1 if folder else 0
+        places = [folder, *(f"{folder}/{name}" if folder else name for name in self._folders.get(folder, ()))]
+        items = [item for place in places for item in self._files.get(place, {}).values()]
+        return _files(sorted(item._replace(name=item.name[cut:]) for item in items))
+
+    def _is_session(self, url: str, folder: str) -> bool:
+        files = self._files.get(folder, {})
+        if MANIFEST in files or RemoteCandidate((url,)).key in self._known:
+            return True
+        maps = {f"{name}.toml" for name in files}
+        return any(
+            f"{name}.toml" in files or self._is_log(item)
+            for name, item in sorted(files.items())
+            if item.size and name not in maps
+        )
+
+    def _is_log(self, item: Item) -> bool:
+        """Return whether an object is a capture or a log of a format that is installed, by its beginning."""
+        with _temporary() as folder:
+            head = Path(folder) / "head"
+            try:
+                head.write_bytes(self._remote.read(item.name, 0, min(item.size, _HEAD)))
+                parsers.detect(str(head))
+            except (*UNREADABLE, FileNotFoundError) as error:
+                if isinstance(error, StoreError):
+                    raise
+                return False
+        return True
+
+
+@contextlib.contextmanager
+def _temporary() -> Iterator[str]:
+    """Make a temporary folder, and remove those that processes left which were killed."""
+    _remove_left()
+    with tempfile.TemporaryDirectory(prefix=_PREFIX) as folder, open(f"{folder}/{_LOCK}", "wb") as lock:  # noqa: PTH123
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield os.path.realpath(folder)
+
+
+def _remove_left() -> None:
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), (folder / _LOCK).open("rb") as lock:
+            status = folder.lstat()
+            if status.st_uid == os.getuid() and time.time() - status.st_mtime > _YOUNG_S:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)

@@ -10,13 +10,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.campaign.alone import spool_alone
-from multitracer.campaign.analysed import FAILED, Task, spool_session
+from multitracer.campaign.analysed import FAILED, Task, spool_alone, spool_session
 from multitracer.campaign.arrivals import Arrivals, look_at, note
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.committer import FOLD_BYTES, FOLD_SESSIONS, Committer, Known
+from multitracer.campaign.discovery import sessions_in
 from multitracer.campaign.remote import is_url
-from multitracer.campaign.sources import sessions_in
 from multitracer.campaign.store import ATTEMPTS
 from multitracer.errors import InputError
 from multitracer.words import portable
@@ -106,7 +105,7 @@ def run(
     Parameters
     ----------
     inputs : iterable of str
-        Folders, files and URLs; see `multitracer.campaign.discovery` and `multitracer.campaign.sources`.
+        Folders, files and URLs; see `multitracer.campaign.discovery` and `multitracer.campaign.discovery`.
     place : str or path
         The folder of the campaign, or a URL that fsspec knows; made if it is missing.
     workers : Workers

@@ -3,10 +3,16 @@
 Every table begins with `session`, the number of a session's content. A missing value is null, so is an empty
 text. The metadata of a file holds `multitracer.schema` (the table), `multitracer.catalogue` (the version) and
 `doc`; those of a column `unit` and `doc`.
+
+A spool: all rows of one session in one file, as a worker hands them to the committer.
+Layout: 8 bytes that name the format, the SHA-256 of the rest, then an Arrow IPC stream for each table of the
+catalogue in its order. A spool whose sum is wrong was cut by a crash: its session is analysed again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from multitracer.tables import Row
+
+    Tables = dict[str, pa.Table]
 
 VERSION = 1
 """Of the catalogue: a reader refuses a higher one."""
@@ -317,3 +325,37 @@ def _cell(value: object) -> object:
     if isinstance(value, float) and value != value:  # noqa: PLR0124  # NaN
         return None
     return value.item() if isinstance(value, np.generic) else value
+
+
+_MAGIC = b"MTSPOOL" + bytes([VERSION])
+_SUM_BYTES = 32
+"""Of a SHA-256."""
+
+
+def packed(tables: Mapping[str, pa.Table]) -> bytes:
+    """Return a spool's bytes; a table that is not there has no row."""
+    rest = io.BytesIO()
+    for name, schema in ARROW.items():
+        with pa.ipc.new_stream(rest, schema) as writer:
+            if name in tables:
+                writer.write_table(tables[name])
+    return _MAGIC + hashlib.sha256(rest.getbuffer()).digest() + rest.getvalue()
+
+
+def unpacked(content: bytes) -> Tables | None:
+    """Return the tables of a spool by name; None if it is damaged, or of another version."""
+    head = len(_MAGIC) + _SUM_BYTES
+    rest = memoryview(content)[head:]
+    if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(rest).digest() != content[len(_MAGIC) : head]:
+        return None
+    source = pa.BufferReader(pa.py_buffer(rest))
+    tables: Tables = {}
+    try:
+        for name, schema in ARROW.items():
+            with pa.ipc.open_stream(source) as stream:
+                tables[name] = stream.read_all()
+            if not tables[name].schema.equals(schema):
+                return None
+    except pa.ArrowInvalid:
+        return None
+    return tables

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.campaign.comparison.compared import as_document, compared
-from multitracer.campaign.comparison.page import comparison_page, header
-from multitracer.campaign.comparison.sentences import how, row
+from multitracer.campaign.compared import as_document, compared, comparison_page, header, how, row
 from multitracer.cli._campaign import Line
 from multitracer.cli._output import check_output
 from multitracer.cli._page import page, standard_output
 from multitracer.report.page import write
 
 if TYPE_CHECKING:
-    from multitracer.campaign.comparison.compared import Compared
+    from multitracer.campaign.compared import Compared
 
 
 def run(

@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.analysis.comparison.difference import Entries, difference
 from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare, matching, stands, strata
-from multitracer.campaign.comparison.sums import quantities_of
+from multitracer.campaign.compared_sides import quantities_of
 from multitracer.tables import NA
 from tests.statistics.drives import World, drives, half
 from tests.statistics.sides import ALIKE, WORLDS, false_alarms, power

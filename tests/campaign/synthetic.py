@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.campaign import schemas, snapshot
+from multitracer.campaign import schemas
 from multitracer.campaign.committer import write_part
 from multitracer.campaign.schemas import LIMIT_COLUMNS
-from multitracer.campaign.snapshot import Group, Snapshot
-from multitracer.campaign.store import Store
+from multitracer.campaign.store import Group, Snapshot, Store, write_snapshot
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
 
@@ -50,7 +49,7 @@ def make_catalogue(place: Path, seconds: int, *, length_s: int = 1000, seed: int
         tables = _tables(numbers[begin : begin + SESSIONS_IN_GROUP], length_s, streets, random)
         parts = {name: write_part(store, name, rows) for name, rows in tables.items() if len(rows)}
         groups.append(Group(len(groups) + 1, parts))
-    snapshot.write(store, Snapshot(1, tuple(groups)))
+    write_snapshot(store, Snapshot(1, tuple(groups)))
     return place
 
 

@@ -11,12 +11,11 @@ import pytest
 from multitracer.campaign import remote
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
+from multitracer.campaign.discovery import sessions_in
 from multitracer.campaign.query import query
 from multitracer.campaign.remote import Remote, StoreError
 from multitracer.campaign.run import run
-from multitracer.campaign.snapshot import newest, write
-from multitracer.campaign.sources import sessions_in
-from multitracer.campaign.store import PARTS, Store
+from multitracer.campaign.store import PARTS, Store, newest_snapshot, write_snapshot
 from multitracer.campaign.upkeep import faults
 from multitracer.errors import InputError
 from tests.campaign.sessions import count, make_sessions, rows_of
@@ -128,20 +127,20 @@ def test_what_can_be_no_campaign_is_refused(drives: Path, url: str) -> None:
 def test_a_number_that_is_taken_is_refused(drives: Path) -> None:
     run([DRIVES], PLACE)
     store = store_at(PLACE)
-    ours, theirs = newest(store), newest(store)
-    write(store, ours.followed([]))
+    ours, theirs = newest_snapshot(store), newest_snapshot(store)
+    write_snapshot(store, ours.followed([]))
     with pytest.raises(InputError, match="another program wrote"):
-        write(store, theirs.followed(theirs.groups))
+        write_snapshot(store, theirs.followed(theirs.groups))
 
 
 def test_who_is_overtaken_by_many_is_refused_though_its_number_is_free_again(drives: Path) -> None:
     run([DRIVES], PLACE)
     store = store_at(PLACE)
-    late = newest(store).followed([])
+    late = newest_snapshot(store).followed([])
     for _ in range(8):
-        write(store, (current := newest(store)).followed(current.groups))
+        write_snapshot(store, (current := newest_snapshot(store)).followed(current.groups))
     with pytest.raises(InputError, match="another program wrote"):
-        write(store, late)
+        write_snapshot(store, late)
     assert count(PLACE) == SESSIONS
 
 

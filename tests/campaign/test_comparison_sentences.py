@@ -7,7 +7,7 @@ import pytest
 
 from multitracer.analysis.comparison.difference import Difference
 from multitracer.analysis.comparison.sides import Comparison, Judged, Matching, Quantity
-from multitracer.campaign.comparison.sentences import Names, headline, row
+from multitracer.campaign.compared import Names, headline, row
 
 NAMES = Names("A", "B")
 MATCHING = Matching("", 1.0, np.zeros(0, np.int64), float("nan"))

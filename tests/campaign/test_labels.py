@@ -8,8 +8,7 @@ import duckdb
 import pytest
 
 from multitracer.campaign.catalogue import Catalogue
-from multitracer.campaign.labels import labels_read
-from multitracer.campaign.query import connection, query
+from multitracer.campaign.query import connection, labels_read, query
 from multitracer.campaign.run import run
 from tests.campaign.sessions import make_sessions
 

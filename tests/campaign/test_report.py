@@ -10,8 +10,8 @@ import pytest
 
 import multitracer as mt
 from multitracer.campaign.catalogue import Catalogue
-from multitracer.campaign.report import costs, groups, places, quality, worst
-from multitracer.campaign.report.judged import Engine
+from multitracer.campaign.report import places, questions
+from multitracer.campaign.report.questions import Engine
 from tests.campaign.synthetic import KINDS, make_catalogue
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_there_is_something_of_everything(seconds: pd.DataFrame) -> None:
 
 
 def test_how_good_it_is(engine: Engine, seconds: pd.DataFrame) -> None:
-    answer = quality.quality(engine)
+    answer = questions.quality(engine)
     assert engine.bounds.typical_bps == pytest.approx(seconds["typical"][0], rel=CLOSE)
     counts = (answer.seconds, answer.judged, answer.bad, answer.by_rate)
     expected = (seconds["bad"].notna(), seconds["bad"], seconds["by_rate"])
@@ -105,11 +105,11 @@ def test_how_good_it_is(engine: Engine, seconds: pd.DataFrame) -> None:
 def test_main_reasons_are_the_limits_of_bad_seconds(engine: Engine, seconds: pd.DataFrame) -> None:
     bad = seconds[seconds["bad"] == 1]
     expected = bad["limited_by"].fillna("unknown").where(bad["by_rate"], "radio").value_counts().to_dict()
-    assert dict(quality.reasons(engine)) == expected
+    assert dict(questions.reasons(engine)) == expected
 
 
 def test_trend_is_by_days_of_utc(engine: Engine, seconds: pd.DataFrame) -> None:
-    rows = quality.days(engine)
+    rows = questions.days(engine)
     days = seconds["time_ns"].dt.floor("D")
     for row, (_, frame) in zip(rows, seconds.groupby(days), strict=True):
         assert row["day"] * 86_400 == frame["time_ns"].min().floor("D").timestamp()
@@ -120,7 +120,7 @@ def test_trend_is_by_days_of_utc(engine: Engine, seconds: pd.DataFrame) -> None:
 
 def test_limits_are_ranked_by_their_time(engine: Engine, place: Path) -> None:
     transfers = mt.open_campaign(place).frame("transfers")
-    ranked = costs.limits(engine)
+    ranked = questions.limits(engine)
     total = transfers["limits_total_s"].sum()
     assert [each.seconds for each in ranked] == sorted((each.seconds for each in ranked), reverse=True)
     for each in ranked:
@@ -133,7 +133,7 @@ def test_limits_are_ranked_by_their_time(engine: Engine, place: Path) -> None:
 
 def test_findings_are_ranked_by_their_cost(engine: Engine, place: Path) -> None:
     table = mt.open_campaign(place).frame("findings")
-    rows = costs.findings(engine)
+    rows = questions.findings(engine)
     assert {row["kind"] for row in rows} == set(KINDS)
     assert rows[-1]["kind"] == "handover", "a cost that is not known comes last"
     assert rows[-1]["cost_s"] is None
@@ -145,11 +145,11 @@ def test_findings_are_ranked_by_their_cost(engine: Engine, place: Path) -> None:
 
 
 def test_cells(engine: Engine, seconds: pd.DataFrame) -> None:
-    rows = groups.cells(engine)
+    rows = questions.cells(engine)
     known = seconds.assign(level_dbm=seconds["rsrp_dbm"].fillna(seconds["rssi_dbm"]))
     keys = ["rat", "plmn", "cell_id", "channel"]
     cells = dict(iter(known.groupby(keys, dropna=False)))
-    assert len(rows) == min(len(cells), groups.MOST)
+    assert len(rows) == min(len(cells), questions.MOST_GROUPS)
     for row in rows:
         key = tuple(np.nan if row[name] is None else row[name] for name in keys)
         frame = next(each for own, each in cells.items() if str(own) == str(tuple(map(_plain, key))))
@@ -161,7 +161,7 @@ def _plain(value: object) -> object:
 
 
 def test_hours(engine: Engine, seconds: pd.DataFrame) -> None:
-    rows = groups.hours(engine)
+    rows = questions.hours(engine)
     hours = dict(iter(seconds.groupby(seconds["time_ns"].dt.hour)))
     assert [row["name"] for row in rows] == sorted(hours)
     assert all(same(row, numbers(hours[row["name"]])) for row in rows)
@@ -175,7 +175,7 @@ def test_devices_and_labels(engine: Engine, seconds: pd.DataFrame, place: Path) 
         "Hosts": seconds["session"].map(sessions["hosts"]),
         "operator": seconds["session"].map(operator),
     }
-    made = groups.devices(engine)
+    made = questions.devices(engine)
     assert [each.title for each in made] == list(columns), "the label `run` has a value in each session"
     for each in made:
         own = dict(iter(seconds.groupby(columns[each.title])))
@@ -184,7 +184,7 @@ def test_devices_and_labels(engine: Engine, seconds: pd.DataFrame, place: Path) 
 
 
 def test_worst_stretches(engine: Engine, seconds: pd.DataFrame) -> None:
-    rows = worst.stretches(engine)
+    rows = questions.stretches(engine)
     expected = []
     for session, own in seconds[seconds["bad"] == 1].sort_values("time_ns").groupby("session"):
         times = own["time_ns"].astype("datetime64[ns, UTC]").astype("int64")
@@ -193,8 +193,8 @@ def test_worst_stretches(engine: Engine, seconds: pd.DataFrame) -> None:
             if len(run) >= 2:
                 lost = run["lost_s"].sum() if run["lost_s"].notna().any() else None
                 expected.append((-(lost or 0), begin - end, session, begin, lost))
-    expected = sorted(expected)[: worst.MOST]
-    assert len(expected) == worst.MOST
+    expected = sorted(expected)[: questions.MOST_STRETCHES]
+    assert len(expected) == questions.MOST_STRETCHES
     assert [(row["session"], row["begin_ns"], row["begin_ns"] - row["end_ns"]) for row in rows] == [
         (session, begin, length) for _, length, session, begin, _ in expected
     ]

@@ -14,8 +14,7 @@ from multitracer.campaign.analysed import spool_session
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.committer import write_part
 from multitracer.campaign.query import query
-from multitracer.campaign.report.judged import Engine
-from multitracer.campaign.report.quality import reasons
+from multitracer.campaign.report.questions import Engine, reasons
 from multitracer.campaign.run import run
 from multitracer.campaign.schemas import ARROW, TABLES, up_to_date
 from multitracer.campaign.store import Store

@@ -18,10 +18,10 @@ from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.cluster import OnCluster
 from multitracer.campaign.committer import Committer
+from multitracer.campaign.discovery import sessions_in
 from multitracer.campaign.query import query
 from multitracer.campaign.remote import StoreError
 from multitracer.campaign.run import run
-from multitracer.campaign.sources import sessions_in
 from multitracer.campaign.upkeep import compact, faults, forget, status
 from multitracer.errors import InputError
 from tests.campaign.s3_server import BUCKET, KEY, PROGRAM, SECRET, S3Server, client

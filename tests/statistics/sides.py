@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.comparison.sides import compare
-from multitracer.campaign.comparison.sums import quantities_of
+from multitracer.campaign.compared_sides import quantities_of
 from tests.statistics.drives import World, drives, half, slower
 
 if TYPE_CHECKING:

@@ -54,7 +54,6 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.mobility.seconds import Drive
     from multitracer.analysis.mobility.series import Steps
     from multitracer.tables import Array, Document, Mask, Numbers, Row, Times
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from multitracer.campaign.report.drawings import bars, fitting, line, linear
-from multitracer.campaign.report.groups import MOST
-from multitracer.campaign.report.quality import PERCENTS, RADIO
-from multitracer.campaign.report.tables import GROUP_HEADS, bar, group_cells, number, seconds, table, text
+from multitracer.campaign.report.drawings import (
+    GROUP_HEADS,
+    bar,
+    bars,
+    fitting,
+    group_cells,
+    line,
+    linear,
+    number,
+    seconds,
+    table,
+    text,
+)
+from multitracer.campaign.report.questions import MOST_GROUPS, PERCENTS, RADIO
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Part
 from multitracer.figures.surroundings.cells import cell_name
 from multitracer.report.limit_words import says
@@ -19,10 +29,7 @@ from multitracer.words import count, duration, ends, moment, printable, rate, sh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.campaign.report.costs import Cost
-    from multitracer.campaign.report.groups import Grouped
-    from multitracer.campaign.report.judged import Bounds
-    from multitracer.campaign.report.quality import Quality, Reason
+    from multitracer.campaign.report.questions import Bounds, Cost, Grouped, Quality, Reason
     from multitracer.tables import Row
 
 _MEDIAN, _TENTH = 50, 10
@@ -236,8 +243,8 @@ def _cell(row: Row) -> str:
 
 
 def _more(rows: Sequence[Row]) -> Markup | None:
-    words = f"The first {MOST} are shown; `campaign query` gives all."
-    return element("p", words, class_="muted") if len(rows) == MOST else None
+    words = f"The first {MOST_GROUPS} are shown; `campaign query` gives all."
+    return element("p", words, class_="muted") if len(rows) == MOST_GROUPS else None
 
 
 def _hours(hours: Sequence[Row]) -> Markup:

@@ -11,12 +11,9 @@ from urllib.parse import quote
 
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import DIGITS, candidates, content_of
-from multitracer.campaign.report import costs, groups, page
-from multitracer.campaign.report.judged import Engine
-from multitracer.campaign.report.map_section import map_document, map_section
-from multitracer.campaign.report.places import places, worst
-from multitracer.campaign.report.quality import days, failures, quality, reasons
-from multitracer.campaign.report.worst import stretches
+from multitracer.campaign.report import page, questions
+from multitracer.campaign.report.places import map_document, map_section, places, worst
+from multitracer.campaign.report.questions import Engine, days, failures, quality, reasons, stretches
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.read import read
 from multitracer.report.assets import FOLDER, Assets, attached
@@ -119,7 +116,7 @@ class Reports:
     target : Path
         The folder of the page.
     rows : sequence of dict
-        From `worst.stretches`.
+        From `questions.stretches`.
     """
 
     def __init__(self, target: Path, rows: Sequence[Row]) -> None:
@@ -185,8 +182,8 @@ def _page(
         page.answer_section(numbers, page.lead(numbers, reasons(engine), hexagons[0] if hexagons else None)),
         page.quality_section(numbers),
         map_section(drawn, document),
-        page.groups_section(groups.cells(engine), groups.hours(engine), groups.devices(engine)),
-        page.costs_section(costs.limits(engine), costs.findings(engine)),
+        page.groups_section(questions.cells(engine), questions.hours(engine), questions.devices(engine)),
+        page.costs_section(questions.limits(engine), questions.findings(engine)),
         page.stretches_section(rows, [reports.link(row) for row in rows], numbers.judged),
         page.days_section(days(engine)),
         page.failures_section(failures(engine), numbers.failures),

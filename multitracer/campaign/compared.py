@@ -1,0 +1,493 @@
+"""What may be said of two sides, in plain words: no more than the sessions show.
+
+Two sides from their places to what is said of them: what the command prints and `mt.compare` returns.
+
+The page of a comparison: the headline, the differences, and the distributions as still pictures.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.comparison.difference import LEVEL
+from multitracer.analysis.comparison.sides import LEAST_KEPT, compare
+from multitracer.campaign.compared_sides import (
+    CELL_M,
+    FINDING,
+    GOODPUT,
+    LIMITED,
+    LOSS,
+    RTT,
+    THROUGHPUT,
+    TRANSACTION,
+    UNITS,
+    by_label,
+    distribution,
+    sums_of,
+    two_groups,
+)
+from multitracer.figures.palette import ARMS
+from multitracer.figures.sheet import Cell, Sheet
+from multitracer.figures.stack import plain
+from multitracer.report.assets import inside
+from multitracer.report.markup import Markup, element
+from multitracer.report.page import own_file, whole_page
+from multitracer.report.still_sheet import still_sheet
+from multitracer.words import count, duration, printable, rate, three_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from multitracer.analysis.comparison.sides import Comparison, Judged
+    from multitracer.campaign.catalogue import Catalogue
+    from multitracer.campaign.compared_sides import Distribution, Group
+    from multitracer.campaign.run import Progress
+    from multitracer.figures.palette import Look, Props
+    from multitracer.tables import Document
+
+MARGIN = 0.05
+"""A difference below 5 % is small for a user. Not measured."""
+_FEWEST = 4
+"""Sessions a side from which on chance alone gives the most extreme order in under 5 %: 2 of 70."""
+_PAIRS = 6
+"""Pairs at one place and hour from which on they all agree by chance in under 5 %: 2 of 64."""
+_MAIN = (THROUGHPUT, GOODPUT, TRANSACTION, RTT)
+"""What the headline speaks of: the first of these that both sides have."""
+_IS_RATE = (THROUGHPUT, GOODPUT)
+
+
+class Names(NamedTuple):
+    """What the sides are called."""
+
+    first: str
+    second: str
+
+
+def headline(comparison: Comparison, names: Names) -> str:
+    """Return what came out, in a sentence or two."""
+    known = [each for each in comparison.judged if math.isfinite(each.difference.value)]
+    main = next((each for name in _MAIN for each in known if each.quantity.name == name), None)
+    if main is None:
+        return (
+            f"{names.first} and {names.second} have nothing in common that can be compared: no throughput, "
+            "no transaction, no RTT on both sides."
+        )
+    sentences = [_main(main, comparison, names)]
+    rest = [each for each in known if each.is_shown and each is not main]
+    sentences += [f"{_other(each, names)}." for each in rest if each.quantity.name in (RTT, LOSS)]
+    return " ".join(sentences)
+
+
+def _main(main: Judged, comparison: Comparison, names: Names) -> str:
+    value, low, high, _ = main.difference
+    what = main.quantity.name
+    sessions = sum(main.sessions)
+    if min(main.sessions) < _FEWEST or not math.isfinite(high) or low <= -1:
+        return (
+            f"{names.second}'s {what} was {_sized(value)} than {names.first}'s in these {sessions} sessions; "
+            f"so few cannot show whether that is more than chance; {_FEWEST} a side can, or {_PAIRS} pairs."
+        )
+    if main.is_shown:
+        is_slower = (value < 0) == (what in _IS_RATE)
+        word = "slower" if is_slower else "faster"
+        what_goes_with_it = _limit(comparison, names, is_slower=is_slower)
+        return f"{names.second} is {_range(main)} {word} than {names.first}{what_goes_with_it}."
+    if max(abs(low), abs(high)) <= MARGIN:
+        return (
+            f"{names.second} and {names.first} are alike: {names.second}'s {what} is {_between(low, high)} "
+            f"{names.first}'s."
+        )
+    return (
+        f"No difference of {_percent(MARGIN)} or more can be excluded or shown with these {sessions} "
+        f"sessions: {names.second}'s {what} is {_between(low, high)} {names.first}'s."
+    )
+
+
+def _range(judged: Judged) -> str:
+    """Return a difference with its interval, as sizes: 12 % (5 to 19 %)."""
+    value, *interval, _ = judged.difference
+    low, high = sorted(abs(each) for each in interval)
+    return f"{_percent(abs(value))} ({_percent(low).removesuffix(' %')} to {_percent(high)})"
+
+
+def _between(low: float, high: float) -> str:
+    return f"between {_sized(low)} and {_sized(high)} than"
+
+
+def _sized(value: float) -> str:
+    return f"{_percent(abs(value))} {'lower' if value < 0 else 'higher'}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %" if value >= 0.0995 else f"{100 * value:.2g} %"
+
+
+def _other(judged: Judged, names: Names) -> str:
+    """Return a difference of RTT or loss that is shown."""
+    value = judged.difference.value
+    if judged.quantity.name == LOSS:
+        low, high = sorted(abs(100 * each) for each in judged.difference[1:3])
+        return (
+            f"{names.second} loses {abs(100 * value):.2g} ({low:.2g} to {high:.2g}) "
+            f"{'more' if value > 0 else 'fewer'} of 100 segments"
+        )
+    return f"{names.second}'s RTT is {_range(judged)} {'longer' if value > 0 else 'shorter'}"
+
+
+def _limit(comparison: Comparison, names: Names, *, is_slower: bool) -> str:
+    """Return which limit held the slower side more; "" if none is shown to."""
+    sign = 1 if is_slower else -1
+    more = [
+        each
+        for each in comparison.judged
+        if each.is_shown and each.quantity.name.startswith(LIMITED) and sign * each.difference.value > 0
+    ]
+    if not more:
+        return ""
+    most = max(more, key=lambda each: abs(each.difference.value))
+    limit = most.quantity.name.removeprefix(LIMITED)
+    name = names.second if is_slower else names.first
+    return f", and {limit} limited {name} in {_range(most)} more of the time"
+
+
+def notes(comparison: Comparison, groups: tuple[Group, Group]) -> list[str]:
+    """Return what a reader must know to trust the numbers: matching, what is missing, other versions."""
+    matching = comparison.matching
+    written = [_matched(comparison)]
+    if matching.places < LEAST_KEPT:
+        same = f"sessions of one place ({CELL_M} m) count as one" if comparison.are_places else ""
+        written.append(
+            f"the sides were mostly at different places (matching would keep {_percent(matching.places)}): "
+            f"a difference may be that of the places{'; ' if same else ''}{same}"
+        )
+    for each in comparison.judged:
+        for group, held in zip(groups, each.sessions, strict=True):
+            name = each.quantity.name
+            if name in (THROUGHPUT, RTT, LOSS) and held < len(group.sessions):
+                whole = count(len(group.sessions), "session")
+                verb = "has" if len(group.sessions) == 1 else "have"
+                written.append(f"{printable(group.name)}: {held:,} of {whole} {verb} {_what(name)}")
+    versions = sorted(groups[0].versions | groups[1].versions)
+    if len(versions) > 1:
+        made = " and ".join(versions)
+        written.append(f"the rows were made by MultiTracer {made}; a difference may be theirs")
+    written += [f"not read: {each}" for group in groups for each in group.failed]
+    return list(dict.fromkeys(written))
+
+
+def _what(name: str) -> str:
+    return {THROUGHPUT: "a throughput", RTT: "an RTT", LOSS: "a known loss"}[name]
+
+
+def _matched(comparison: Comparison) -> str:
+    if by := comparison.matching.by:
+        return f"matched by {by}: {_percent(comparison.matching.kept)} of the comparison is kept"
+    return "not matched: the sides have too few places and hours in common, or none is known"
+
+
+# --- the table ---
+
+HEADER = ("difference", "95 % interval", "p", "shown")
+"""Of the columns behind means and medians."""
+
+
+def row(judged: Judged) -> tuple[str, ...]:
+    """Return a line of the table: means, medians, difference, interval, p, and whether it may be claimed."""
+    name = judged.quantity.name
+    is_had = name.startswith(FINDING)  # or not: of yes and no there is a share, and no median
+    levels = [_level(name, value) for value in judged.means]
+    levels += ["", ""] if is_had else [_level(name, value) for value in judged.medians]
+    value, low, high, p_value = judged.difference
+    if not math.isfinite(value):
+        return (name, *levels, "-", "", "", _why(judged))
+    shown = "yes" if judged.is_shown else "no"
+    return (name, *levels, _signed(judged, value), _interval(judged, low, high), f"{p_value:.2g}", shown)
+
+
+def _why(judged: Judged) -> str:
+    missing = [word for word, held in zip(("first", "second"), judged.sessions, strict=True) if not held]
+    return f"the {' and the '.join(missing)} side has none" if missing else "no ratio"
+
+
+def _level(name: str, value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    if name in _IS_RATE:
+        return rate(value)
+    if name in (RTT, TRANSACTION):
+        return duration(value * (1 if name == RTT else 1e9))
+    return f"{100 * value:.3g} %"
+
+
+def _signed(judged: Judged, value: float) -> str:
+    unit = "%" if judged.quantity.relative else "points"
+    return f"{_with_sign(round(value, 6))} {unit}"
+
+
+def _with_sign(share: float) -> str:
+    percent = 100 * share + 0.0  # never -0
+    return three_digits(percent) if percent < 0 else f"+{three_digits(percent)}"
+
+
+def _interval(judged: Judged, low: float, high: float) -> str:
+    if not judged.quantity.relative and math.isinf(low):
+        return "any"
+    ends = [_with_sign(each) if math.isfinite(each) and each > -1 else "any" for each in (low, high)]
+    return "any" if ends[0] == ends[1] == "any" else " to ".join(ends)
+
+
+def how() -> str:
+    """Return how to read the table, in a sentence."""
+    return (
+        f"Each session counts once. An interval is of its row alone; 'shown' holds for all rows together "
+        f"(a false one in {_percent(LEVEL)} of comparisons at most)."
+    )
+
+
+SCHEMA = "multitracer.compare/1"
+_DRAWN = (("Throughput", True, "throughput_bps"), ("RTT", False, "rtt_ns"))
+
+
+class Picture(NamedTuple):
+    """The distributions of one quantity on both sides.
+
+    Attributes
+    ----------
+    title : str
+    is_rate : bool
+        Values are bit/s, else ns.
+    sides : (Distribution or None, Distribution or None)
+    """
+
+    title: str
+    is_rate: bool
+    sides: tuple[Distribution | None, Distribution | None]
+
+    def shown(self, value: float) -> str:
+        """Return a value as text."""
+        return rate(value) if self.is_rate else duration(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What is said of two sides.
+
+    Attributes
+    ----------
+    names : Names
+    groups : (Group, Group)
+    comparison : Comparison
+    pictures : list of Picture
+        Empty where none was asked for.
+    """
+
+    names: Names
+    groups: tuple[Group, Group]
+    comparison: Comparison
+    pictures: list[Picture]
+
+    @property
+    def headline(self) -> str:
+        """The answer, in a sentence or two."""
+        return headline(self.comparison, self.names)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know to trust the numbers, a sentence each."""
+        return notes(self.comparison, self.groups)
+
+    @property
+    def counts(self) -> list[str]:
+        """How many sessions each side has, in words."""
+        pairs = zip(self.names, self.groups, strict=True)
+        return [f"{name}: {count(len(group.sessions), 'session')}" for name, group in pairs]
+
+    @property
+    def rows(self) -> list[Judged]:
+        """The quantities that a side has."""
+        return [each for each in self.comparison.judged if any(each.sessions)]
+
+
+def compared(
+    first: str | Catalogue,
+    second: str | Catalogue | None,
+    by: str | None,
+    *,
+    shown: Callable[[Progress], None],
+    is_drawn: bool,
+) -> Compared:
+    """Compare two places, or the sessions of one by a label.
+
+    Parameters
+    ----------
+    first, second : str or Catalogue
+        As of `two_groups`; no second one with `by`.
+    by : str, optional
+        LABEL, or LABEL=A,B.
+    shown : callable
+        Gets the progress of the analysis of what is no campaign.
+    is_drawn : bool
+        Whether the distributions are wanted, too.
+
+    Raises
+    ------
+    InputError
+        If a side cannot be read, or holds nothing to compare.
+    """
+    label, _, values = (by or "").partition("=")
+    with (
+        by_label(first, label, tuple(values.split(",")) if values else (), shown)
+        if second is None
+        else two_groups(first, second, shown)
+    ) as groups:
+        sides, quantities = sums_of(groups)
+        pictures = [
+            Picture(title, is_rate, (distribution(groups[0], column), distribution(groups[1], column)))
+            for title, is_rate, column in (_DRAWN if is_drawn else ())
+        ]
+        names = Names(*(printable(group.name) for group in groups))
+        return Compared(names, groups, compare(sides, quantities), pictures)
+
+
+def as_document(of: Compared) -> Document:
+    """Return a comparison as JSON has it; a number that there is not is null."""
+    matching = of.comparison.matching
+    return {
+        "schema": SCHEMA,
+        "headline": of.headline,
+        "sides": [
+            {"name": name, "sessions": len(group.sessions)}
+            for name, group in zip(of.names, of.groups, strict=True)
+        ],
+        "matched_by": matching.by or None,
+        "kept": matching.kept,
+        "quantities": [_record(each) for each in of.rows],
+        "notes": of.notes,
+    }
+
+
+def _record(judged: Judged) -> Document:
+    return {
+        "name": judged.quantity.name,
+        "unit": UNITS.get(judged.quantity.name, ""),
+        "difference_is": "relative" if judged.quantity.relative else "absolute",
+        "sessions": list(judged.sessions),
+        "means": [_known(each) for each in judged.means],
+        "medians": [_known(each) for each in judged.medians],
+        **{name: _known(value) for name, value in judged.difference._asdict().items()},
+        "shown": judged.is_shown,
+    }
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+_HIGH_PX = 250
+_STEPS = 400
+"""Points of a curve: more than a screen shows."""
+_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_ENDS = 0.002
+"""Share at either end of a distribution that the axis of values leaves out."""
+_ROOM = 0.02
+"""Decades beside the values, so that no curve lies on the frame."""
+_DASHES = ("solid", "dash")
+
+
+def comparison_page(compared: Compared) -> str:
+    """Return the whole page; it holds no script that draws."""
+    names, remarks = compared.names, (printable(each) for each in compared.notes)
+    opening = element(
+        "section", element("p", compared.headline, class_="lead"),
+        element("p", ", ".join(compared.counts), class_="muted"),
+        element("ul", (element("li", each) for each in remarks)),
+    )  # fmt: skip
+    sections = [
+        opening,
+        _table(names, compared.rows),
+        *(_section(picture, names) for picture in compared.pictures if any(picture.sides)),
+    ]
+    code = inside(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"))
+    return whole_page(f"{names.first} and {names.second}", sections, code=code)
+
+
+def _table(names: Names, judged: Sequence[Judged]) -> Markup:
+    head = [element("th", each, class_="number" if at else None) for at, each in enumerate(header(names))]
+    body = (
+        element(
+            "tr", (element("td", cell, class_="number" if at else None) for at, cell in enumerate(row(each)))
+        )
+        for each in judged
+    )
+    table = element("table", element("thead", element("tr", head)), element("tbody", body))
+    return element(
+        "section", element("h2", "Differences"), element("div", table, class_="scroll"), element("p", how())
+    )
+
+
+def header(names: Names) -> list[str]:
+    """Return the header of the table, with the names of the sides."""
+    means, medians = ([f"{each}, {name}" for name in names] for each in ("mean", "median"))
+    return ["", *means, *medians, *HEADER]
+
+
+def _section(picture: Picture, names: Names) -> Markup:
+    """Return the distributions of a quantity on both sides, in one picture."""
+    held = [side for side in picture.sides if side is not None]
+    low = min(_positive(side, _ENDS) for side in held)
+    high = max(_positive(side, 1 - _ENDS) for side in held)
+    low, high = (low, high) if high > low * 1.01 else (low / 1.1, high * 1.1)
+    traces = [
+        _trace(side, low, high) | {"name": plain(name), "line": _line(look, dash)}
+        for side, name, look, dash in zip(picture.sides, names, ARMS, _DASHES, strict=False)
+        if side is not None
+    ]
+    title, more = "The share of the time in which it was no greater", "Each session weighs the same."
+    cell = Cell(title, _HIGH_PX, _across(picture, low, high), _UP, more=more)
+    return element("section", element("h2", picture.title), still_sheet(Sheet([cell], traces, "light")))
+
+
+_UP: Props = {"range": [-0.02, 1.04], "tickvals": _TICKS, "ticktext": [f"{share:.0%}" for share in _TICKS]}
+
+
+def _across(picture: Picture, low: float, high: float) -> Props:
+    """Return the logarithmic axis of values."""
+    values = _ticks(low, high)
+    return {
+        "type": "log",
+        "range": [np.log10(low) - _ROOM, np.log10(high) + _ROOM],
+        "tickvals": values,
+        "ticktext": [picture.shown(value) for value in values],
+    }
+
+
+def _trace(side: Distribution, low: float, high: float) -> Props:
+    """Return a distribution as steps, from a share of 0 up."""
+    at = np.unique(np.linspace(0, len(side.values) - 1, _STEPS).astype(int))
+    values = np.clip(side.values[at], low, high)
+    return {"mode": "lines", "x": np.append(values[:1], values), "y": np.append(0.0, side.shares[at])}
+
+
+def _line(look: Look, dash: str) -> Props:
+    return {"color": look.light, "width": look.size_px, "dash": dash, "shape": "hv"}
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 of each power of ten within; of a narrow axis its ends."""
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    digits = (1, 2, 5) if high < 200 * low else (1,)
+    ticks = [digit * 10.0**power for power in powers for digit in digits]
+    within = [each for each in ticks if low <= each <= high]
+    return within if len(within) > 1 else [low, high]
+
+
+def _positive(side: Distribution, share: float) -> float:
+    above = side.values > 0
+    if not above.any():
+        return 1.0
+    at = int(np.searchsorted(side.shares[above], share))
+    return float(side.values[above][min(at, int(above.sum()) - 1)])

@@ -1,0 +1,439 @@
+"""Which seconds of a campaign were bad, and the questions about them that DuckDB answers.
+
+The rule is that of a drive (`multitracer.analysis.mobility.stretches`), with one difference: what is typical
+is the upper quartile of the whole campaign, so that a drive that was bad throughout is bad here.
+
+Why it was slow: the limits and the findings of a campaign, ranked by the time that they cost its users.
+
+Which cells, hours, devices and labels of a campaign are bad: its seconds by what they have in common.
+
+How good a campaign is: its size, distributions, how much of its time was bad, and its days.
+
+The worst stretches of a campaign: bad seconds that follow each other, by the time that they cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import duckdb
+import pyarrow as pa
+
+from multitracer.analysis.mobility.causes import (
+    POOR_RSRQ_DB,
+    POOR_SINR_DB,
+    WEAK_RSCP_DBM,
+    WEAK_RSRP_DBM,
+    WEAK_RSSI_DBM,
+)
+from multitracer.analysis.mobility.stretches import GOOD_BPS, LEAST_S, OUTAGE_SHARE, POOR_SHARE
+from multitracer.campaign.query import answer, connection, literal
+from multitracer.campaign.schemas import LIMIT_COLUMNS
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.errors import InputError
+from multitracer.units import NS_PER_S
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from multitracer.campaign.catalogue import Catalogue
+    from multitracer.tables import Row
+
+_MEMORY = "2GB"
+"""Medians of 10^7 seconds by a label, twice, take a little more than 1 GB."""
+_WANTED = (
+    "coalesce(wanted, limited_by IS NOT NULL "
+    "AND NOT (limited_by = 'application' AND coalesce(part, '') IN ('own', 'peer')))"
+)
+"""The user waited for data: neither the phone's program nor its next request kept the server waiting, or its
+test program loaded."""
+_OUT = "coalesce(limited_by = 'outage' OR (limited_by = 'recovery' AND coalesce(part, '') = 'timer'), false)"
+_WEAK = f"coalesce(rsrp_dbm < {WEAK_RSRP_DBM}, rscp_dbm < {WEAK_RSCP_DBM}, rssi_dbm < {WEAK_RSSI_DBM})"
+_POOR = f"coalesce(sinr_db < {POOR_SINR_DB}, rsrq_db < {POOR_RSRQ_DB})"
+_TYPICAL = (
+    "SELECT quantile_cont(throughput_bps, 0.75) FILTER (wanted) AS typical_bps, "
+    "quantile_cont(throughput_bps, 0.75) FILTER (NOT wanted) AS usual_bps "
+    f"FROM (SELECT throughput_bps, {_WANTED} AS wanted FROM seconds WHERE throughput_bps IS NOT NULL)"
+)
+_JUDGED = """(
+    SELECT *,
+        CASE WHEN by_rate THEN throughput_bps < (CASE WHEN {out} THEN {out_bps} ELSE {poor_bps} END)
+             WHEN radio IS NOT NULL THEN radio AND NOT coalesce(throughput_bps >= {good_bps}, false)
+        END AS bad,
+        CASE WHEN by_rate AND {typical_bps} > 0 THEN greatest(0.0, 1 - throughput_bps / {typical_bps})
+        END AS lost_s
+    FROM (
+        SELECT *,
+            ({wanted}) AND throughput_bps IS NOT NULL AS by_rate,
+            CASE WHEN coalesce({weak}, {poor}) IS NOT NULL
+                 THEN coalesce({weak}, false) OR coalesce({poor}, false) END AS radio
+        FROM seconds
+    )
+)"""
+
+
+class Bounds(NamedTuple):
+    """What the seconds of a campaign are compared with, in bit/s; 0 where no second tells."""
+
+    typical_bps: float
+    """Upper quartile of the seconds in which data were wanted."""
+    good_bps: float
+    """From here on a second was good, whatever its radio, if nobody knows what was wanted."""
+
+    @property
+    def poor_bps(self) -> float:
+        """Below it a second in which data were wanted is bad."""
+        return POOR_SHARE * self.typical_bps
+
+
+class Engine:
+    """The tables of a catalogue, ready for questions; use as a context manager.
+
+    Parameters
+    ----------
+    catalogue : Catalogue
+
+    Attributes
+    ----------
+    bounds : Bounds
+    judged : str
+        For FROM: `seconds` with `by_rate` (judged by its rate), `bad` (NULL if it cannot be judged) and
+        `lost_s` (the part of the second that a typical rate would have saved; NULL if judged by the radio).
+
+    Raises
+    ------
+    InputError
+        If a part is gone or is no Parquet file, or memory is short.
+    """
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._connection = connection(catalogue, memory=_MEMORY)
+        at = self.row(_TYPICAL)
+        self.bounds = Bounds(at["typical_bps"] or 0.0, max(OUTAGE_SHARE * (at["usual_bps"] or 0.0), GOOD_BPS))
+        self.judged = _judged(self.bounds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def table(self, sql: str) -> pa.Table:
+        """Return the answer of a question."""
+        try:
+            return answer(self._connection, sql)
+        except (duckdb.Error, OSError, pa.ArrowInvalid) as error:
+            raise InputError(f"report: {printable(' '.join(str(error).split()))}") from error
+
+    def rows(self, sql: str) -> list[Row]:
+        """Return the answer of a question, a dict for each row."""
+        rows: list[Row] = self.table(sql).to_pylist()
+        return rows
+
+    def row(self, sql: str) -> Row:
+        """Return the one row of an answer."""
+        return self.rows(sql)[0]
+
+
+def _judged(bounds: Bounds) -> str:
+    return _JUDGED.format(
+        out=_OUT, wanted=_WANTED, weak=_WEAK, poor=_POOR, poor_bps=repr(bounds.poor_bps),
+        out_bps=repr(OUTAGE_SHARE * bounds.typical_bps), good_bps=repr(bounds.good_bps),
+        typical_bps=repr(bounds.typical_bps),
+    )  # fmt: skip
+
+
+class Cost(NamedTuple):
+    """The time of a limit, of all explained transfers."""
+
+    limit: Limit
+    seconds: float
+    """In link time."""
+    share: float
+    """Of the time of all limits."""
+    sessions: int
+    """With a transfer that it limited longest."""
+
+
+def limits(engine: Engine) -> list[Cost]:
+    """Return the limits that took time, the longest first."""
+    sums = ", ".join(f"coalesce(sum({name}), 0) AS {name}" for name in LIMIT_COLUMNS.values())
+    seconds = engine.row(f"SELECT {sums} FROM transfers")
+    sessions = {
+        row["limited_by"]: row["sessions"]
+        for row in engine.rows(
+            "SELECT limited_by, count(DISTINCT session) AS sessions FROM transfers GROUP BY limited_by"
+        )
+    }
+    total = sum(seconds.values())
+    costs = [
+        Cost(limit, seconds[name], seconds[name] / total, sessions.get(limit.label, 0))
+        for limit, name in LIMIT_COLUMNS.items()
+        if seconds[name] > 0
+    ]
+    return sorted(costs, key=lambda each: -each.seconds)
+
+
+def findings(engine: Engine) -> list[Row]:
+    """Return the kinds of findings, the one that cost most first.
+
+    Returns
+    -------
+    list of dict
+        `kind`, `rows`, `sessions`, `cost_s` (None if none is known), and `worst`: of the one that cost most
+        its `sentence`, `name` and number of the `session`.
+    """
+    return engine.rows(
+        "SELECT kind, count(*) AS rows, count(DISTINCT f.session) AS sessions, sum(cost_s) AS cost_s, "
+        "arg_max({'sentence': sentence, 'session': f.session, 'name': s.name}, coalesce(cost_s, -1)) "
+        "AS worst "
+        "FROM findings f LEFT JOIN sessions s ON s.session = f.session "
+        "GROUP BY kind ORDER BY cost_s DESC NULLS LAST, rows DESC, kind"
+    )
+
+
+MOST_GROUPS = 200
+"""Rows of a table, those with most bad seconds: `campaign query` gives the others."""
+_MOST_LABELS = 8
+"""Names of labels that get a table: more is no page any longer. Not measured."""
+_MOST_VALUES = 100
+"""Of a label that is one to compare by: a number of a run has a value in each session. Not measured."""
+_CELL = "rat, plmn, cell_id, physical_cell_id, channel"
+_NUMBERS = (
+    "count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
+    "count(DISTINCT session) AS sessions, "
+    "median(throughput_bps) AS throughput_bps, median(rtt_ns) AS rtt_ns, "
+    "CASE WHEN sum(sent) > 0 THEN sum(lost) / sum(sent) END AS loss"
+)
+"""Of a group of seconds; None is not known."""
+
+
+class Grouped(NamedTuple):
+    """The groups of one kind."""
+
+    title: str
+    rows: list[Row]
+    """With `name`, `seconds`, `judged`, `bad`, `sessions`, `throughput_bps`, `rtt_ns` and `loss`."""
+
+
+def cells(engine: Engine) -> list[Row]:
+    """Return the serving cells, those with most bad seconds first, with their identity and `level_dbm`."""
+    return engine.rows(
+        f"SELECT {_CELL}, {_NUMBERS}, median(coalesce(rsrp_dbm, rscp_dbm, rssi_dbm)) AS level_dbm "
+        f"FROM {engine.judged} WHERE coalesce(cell_id, physical_cell_id, channel) IS NOT NULL "
+        f"GROUP BY {_CELL} ORDER BY bad DESC, seconds DESC, {_CELL} LIMIT {MOST_GROUPS}"
+    )
+
+
+def hours(engine: Engine) -> list[Row]:
+    """Return the hours of the day that hold seconds, in UTC and in order; `name` is 0 to 23."""
+    return engine.rows(
+        f"SELECT epoch_ns(time_ns) // {3600 * NS_PER_S} % 24 AS name, {_NUMBERS} "
+        f"FROM {engine.judged} GROUP BY name ORDER BY name"
+    )
+
+
+def devices(engine: Engine) -> list[Grouped]:
+    """Return the seconds by technology, by hosts, and by each label that several sessions share."""
+    groups = [
+        Grouped("Technology", _by(engine, "rat", "FROM {judged}")),
+        Grouped("Hosts", _by(engine, "hosts", "FROM {judged} JOIN sessions USING (session)")),
+    ]
+    for label in _labels(engine):
+        own = f"(SELECT session, labels[{literal(label)}] AS value FROM sessions)"
+        groups.append(Grouped(label, _by(engine, "value", f"FROM {{judged}} JOIN {own} USING (session)")))
+    return [each for each in groups if len(each.rows) > 1]
+
+
+def _by(engine: Engine, name: str, source: str) -> list[Row]:
+    return engine.rows(
+        f"SELECT {name} AS name, {_NUMBERS} {source.format(judged=engine.judged)} WHERE {name} IS NOT NULL "
+        f"GROUP BY {name} ORDER BY bad DESC, seconds DESC, name LIMIT {MOST_GROUPS}"
+    )
+
+
+def _labels(engine: Engine) -> list[str]:
+    """Return the labels that have several values, but not one for each session."""
+    rows = engine.rows(
+        "SELECT entry.key AS label FROM (SELECT unnest(map_entries(labels)) AS entry FROM sessions) "
+        f"GROUP BY label HAVING count(DISTINCT entry.value) BETWEEN 2 AND {_MOST_VALUES} "
+        f"AND count(*) > count(DISTINCT entry.value) ORDER BY count(*) DESC, label LIMIT {_MOST_LABELS}"
+    )
+    return [str(row["label"]) for row in rows]
+
+
+PERCENTS = range(101)
+"""Points of a distribution: each percent of the seconds."""
+_SHARES = f"[{', '.join(str(percent / 100) for percent in PERCENTS)}]"
+_DAY_NS = 86_400 * NS_PER_S  # of UTC
+MOST_DAYS = 1_000
+"""Days of the trend: the last three years. Not measured."""
+
+MOST_FAILURES = 20
+"""Sentences of inputs that could not be read: a screen of them. Not measured."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """A campaign in numbers; None is not known.
+
+    Attributes
+    ----------
+    sessions, failures : int
+        Failures are inputs that could not be read.
+    first, last : int or None
+        Begins of the first and the last session, ns since 1970.
+    speeds : int
+        Sessions whose link ran faster or slower than real time.
+    seconds, judged, bad, by_rate : int
+        All of them, those that can be judged, the bad ones, and those that are judged by their rate.
+    sent, lost : int or None
+        Segments of the explained transfers.
+    throughput_bps, rtt_ns : sequence of float
+        At PERCENTS, linear between two seconds; empty if no second has a value.
+    """
+
+    sessions: int
+    failures: int
+    first: int | None
+    last: int | None
+    speeds: int
+    seconds: int
+    judged: int
+    bad: int
+    by_rate: int
+    sent: int | None
+    lost: int | None
+    throughput_bps: Sequence[float]
+    rtt_ns: Sequence[float]
+
+    @property
+    def bad_share(self) -> float | None:
+        """Bad seconds among those that can be judged."""
+        return self.bad / self.judged if self.judged else None
+
+
+def quality(engine: Engine) -> Quality:
+    """Return a campaign in numbers."""
+    sessions = engine.row(
+        "SELECT count(*) AS sessions, epoch_ns(min(begin_ns)) AS first, "
+        "epoch_ns(max(begin_ns)) AS last, count(*) FILTER (speed <> 1) AS speeds, "
+        "(SELECT count(*) FROM failures) AS failures FROM sessions"
+    )
+    seconds = engine.row(
+        "SELECT count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
+        "count(*) FILTER (by_rate) AS by_rate, "
+        f"sum(sent)::BIGINT AS sent, sum(lost)::BIGINT AS lost FROM {engine.judged}"
+    )
+    spread = {name: _spread(engine, name) for name in ("throughput_bps", "rtt_ns")}
+    return Quality(**{**sessions, **seconds, **spread})
+
+
+def _spread(engine: Engine, column: str) -> Sequence[float]:
+    """Return the distribution of a column of `seconds`."""
+    row = engine.row(f"SELECT quantile_cont({column}, {_SHARES}) AS spread FROM seconds")
+    return row["spread"] or ()
+
+
+def days(engine: Engine) -> list[Row]:
+    """Return the last days of UTC with their seconds, bad and judged ones, and medians, in order.
+
+    `day` is the number of the day since 1970.
+    """
+    rows = engine.rows(
+        f"SELECT epoch_ns(time_ns) // {_DAY_NS} AS day, count(DISTINCT session) AS sessions, "
+        "count(*) AS seconds, count(bad) AS judged, count(*) FILTER (bad) AS bad, "
+        "median(throughput_bps) AS throughput_bps, median(rtt_ns) AS rtt_ns "
+        f"FROM {engine.judged} GROUP BY day ORDER BY day DESC LIMIT {MOST_DAYS}"
+    )
+    return rows[::-1]
+
+
+def failures(engine: Engine) -> list[str]:
+    """Return why inputs could not be read, a sentence each, of the first ones by path."""
+    rows = engine.rows(f"SELECT sentence FROM failures ORDER BY path LIMIT {MOST_FAILURES}")
+    return [str(row["sentence"]) for row in rows]
+
+
+class Reason(NamedTuple):
+    """Why seconds were bad: a limit, or the radio alone."""
+
+    name: str
+    seconds: int
+
+
+RADIO = "radio"
+"""The reason of a second that is bad by its radio alone."""
+
+
+def reasons(engine: Engine) -> list[Reason]:
+    """Return what limited the bad seconds, the most frequent first."""
+    rows = engine.rows(
+        f"SELECT CASE WHEN by_rate THEN coalesce(limited_by, '{Limit.UNKNOWN.label}') ELSE '{RADIO}' END "
+        "AS name, count(*) AS seconds "
+        f"FROM {engine.judged} WHERE bad GROUP BY name ORDER BY seconds DESC, name"
+    )
+    return [Reason(**row) for row in rows]
+
+
+MOST_STRETCHES = 100
+"""Stretches that a report lists, as the session's own report does."""
+BRIDGE_S = 2
+"""Up to this many seconds that are not bad do not end a stretch, as in the session's own report."""
+_STRETCHES = """
+WITH bad AS (
+    SELECT session, epoch_ns(time_ns) AS t_ns, lost_s FROM {judged} WHERE bad
+), numbered AS (
+    SELECT *, sum(opens) OVER (PARTITION BY session ORDER BY t_ns) AS number FROM (
+        SELECT *,
+            (t_ns - lag(t_ns, 1, 0) OVER (PARTITION BY session ORDER BY t_ns) > {apart_ns})::INTEGER AS opens
+        FROM bad
+    )
+)
+SELECT session, min(t_ns) AS begin_ns, max(t_ns) + {second_ns} AS end_ns, sum(lost_s) AS lost_s
+FROM numbered GROUP BY session, number HAVING count(*) >= {least}
+ORDER BY coalesce(sum(lost_s), 0) DESC, end_ns - begin_ns DESC, session, begin_ns LIMIT {most}
+"""
+_FACTS = """
+SELECT w.session, w.begin_ns, s.name, s.path, mode(j.limited_by) FILTER (j.bad AND j.by_rate) AS limited_by,
+    avg(j.throughput_bps) AS throughput_bps,
+    median(coalesce(j.rsrp_dbm, j.rscp_dbm, j.rssi_dbm)) AS level_dbm,
+    median(j.lat_deg) AS lat_deg, median(j.lon_deg) AS lon_deg,
+    mode({{'rat': j.rat, 'plmn': j.plmn, 'cell_id': j.cell_id, 'physical_cell_id': j.physical_cell_id,
+           'channel': j.channel}}) AS cell
+FROM {judged} j
+JOIN (VALUES {values}) AS w(session, begin_ns, end_ns)
+    ON j.session = w.session AND epoch_ns(j.time_ns) >= w.begin_ns AND epoch_ns(j.time_ns) < w.end_ns
+LEFT JOIN sessions s ON s.session = w.session
+WHERE j.session IN ({sessions}) GROUP BY ALL
+"""
+
+
+def stretches(engine: Engine) -> list[Row]:
+    """Return the worst stretches, the one that cost most first; those judged by the radio alone come last.
+
+    Returns
+    -------
+    list of dict
+        `session`, `name`, `path`, `begin_ns` and `end_ns` (ns since 1970), `lost_s` (against the typical
+        rate; None by the radio alone), `throughput_bps` (mean), `limited_by`, `cell` (a dict), and the
+        medians `level_dbm`, `lat_deg` and `lon_deg`.
+    """
+    rows = engine.rows(
+        _STRETCHES.format(
+            judged=engine.judged,
+            apart_ns=(BRIDGE_S + 1) * NS_PER_S,
+            second_ns=NS_PER_S,
+            least=LEAST_S,
+            most=MOST_STRETCHES,
+        )
+    )
+    if not rows:
+        return []
+    values = ", ".join(f"({literal(row['session'])}, {row['begin_ns']}, {row['end_ns']})" for row in rows)
+    sessions = ", ".join(sorted({literal(row["session"]) for row in rows}))
+    facts = engine.rows(_FACTS.format(values=values, sessions=sessions, judged=engine.judged))
+    by_place = {(row["session"], row["begin_ns"]): row for row in facts}
+    return [{**by_place[row["session"], row["begin_ns"]], **row} for row in rows]
