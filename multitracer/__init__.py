@@ -15,8 +15,8 @@ __version__ = "0.1.0"
 _LAZY = {
     "MultiTracerError": "multitracer.errors",
     "Session": "multitracer.api.session",
-    "columns": "multitracer.api.columns",
-    "compare": "multitracer.api.compare",
+    "columns": "multitracer.api.frames",
+    "compare": "multitracer.api.campaign",
     "correlate": "multitracer.api.correlate",
     "epochs": "multitracer.api.events",
     "join_nearest": "multitracer.api.events",

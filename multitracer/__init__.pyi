@@ -1,9 +1,9 @@
+from multitracer.api.campaign import compare as compare
 from multitracer.api.campaign import open_campaign as open_campaign
-from multitracer.api.columns import columns as columns
-from multitracer.api.compare import compare as compare
 from multitracer.api.correlate import correlate as correlate
 from multitracer.api.events import epochs as epochs
 from multitracer.api.events import join_nearest as join_nearest
+from multitracer.api.frames import columns as columns
 from multitracer.api.session import Session as Session
 from multitracer.api.session import open as open  # noqa: A004  # as in gzip.open
 from multitracer.errors import MultiTracerError as MultiTracerError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from multitracer.api.columns import schemas
+from multitracer.api.frames import schemas
 
 PAGE = Path(__file__).parents[1] / "tables.md"
 _HEAD = """# Every table and column

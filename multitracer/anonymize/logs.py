@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import parsers
-from multitracer.anonymize.packets import anonymous
+from multitracer.anonymize.pseudonyms import anonymous
 from multitracer.errors import FormatError, MultiTracerError
 from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record

@@ -1,4 +1,7 @@
-"""The tables of a session, each a DataFrame whose attributes explain its columns."""
+"""The tables of a session, each a DataFrame whose attributes explain its columns.
+
+The tables that logs of a session hold beside the captures: TCP's own state, the link, radio and road.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +14,21 @@ import pandas as pd
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
-from multitracer.api.logged import LoggedTables
+from multitracer.api.kept import Kept
 from multitracer.cross_layer import FAIRNESS, SHARES
+from multitracer.diagnosis.road import SEED
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
+from multitracer.errors import InputError
+from multitracer.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
+from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 from multitracer.recording.fair_shares import fair_shares
+from multitracer.sender import TCP_EVENTS, TCP_STATE
+from multitracer.signalling import SIGNALLING
 from multitracer.tables import SEGMENTS, Column, Table
 from multitracer.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
+from multitracer.transactions import TRANSACTIONS
 from multitracer.wtcp import WTCP_FLOWS
 
 if TYPE_CHECKING:
@@ -25,7 +36,304 @@ if TYPE_CHECKING:
 
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
     from multitracer.tables import Schema
+
+
+class LoggedTables(Kept):
+    """The tables of logs that are no captures, each a DataFrame whose first column is `host`."""
+
+    @cached_property
+    def tcp_state(self) -> pd.DataFrame:
+        """The sender's own variables as they were polled or traced; `mt.columns("tcp_state")`.
+
+        Examples
+        --------
+        >>> int(session.tcp_state["cwnd_segments"].max()) > 10
+        True
+        """
+        return self._logged("tcp", TCP_STATE)
+
+    @cached_property
+    def tcp_events(self) -> pd.DataFrame:
+        """What the sender's kernel did to a connection; `mt.columns("tcp_events")`.
+
+        Examples
+        --------
+        >>> "event" in session.tcp_events
+        True
+        """
+        return self._logged("tcp", TCP_EVENTS)
+
+    @cached_property
+    def link_frames(self) -> pd.DataFrame:
+        """The frames that each side of a radio link logged; `mt.columns("link_frames")`.
+
+        Examples
+        --------
+        >>> call = mt.open("sample_traces/fig10-backoff")
+        >>> sorted(set(call.link_frames["host"]))
+        ['fixed', 'mobile']
+        """
+        return self._logged("link", LINK_FRAMES)
+
+    @cached_property
+    def link_events(self) -> pd.DataFrame:
+        """What else happened to the link: stops, resets, queues; `mt.columns("link_events")`.
+
+        Examples
+        --------
+        >>> call = mt.open("sample_traces/fig10-backoff")
+        >>> "reset_started" in set(call.link_events["event"])
+        True
+        """
+        return self._logged("link", LINK_EVENTS)
+
+    @cached_property
+    def radio(self) -> pd.DataFrame:
+        """What modems and loggers reported of the radio; `mt.columns("radio")`.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> bool(drive.radio["rssi_dbm"].notna().any())
+        True
+        """
+        return self._logged("radio", RADIO)
+
+    @cached_property
+    def position(self) -> pd.DataFrame:
+        """Where the receivers of the recording were; `mt.columns("position")`.
+
+        Examples
+        --------
+        >>> session.position.empty
+        True
+        """
+        return self._logged("position", POSITION, "radio")  # drive tests of phones tell both
+
+    @cached_property
+    def signalling(self) -> pd.DataFrame:
+        """The messages between phone and network that a diagnostic log holds; `mt.columns("signalling")`.
+
+        Examples
+        --------
+        >>> session.signalling.empty
+        True
+        """
+        return self._logged("signalling", SIGNALLING, "radio")
+
+    @cached_property
+    def handovers(self) -> pd.DataFrame:
+        """The changes of the serving cell (docs/mobility.md); `mt.columns("judged_handovers")`.
+
+        From signalling where there is any, else from the readings of the radio. Legs of a dual connection
+        that were added and released are rows, too; what judges a handover is NA there.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> list(drive.handovers[["kind", "source_cell_id", "target_cell_id"]])
+        ['kind', 'source_cell_id', 'target_cell_id']
+        """
+        pieces = [Piece(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
+        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+
+    def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
+        """Return `handovers` with another minimum time of stay: a shorter one makes a ping-pong.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> bool((drive.handovers_with(minimum_stay_s=5)["ping_pong"] == 1).any())
+        False
+        """
+        pieces = [
+            Piece(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
+        ]
+        return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """The cells that served, the longest first (docs/mobility.md); `mt.columns("cells")`.
+
+        Examples
+        --------
+        >>> bool((session.cells["seconds"] >= 0).all())
+        True
+        """
+        pieces = [Piece(p.host, self._road.cells(p), ", ".join(p.paths)) for p in self._road.phones]
+        return framed(CELLS, pieces)
+
+    @cached_property
+    def stretches(self) -> pd.DataFrame:
+        """Where a drive was bad, how bad and why, the costliest first; `mt.columns("stretches")`.
+
+        Examples
+        --------
+        >>> session.stretches.empty
+        True
+        """
+        return framed(STRETCHES, [Piece(self._phone, self._road.stretches, "the drive")])
+
+    @cached_property
+    def around_handovers(self) -> pd.DataFrame:
+        """Throughput, RTT and loss in windows around each handover; `mt.columns("around")`.
+
+        Examples
+        --------
+        >>> session.around_handovers.empty
+        True
+        """
+        return framed(AROUND, [Piece(self._phone, self._road.around[0], "the drive")])
+
+    @cached_property
+    def limits_around_handovers(self) -> pd.DataFrame:
+        """What limited the transfers in the windows of `around_handovers`; `mt.columns("around_limits")`.
+
+        Examples
+        --------
+        >>> session.limits_around_handovers.empty
+        True
+        """
+        return framed(AROUND_LIMITS, [Piece(self._phone, self._road.around[1], "the drive")])
+
+    def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
+        """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
+
+        Parameters
+        ----------
+        of : str
+            "throughput" (bit/s), "rtt" (ns), or the label of a series such as "Radio_rsrp".
+        seed : int
+            Of the mean's interval, a bootstrap over handovers.
+
+        Raises
+        ------
+        InputError
+            If there is no log of a phone's radio, or nothing of that quantity.
+
+        Examples
+        --------
+        >>> drive = mt.open("sample_traces/rehearsal")
+        >>> int(drive.handover_epochs("Radio_rssi")["n"].max())
+        0
+        """
+        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of, seed=seed), "the drive")])
+
+    @property
+    def _phone(self) -> str:
+        return self._road.phones[0].host if self._road.phones else ""
+
+    @property
+    def drive_tables(self) -> dict[str, pd.DataFrame]:
+        """The tables of the radio and the road by name, as `export tables` writes them.
+
+        Examples
+        --------
+        >>> list(session.drive_tables)
+        ['radio', 'position', 'signalling', 'handovers', 'cells', 'stretches']
+        """
+        try:
+            bad = self.stretches
+        except InputError as error:  # times of two clocks: the other tables are written all the same
+            self._recording.warn_once(f"stretches: {error}")
+            bad = framed(STRETCHES, [])
+        return {
+            "radio": self.radio,
+            "position": self.position,
+            "signalling": self.signalling,
+            "handovers": self.handovers,
+            "cells": self.cells,
+            "stretches": bad,
+        }
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """Times in which a collector wanted to read and could not, with the reason; `mt.columns("gaps")`.
+
+        Examples
+        --------
+        >>> session.gaps.empty
+        True
+        """
+        return self._logged("radio", GAPS, "position")
+
+    @cached_property
+    def markers(self) -> pd.DataFrame:
+        """Moments that the engineer marked while recording; `mt.columns("markers")`.
+
+        Examples
+        --------
+        >>> session.markers.empty
+        True
+        """
+        return self._logged("marker", MARKERS, "position")  # waypoints of a track are marks, too
+
+    @cached_property
+    def transactions(self) -> pd.DataFrame:
+        """The transactions of `measure run`; `mt.columns("transactions")`.
+
+        Examples
+        --------
+        >>> set(over_tcp.transactions["outcome"]) <= {"ok", "dropped"}
+        True
+        """
+        return self._logged("transactions", TRANSACTIONS)
+
+    def table(self, layer: str, name: str) -> pd.DataFrame:
+        """Return a table that logs of a layer hold, also one that only a plug-in defines.
+
+        Parameters
+        ----------
+        layer : str
+            As `multitracer formats` lists it: tcp, link, radio, position, clock, marker, transactions,
+            application, signalling.
+        name : str
+            Of the table, such as "clock_readings".
+
+        Raises
+        ------
+        InputError
+            If no log of the session holds such a table.
+
+        Examples
+        --------
+        >>> session.table("clock", "clock_readings")["host"].unique().tolist()
+        ['mobile', 'fixed']
+        """
+        for _, tables in self._recording.logs(layer):
+            if name in tables:
+                return self._logged(layer, tables[name].schema)
+        there = {each for _, tables in self._recording.logs(layer) for each in tables}
+        held = ", ".join(sorted(there)) or "none"
+        raise InputError(
+            f"{self._recording.name}: no log of the layer {layer} holds {name!r}; there are: {held}"
+        )
+
+    def _logged(self, layer: str, schema: Schema, *layers: str) -> pd.DataFrame:
+        """Return a table of all logs that hold it, each row with its host, in order of time."""
+        logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
+        pieces = [
+            Piece(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
+            for log, table in logs
+        ]
+        if any(len(table) for _, table in logs) and not any(len(piece.table) for piece in pieces):
+            self._recording.warn_once(f"no row of {schema.name} lies between begin and end")
+        return framed(schema, pieces, sort=_time_column(schema))
+
+
+def _time_column(schema: Schema) -> str:
+    """Return the column by which rows are in order and in a window; "" of a table without times."""
+    times = [column.name for column in schema if column.is_time]
+    return next((name for name in ("time_ns", "start_ns") if name in times), times[0] if times else "")
+
+
+def _within(table: Table, bounds_ns: Bounds) -> Table:
+    """Return the rows whose time is within the bounds; all rows of a table without times."""
+    column = _time_column(table.schema)
+    return table.within(*bounds_ns, column=column) if column else table
+
 
 _ENDS = (
     Column("src", "U45", "address of the initiator"),

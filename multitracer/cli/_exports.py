@@ -12,7 +12,7 @@ from multitracer.cli._reading import Reading, reads_captures
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from multitracer.export.wireshark.records import Selection
+    from multitracer.export.wireshark import Selection
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
@@ -48,8 +48,7 @@ def wireshark(reading: Reading, output: str, snap: int | None) -> None:
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._reading import load, one
     from multitracer.export.explained import explained
-    from multitracer.export.wireshark.colours import colour_rules
-    from multitracer.export.wireshark.pcapng import write_pcapng
+    from multitracer.export.wireshark import colour_rules, write_pcapng
 
     if not output.endswith(".pcapng"):
         raise click.BadParameter("does not end in .pcapng, which is what it will be", param_hint="'-o'")
@@ -70,9 +69,8 @@ def wireshark(reading: Reading, output: str, snap: int | None) -> None:
 def _selection(recording: Recording, reading: Reading) -> Selection:
     """Return which packets the options mean."""
     from multitracer.cli._reading import chosen
-    from multitracer.export.wireshark.records import Selection
-    from multitracer.recording.cut import warn_of_empty
-    from multitracer.recording.window import EVERYTHING
+    from multitracer.export.wireshark import Selection
+    from multitracer.recording.window import EVERYTHING, warn_of_empty
 
     connections: dict[int, list[int]] | None = None
     if reading.connection is not None:
@@ -107,7 +105,7 @@ def xplot(reading: Reading, output: str) -> None:
     """
     from multitracer.cli._output import replacing_folder
     from multitracer.cli._reading import load, named_connections, tell_warnings
-    from multitracer.export.xplot.folder import write_plots
+    from multitracer.export.xplot import write_plots
 
     recording = load(reading, output=output, files="*.xpl")
     chosen = None if reading.connection is None else named_connections(recording, reading.connection)
@@ -136,7 +134,7 @@ def perfetto(reading: Reading, output: str) -> None:
     from multitracer.cli._output import replacing
     from multitracer.cli._reading import load, one
     from multitracer.export.explained import explained
-    from multitracer.export.perfetto.transfer import write_trace
+    from multitracer.export.perfetto import write_trace
 
     recording = load(reading, output=output)
     connection = None if reading.connection is None else one(recording, reading.connection)

@@ -61,11 +61,11 @@ def answer(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  {limit}: {seconds} s ({share}, {confidence})"
 
 
-def name(text: str) -> str:
+def short_name(text: str) -> str:
     """Return a name from outside as printable text of bounded length."""
     return printable(portable(text))[:_LONGEST_NAME]
 
 
 def file_name(path: str) -> str:
     """Return the name of a file without its folders, as printable text of bounded length."""
-    return name(PurePath(path).name)
+    return short_name(PurePath(path).name)

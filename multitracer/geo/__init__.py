@@ -2,7 +2,8 @@
 
 A `Route`, SERIES of one quantity and marks (handovers, bad stretches, notes of the engineer) come in; text
 goes out, for QGIS and MapInfo (GeoJSON), Google Earth (KML) and navigation programs (GPX). Read `track.py`
-first: it joins the series to the route and cuts it into runs of one colour; the three writers write it down.
+first: it joins the series to the route and cuts it into runs of one colour; `recorded.py` fills it from a
+recording, and the three writers of `route_files.py` write it down.
 
 What must hold: all three have the same places, times, values and colours as the map of the report
 (`figures.surroundings.scale`). A value is that of the source, to the digit; a missing one is grey and has no

@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
-from multitracer.anonymize.packets import anonymous
-from multitracer.anonymize.pseudonyms import Pseudonyms
+from multitracer.anonymize.pseudonyms import Pseudonyms, anonymous
 from multitracer.anonymize.session import anonymize
 from multitracer.lab.tcp.packet import parse_packet
 from multitracer.manifest import changed_files, read_manifest, write_manifest

@@ -13,7 +13,7 @@ import pytest
 import multitracer as mt
 from docs.programs import tables as tables_page
 from multitracer import plugins
-from multitracer.api import alignment, campaign, columns, compare, events, figures, session, tables
+from multitracer.api import alignment, campaign, events, figures, frames, session, tables
 from multitracer.campaign.run import run
 from multitracer.lab import received_power
 from tests.campaign.sessions import make_session, make_sessions
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-MODULES = (alignment, campaign, columns, compare, events, figures, received_power, session, tables)
+MODULES = (alignment, campaign, events, figures, frames, received_power, session, tables)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multitracer.export import perfetto
 from multitracer.export.explained import explained
-from multitracer.export.perfetto import packets
-from multitracer.export.perfetto.protobuf import double, integer, text
+from multitracer.export.perfetto import double, integer, text
 from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, Segment, handshake
@@ -179,7 +179,7 @@ def test_link_time_is_that_of_the_link(tmp_path: Path) -> None:
 
 
 def test_more_in_flight_than_there_is_room_for_is_said(tmp_path: Path) -> None:
-    many = packets.MOST_IN_FLIGHT + 50
+    many = perfetto.MOST_IN_FLIGHT + 50
     burst = [Segment(0, 1001 + 100 * i, 100, ACK, 5001) for i in range(many)]
     path = write_pcap(
         tmp_path / "in.pcap", [*handshake(), *burst, Segment(1, 5001, 0, ACK, 1001 + 100 * many)]
@@ -187,7 +187,7 @@ def test_more_in_flight_than_there_is_room_for_is_said(tmp_path: Path) -> None:
     done = call("export", "perfetto", path, "-o", tmp_path / "out")
     assert "50 segments drawn without a length" in done.stderr
     trace = Read(tmp_path / "out")
-    assert len({t.uuid for t in trace.tracks.values() if t.name == "data"}) == packets.MOST_IN_FLIGHT
+    assert len({t.uuid for t in trace.tracks.values() if t.name == "data"}) == perfetto.MOST_IN_FLIGHT
 
 
 def test_a_stretch_holds_its_packets_alone(tmp_path: Path) -> None:

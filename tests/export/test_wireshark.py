@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.export.wireshark.colours import colour_rules
+from multitracer.export.wireshark import colour_rules
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, Segment, handshake

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.export.xplot.folder import MOST_CONNECTIONS, letters
+from multitracer.export.xplot import MOST_CONNECTIONS, letters
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, Segment, handshake
 from tests.cli.program import call, run

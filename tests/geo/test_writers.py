@@ -18,9 +18,7 @@ from multitracer.analysis.mobility.route import Route, route_of
 from multitracer.analysis.series.labelled import series_table
 from multitracer.errors import InputError
 from multitracer.figures.surroundings.scale import MISSING, SCALES
-from multitracer.geo.geojson import geojson
-from multitracer.geo.gpx import gpx
-from multitracer.geo.kml import kml
+from multitracer.geo.route_files import geojson, gpx, kml
 from multitracer.geo.track import PLAIN, Mark, Quantity, Track
 from multitracer.radio import POSITION
 from multitracer.units import NS_PER_S

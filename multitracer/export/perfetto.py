@@ -1,0 +1,522 @@
+"""A trace of one transfer for ui.perfetto.dev: limits and findings, packets, counters, and what led to what.
+
+From top to bottom: the fields of a protobuf message (no more of it than a trace needs); the messages of a
+trace, written to a stream; counters and what the link reported; the lanes of conclusions; the packets;
+and `write_trace`, which puts all together. A segment is a slice from when it was sent until its ACK; a copy
+that was lost ends where it is sent again. A flow leads from the copy that was lost, or needlessly repeated,
+to the retransmission, and on to the first ACK that covers it.
+
+What must hold: times are link time, ns since 1970, of the sender's clock. The trace's clock is BOOTTIME, as
+Perfetto's own; a snapshot says that it shows the time since 1970. Slices of one track never overlap. Packets
+are written one after the other; texts from outside are printable and of bounded length.
+
+Sources: Protocol Buffers, "Encoding"; Perfetto, protos/perfetto/trace (TracePacket, TrackDescriptor,
+TrackEvent).
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import struct
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.series.labelled import in_link_time, series_table, stretched
+from multitracer.analysis.series.throughput import delivered, goodput
+from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.captured import Flag
+from multitracer.export.explained import answer, short_name
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.tcp import Vantage
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import count, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
+
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Array, Row, Table
+
+    Placed = Callable[[Array], list[int]]
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+"""Wire types: integers of any length, eight bytes, and bytes with their length before them."""
+_DOUBLE, _LONG = struct.Struct("<d"), struct.Struct("<Q")
+_UINT64 = (1 << 64) - 1
+
+
+_GROUP = 1 << 14
+_LAST = [bytes([n]) if n < 0x80 else bytes([n & 0x7F | 0x80, n >> 7]) for n in range(_GROUP)]
+_MORE = [bytes([n & 0x7F | 0x80, n >> 7 | 0x80]) for n in range(_GROUP)]
+"""Fourteen bits as two bytes, at the end of an integer and before it; they are looked up, not computed."""
+
+
+def varint(number: int) -> bytes:
+    """Return an integer, seven bits a byte, the lowest first; a negative one as its 64 bits."""
+    rest, head = number & _UINT64, b""
+    while rest >= _GROUP:
+        head += _MORE[rest & _GROUP - 1]
+        rest >>= 14
+    return head + _LAST[rest]
+
+
+def integer(field: int, number: int) -> bytes:
+    """Return a field of an integer type, or of an enumeration."""
+    return _LAST[field << 3 | _VARINT] + varint(number)
+
+
+def fixed64(field: int, number: int) -> bytes:
+    """Return a field of type fixed64."""
+    return _LAST[field << 3 | _FIXED64] + _LONG.pack(number)
+
+
+def double(field: int, number: float) -> bytes:
+    """Return a field of type double."""
+    return _LAST[field << 3 | _FIXED64] + _DOUBLE.pack(number)
+
+
+def message(field: int, content: bytes) -> bytes:
+    """Return a field that holds another message, or bytes."""
+    return _LAST[field << 3 | _BYTES] + varint(len(content)) + content
+
+
+def text(field: int, words: str) -> bytes:
+    """Return a field of type string."""
+    return message(field, words.encode())
+
+
+Notes = Mapping[str, str | int | float]
+"""What is shown of a slice when it is selected: name -> value."""
+_PACKET = 1
+"""Field of Trace."""
+_CLOCKS, _TIME, _SEQUENCE, _EVENT, _FLAGS, _TRACK = 6, 8, 10, 11, 13, 60
+"""Fields of TracePacket."""
+_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
+"""TrackEvent.Type."""
+_EXPLICIT = 3
+"""TrackDescriptor.ChildTracksOrdering: by sibling_order_rank."""
+_REALTIME, _BOOTTIME = 1, 6
+"""BuiltinClock."""
+_STATE_CLEARED = 1
+"""TracePacket.SequenceFlags: nothing before this packet is needed to read what follows."""
+_UNITS = {"ns": 1, "bytes": 3}
+"""CounterDescriptor.Unit; other units have a name."""
+_LONGEST_TEXT = 2_000
+"""Characters of a sentence in a trace; not measured."""
+_ROOT = 1
+
+
+class Flows(NamedTuple):
+    """Arrows that pass through an event, and those that end at it, by their numbers."""
+
+    through: tuple[int, ...] = ()
+    to: tuple[int, ...] = ()
+
+
+_NO_FLOWS = Flows()
+
+
+class Trace:
+    """Writes one trace; tracks are shown in the order in which they are made.
+
+    Parameters
+    ----------
+    stream : binary file
+    name : str
+        Of the recording.
+    begin_ns : int
+        Some time of the trace, from 0.
+    answer : str
+        Shown with the name.
+    """
+
+    def __init__(self, stream: BinaryIO, name: str, begin_ns: int, answer: str) -> None:
+        self._stream = stream
+        self._tracks = _ROOT
+        clocks = [message(1, integer(1, clock) + integer(2, begin_ns)) for clock in (_BOOTTIME, _REALTIME)]
+        self._write(message(_CLOCKS, b"".join(clocks)) + integer(_FLAGS, _STATE_CLEARED))
+        process = integer(1, _ROOT) + text(6, _bounded(name))
+        root = integer(1, _ROOT) + message(3, process) + integer(11, _EXPLICIT) + text(14, _lines(answer))
+        self._write(message(_TRACK, root))
+
+    def track(self, name: str, *, unit: str | None = None, doc: str = "") -> int:
+        """Return the number of a new track; with a unit ("" for none) one of a counter.
+
+        Tracks of one name that follow each other are shown as one.
+        """
+        self._tracks += 1
+        words = integer(1, self._tracks) + integer(5, _ROOT) + text(2, _bounded(name))
+        words += integer(12, self._tracks) + (text(14, _bounded(doc)) if doc else b"")
+        if unit is not None:
+            known = integer(3, _UNITS[unit]) if unit in _UNITS else text(6, unit) if unit else b""
+            words += message(8, known)
+        self._write(message(_TRACK, words))
+        return self._tracks
+
+    def slice(
+        self, track: int, begin_ns: int, end_ns: int, name: str, notes: Notes, flows: Flows = _NO_FLOWS
+    ) -> None:
+        """Write a slice; those of a track must be written in order, and not overlap."""
+        self._event(begin_ns, integer(9, _BEGIN) + integer(11, track) + _name(23, name) + _more(notes, flows))
+        self._event(end_ns, integer(9, _END) + integer(11, track))
+
+    def instant(self, track: int, time_ns: int, name: str, notes: Notes, flows: Flows = _NO_FLOWS) -> None:
+        """Write an event without a length."""
+        self._event(
+            time_ns, integer(9, _INSTANT) + integer(11, track) + _name(23, name) + _more(notes, flows)
+        )
+
+    def count(self, track: int, time_ns: int, value: float) -> None:
+        """Write a value that holds from a time on."""
+        number = integer(30, int(value)) if value.is_integer() else double(44, value)
+        self._event(time_ns, integer(9, _COUNTER) + integer(11, track) + number)
+
+    def _event(self, time_ns: int, event: bytes) -> None:
+        self._write(integer(_TIME, time_ns) + message(_EVENT, event))
+
+    def _write(self, packet: bytes) -> None:
+        self._stream.write(message(_PACKET, packet + integer(_SEQUENCE, _ROOT)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _name(field: int, name: str) -> bytes:
+    """Return the name of an event or of a note: few of them are written many times."""
+    return text(field, name)
+
+
+def _more(notes: Notes, flows: Flows) -> bytes:
+    """Return the fields of an event that it may lack."""
+    parts = [message(4, _name(10, name) + _value(value)) for name, value in notes.items()]
+    parts += [fixed64(47, flow) for flow in flows.through]
+    parts += [fixed64(48, flow) for flow in flows.to]
+    return b"".join(parts)
+
+
+def _value(value: str | float) -> bytes:
+    """Return a field of DebugAnnotation."""
+    if isinstance(value, str):
+        return text(6, _bounded(value))
+    return integer(4, value) if isinstance(value, int) else double(5, value)
+
+
+def _bounded(words: str) -> str:
+    return printable(words)[:_LONGEST_TEXT]
+
+
+def _lines(words: str) -> str:
+    return "\n".join(map(printable, words.splitlines()))[:_LONGEST_TEXT]
+
+
+_PLACES = re.compile(r".*_(data|ack)|(Rlp|Cdpd)\w*")
+"""Labels of series whose values are places in the stream of bytes; packets are slices."""
+_AT_ONCE = 1 << 16
+"""Points that are Python numbers at a time."""
+_EVENTS = re.compile(r"Rlp(Snd|Rcv)_(xoff|xon|rst)")
+
+
+def write_counters(trace: Trace, transfer: Transfer, bounds_ns: Bounds) -> None:
+    """Write a track for each series of values over time, within bounds of link time."""
+    series = transfer.layers.series
+    for label, table in (_rates(transfer) | series).items():
+        if _PLACES.fullmatch(label) is None:
+            _write_counter(trace, label, table.within(*bounds_ns))
+    for label, table in series.items():
+        if _EVENTS.fullmatch(label) and len(table):
+            track = trace.track(label, doc=str(table.provenance["doc"]))
+            for time_ns in table.within(*bounds_ns)["time_ns"].tolist():
+                trace.instant(track, time_ns, label.rpartition("_")[2], {})
+
+
+def _write_counter(trace: Trace, label: str, table: Table) -> None:
+    facts = table.provenance
+    unit = str(facts["unit"])
+    known = ~np.isnan(table["value"]) & (table["time_ns"] >= 0)
+    if not known.any():
+        return
+    track = trace.track(label, unit=unit, doc=f"{facts['doc']}; source: {facts['source']}")
+    for begin in range(0, len(table), _AT_ONCE):
+        cut = slice(begin, begin + _AT_ONCE)
+        chosen = known[cut]
+        for time_ns, value in zip(
+            table["time_ns"][cut][chosen].tolist(), table["value"][cut][chosen].tolist(), strict=True
+        ):
+            trace.count(track, time_ns, value)
+
+
+def _rates(transfer: Transfer) -> dict[str, Table]:
+    """Return the rate at which new bytes got through, in link time."""
+    is_arrival = transfer.layers.vantage is Vantage.NEAR_RECEIVER
+    rates = (goodput if is_arrival else delivered)(transfer.sender, reverse=transfer.reverse)
+    window_s = rates.provenance["window_ns"] * transfer.speed / NS_PER_S
+    seen = "arrival" if is_arrival else "ACKs and SACKs"
+    series = series_table(
+        "goodput",
+        rates["time_ns"],
+        rates["bytes_per_s"] * BITS_PER_BYTE / transfer.speed,
+        unit="bit/s",
+        doc=f"new payload per second over {window_s:.3g} s, by {seen}",
+    )
+    origin_ns = transfer.layers.part.capture.first_ns or 0
+    return {"goodput": in_link_time(series, speed=transfer.speed, origin_ns=origin_ns)} if len(series) else {}
+
+
+class Lanes:
+    """Tracks of one name, as many as there are slices at a time; each slice gets one that is free.
+
+    Parameters
+    ----------
+    trace : Trace
+    name : str
+    most : int
+        Tracks that there may be.
+    """
+
+    def __init__(self, trace: Trace, name: str, *, most: int) -> None:
+        self._trace, self._name, self._most = trace, name, most
+        self._busy: list[tuple[int, int]] = []
+        """Until when each track is taken, and its number; the first to be free comes first."""
+
+    def free(self, begin_ns: int, end_ns: int) -> int | None:
+        """Return a track for a slice, which begins no earlier than those before; None if all are taken."""
+        if self._busy and self._busy[0][0] <= begin_ns:
+            track = self._busy[0][1]
+            heapq.heapreplace(self._busy, (end_ns, track))
+            return track
+        if len(self._busy) == self._most:
+            return None
+        track = self._trace.track(self._name)
+        heapq.heappush(self._busy, (end_ns, track))
+        return track
+
+
+_MOST_FINDINGS_AT_ONCE = 100
+"""Findings that overlap at an instant; not measured."""
+
+
+def write_conclusions(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> int:
+    """Write the lanes; return how many findings had no room.
+
+    Parameters
+    ----------
+    placed : callable
+        Gives times of the sender's clock as times of the trace.
+    """
+    _write_limits(trace, diagnosis, placed)
+    return _write_findings(trace, diagnosis, placed)
+
+
+def _write_limits(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> None:
+    table = diagnosis.limited.table
+    begin, end = placed(table["begin_ns"]), placed(table["end_ns"])
+    if not begin:
+        return
+    answer = trace.track("answer")
+    notes = {"what would help": diagnosis.headline.help}
+    trace.slice(answer, begin[0], max(end), printable(diagnosis.headline.sentence), notes)
+    track = trace.track("limits", doc="What limited the transfer at each instant.")
+    names = ("limit", "part", "confidence", "seconds", "evidence")
+    for first, last, limit, part, sure, seconds, evidence in zip(
+        begin, end, *(table[name].tolist() for name in names), strict=True
+    ):
+        notes = {"confidence": sure, "seconds": seconds, "evidence": evidence}
+        trace.slice(track, first, last, f"{limit} ({part})" if part else limit, notes)
+
+
+def _write_findings(trace: Trace, diagnosis: Diagnosis, placed: Placed) -> int:
+    table = diagnosis.table()
+    order = table["begin_ns"].argsort(kind="stable")
+    begin, end = (placed(table[name][order]) for name in ("begin_ns", "end_ns"))
+    lanes, left_out = Lanes(trace, "findings", most=_MOST_FINDINGS_AT_ONCE), 0
+    for place, first, last in zip(order.tolist(), begin, end, strict=True):
+        finding = diagnosis.findings[place]
+        track = lanes.free(first, max(first, last))
+        if track is None:
+            left_out += 1
+            continue
+        notes = {
+            "what happened": finding.sentence,
+            "cost in s": finding.cost_s,
+            "what would help": finding.help,
+        }
+        notes |= {"evidence": " ".join(finding.evidence)}
+        trace.slice(track, first, max(first, last), finding.kind, notes)
+    return left_out
+
+
+MOST_IN_FLIGHT = 200
+"""Segments in flight that have a track of their own; a screen shows some fifty rows. Not measured."""
+"""Rows whose words are in memory at a time."""
+_OPENS = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
+
+
+class _Chains:
+    """Which copies of data belong together: flows by row of the sender's table, and verdicts in words."""
+
+    def __init__(self, transfer: Transfer) -> None:
+        self.of_data: defaultdict[int, list[int]] = defaultdict(list)
+        self.of_acks: defaultdict[int, list[int]] = defaultdict(list)
+        self.words: dict[int, str] = {}
+        self.evidence: dict[int, str] = {}
+        self.lost: dict[int, int] = {}
+        """Row of a copy that was lost -> row of the one that was sent because of it."""
+        verdicts = transfer.verdicts
+        names = ("row", "earlier_row", "answer_row", "cause", "necessity", "evidence")
+        for flow, row in enumerate(zip(*(verdicts[name].tolist() for name in names), strict=True), start=1):
+            self._add(flow, *row)
+
+    def _add(self, flow: int, row: int, earlier: int, answer: int, *verdict: int) -> None:
+        cause, necessity, evidence = verdict
+        self.of_data[row].append(flow)
+        self.words[row] = f"sent again ({word(Cause(cause))}, {word(Necessity(necessity))})"
+        self.evidence[row] = evidence_words(evidence)
+        if earlier != NA:
+            self.of_data[earlier].append(flow)
+            if necessity == Necessity.NECESSARY:
+                self.lost.setdefault(earlier, row)
+        if answer != NA:
+            self.of_acks[answer].append(flow)
+
+
+def write_packets(trace: Trace, transfer: Transfer, placed: Placed) -> int:
+    """Write the segments with data and the ACKs; return how many segments had no track of their own."""
+    chains = _Chains(transfer)
+    without = _write_data(trace, transfer, placed, chains)
+    _write_acks(trace, transfer, placed, chains)
+    return without
+
+
+def _write_data(trace: Trace, transfer: Transfer, placed: Placed, chains: _Chains) -> int:
+    sender = transfer.sender
+    occupies = sender["end_bytes"][transfer.sent] > sender["seq_bytes"][transfer.sent]
+    rows = _timed(transfer, transfer.sent[occupies])
+    ends = _end_times(transfer, rows, chains)
+    lanes = Lanes(trace, "data", most=MOST_IN_FLIGHT)
+    beyond: int | None = None
+    without, latest = 0, 0
+    for row, cells, begin, end in _cells(transfer, rows, placed, ends):
+        begin_ns = latest = max(latest, begin)  # a step back of the clock does not turn the order
+        end_ns = max(begin_ns, end)
+        name, notes = _data_words(row, cells, chains), _data_notes(row, cells, chains)
+        flows = Flows(through=tuple(chains.of_data.get(row, ())))
+        track = lanes.free(begin_ns, end_ns)
+        if track is not None:
+            trace.slice(track, begin_ns, end_ns, name, notes, flows)
+            continue
+        beyond = trace.track(f"data beyond {MOST_IN_FLIGHT} in flight") if beyond is None else beyond
+        trace.instant(beyond, begin_ns, name, notes, flows)
+        without += 1
+    return without
+
+
+def _write_acks(trace: Trace, transfer: Transfer, placed: Placed, chains: _Chains) -> None:
+    sender = transfer.sender
+    rows = _timed(transfer, transfer.acks[sender["ack_bytes"][transfer.acks] != NA])
+    if not len(rows):
+        return
+    track = trace.track("ACKs")
+    for row, cells, time_ns, _ in _cells(transfer, rows, placed, sender["time_ns"][rows]):
+        notes = {name: cells[name] for name in ("ack_bytes", "window_bytes", "frame")}
+        trace.instant(track, time_ns, _ack_words(cells), notes, Flows(to=tuple(chains.of_acks.get(row, ()))))
+
+
+def _end_times(transfer: Transfer, rows: Array, chains: _Chains) -> Array:
+    """Return when each segment was acknowledged, or sent again as lost; else the end of the capture."""
+    sender = transfer.sender
+    acks = _timed(transfer, transfer.acks[sender["ack_bytes"][transfer.acks] != NA])
+    level = np.maximum.accumulate(sender["ack_bytes"][acks]) if len(acks) else np.zeros(0, np.int64)
+    first = np.maximum(np.searchsorted(level, sender["end_bytes"][rows]), np.searchsorted(acks, rows))
+    times = np.append(sender["time_ns"][acks], transfer.end_ns)
+    ends: Array = times[np.minimum(first, len(acks))]
+    for at in np.flatnonzero(np.isin(rows, list(chains.lost))).tolist():
+        ends[at] = min(int(ends[at]), int(sender["time_ns"][chains.lost[int(rows[at])]]))
+    return ends
+
+
+def _timed(transfer: Transfer, rows: Array) -> Array:
+    kept: Array = rows[transfer.sender["time_ns"][rows] != NOT_A_TIME]
+    return kept
+
+
+def _cells(
+    transfer: Transfer, rows: Array, placed: Placed, ends: Array
+) -> Iterator[tuple[int, Row, int, int]]:
+    """Yield each row with its cells, its time and its end, few of them as Python numbers at a time."""
+    names = ("seq_bytes", "payload_bytes", "ack_bytes", "window_bytes", "frame", "flags", "kind")
+    for begin in range(0, len(rows), _AT_ONCE):
+        cut = slice(begin, begin + _AT_ONCE)
+        own = rows[cut]
+        columns = [transfer.sender[name][own].tolist() for name in names]
+        times = placed(transfer.sender["time_ns"][own]), placed(ends[cut])
+        for row, first, last, *cells in zip(own.tolist(), *times, *columns, strict=True):
+            yield row, dict(zip(names, cells, strict=True)), first, last
+
+
+def _data_words(row: int, cells: Row, chains: _Chains) -> str:
+    if row in chains.words:
+        return chains.words[row]
+    if row in chains.lost:
+        return "lost"
+    if cells["flags"] & Flag.SYN:
+        return "SYN"
+    return "data" if cells["payload_bytes"] else "FIN"
+
+
+def _data_notes(row: int, cells: Row, chains: _Chains) -> dict[str, str | int | float]:
+    notes = {name: cells[name] for name in ("seq_bytes", "payload_bytes", "frame")}
+    return notes if not chains.evidence.get(row) else notes | {"evidence": chains.evidence[row]}
+
+
+def _ack_words(cells: Row) -> str:
+    if cells["flags"] & int(_OPENS):
+        return "SYN, FIN or RST"
+    if not cells["window_bytes"]:
+        return "window closed"
+    if cells["kind"] & Kind.DUPLICATE_ACK:
+        return "duplicate ACK"
+    return "SACK" if cells["kind"] & Kind.SACK else "ACK"
+
+
+def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) -> None:
+    """Write a trace of the explained transfer, in link time.
+
+    Parameters
+    ----------
+    stream : binary file
+    recording : Recording
+    diagnosis : Diagnosis
+    """
+    transfer = diagnosis.transfer
+    origin_ns = transfer.layers.part.capture.first_ns or 0
+
+    def placed(time_ns: Array) -> list[int]:
+        link_ns: list[int] = stretched(time_ns, speed=transfer.speed, origin_ns=origin_ns).clip(0).tolist()
+        return link_ns
+
+    lines = "\n".join(answer(diagnosis))
+    trace = Trace(stream, short_name(recording.name), max(origin_ns, 0), lines)
+    unplaced = write_conclusions(trace, diagnosis, placed)
+    without = write_packets(trace, transfer, placed)
+    write_counters(trace, transfer, _link_bounds(recording.bounds_ns, transfer.speed, origin_ns))
+    if unplaced:
+        recording.warn_once(f"{recording.name}: {count(unplaced, 'finding')} left out: too many at one time")
+    if without:
+        why = f"more than {MOST_IN_FLIGHT} were in flight"
+        recording.warn_once(f"{recording.name}: {count(without, 'segment')} drawn without a length: {why}")
+
+
+def _link_bounds(bounds_ns: Bounds, speed: float, origin_ns: int) -> Bounds:
+    """Return bounds of recorded time as those of link time."""
+    begin, end = (
+        None if side is None else origin_ns + round((side - origin_ns) * speed) for side in bounds_ns
+    )
+    return begin, end

@@ -1,0 +1,540 @@
+"""A pcapng whose packets say what was concluded of them, and the colours that show it.
+
+From top to bottom: how remarks begin, with the colour rules (a file `colorfilters` of a profile of Wireshark)
+that find them; what there is to say of each packet; the records of all capture points, read again in the
+order of time; and `write_pcapng`, which writes a section with the answer, an interface for each capture
+point, and the records with their remarks.
+
+What must hold: each record is written byte for byte with its original length; what cannot be written is
+counted with its reason. A remark is printable text of ours; names in it are cut. Stamps are nanoseconds
+since 1970.
+
+Sources: draft-ietf-opsawg-pcapng; Wireshark User's Guide, "Packet colorization".
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+import parsers
+from multitracer import __version__
+from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.captured import Flag
+from multitracer.clock.accuracy import accuracy
+from multitracer.clock.model.graph import along
+from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
+from multitracer.errors import ClockError, InputError
+from multitracer.export.explained import answer, file_name, short_name
+from multitracer.protocols.pcap_file import interface_block, packet_block, section_header, statistics_block
+from multitracer.recording.inputs import STANDARD_INPUT
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.words import count, portable, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from multitracer.captured import SourceFile
+    from multitracer.clock.model.graph import Path
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+    from multitracer.recording.window import Bounds
+    from multitracer.tables import Array, Mask, Times
+
+SENT_AGAIN, LOST, CLOSED, INCIDENT, EVIDENCE = "sent again", "lost", "window closed", "incident", "evidence"
+"""What a remark begins with; colours and display filters look for these words."""
+_RULES = (
+    ("incident", INCIDENT, "#7a1f6d", "#ffffff"),
+    ("lost", LOST, "#8f2c00", "#ffffff"),
+    ("sent again", SENT_AGAIN, "#ffd9c7", "#1c2430"),
+    ("window closed", CLOSED, "#ffe7a8", "#1c2430"),
+    ("evidence", EVIDENCE, "#f0d7ec", "#1c2430"),
+)
+"""Name, word of the remark, background, text: the hues of `figures/palette.py`, each text with a contrast of
+7 : 1 or more (WCAG 2.2, 1.4.6). The first rule that fits decides."""
+
+
+def colour_rules() -> str:
+    """Return the text of the file: a line for each rule, colours as 16 bits a channel."""
+    lines = [
+        f'@MultiTracer: {name}@frame.comment matches "(^|\\n){word}:"@{_channels(back)}{_channels(ink)}'
+        for name, word, back, ink in _RULES
+    ]
+    return "# Colour rules of MultiTracer, for View > Coloring Rules > Import.\n" + "\n".join(lines) + "\n"
+
+
+def _channels(colour: str) -> str:
+    """Return #rrggbb as Wireshark writes it: [65535,0,0]."""
+    return f"[{','.join(str(257 * int(colour[i : i + 2], 16)) for i in (1, 3, 5))}]"
+
+
+_OPENS = Flag.SYN | Flag.FIN | Flag.RST
+_MOST_OF_ONE = 20
+"""Remarks of one packet; not measured."""
+
+
+@dataclass(slots=True)
+class Remarks:
+    """What is said of the segments of one capture point.
+
+    Parameters
+    ----------
+    part : Part
+    names : list of str
+        What its files are called behind the number of a frame; empty for one that keeps its numbers.
+    verdicts : SegmentVerdicts
+        Of its segments.
+    again : ndarray of int64, shape (n_segments,)
+        Row of the copy that was sent because this one was lost; NA of what was not, or has no copy.
+    missed : ndarray of bool, shape (n_segments,)
+        What left here and did not reach the other capture point.
+    closed : ndarray of bool, shape (n_segments,)
+        Segments that offer a window of 0.
+    of_rows : dict
+        Row of a segment -> sentences on the incidents that it belongs to.
+    """
+
+    part: Part
+    names: list[str]
+    verdicts: SegmentVerdicts
+    again: Array
+    missed: Mask
+    closed: Mask
+    of_rows: dict[int, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, recording: Recording, part: Part, diagnosis: Diagnosis | None, names: list[str]) -> Remarks:
+        """Return what is said of the segments of a part, with the incidents of the explained transfer."""
+        verdicts = segment_verdicts(recording, part)
+        missed = np.zeros(len(part.capture.segments), dtype=bool)
+        remarks = cls(part, names, verdicts, _next_copies(verdicts), missed, _closed(part))
+        if diagnosis is not None:
+            remarks._add_missed(diagnosis)
+            remarks._add_incidents(diagnosis)
+        return remarks
+
+    @property
+    def rows(self) -> Array:
+        """Rows of the segments of which something is said: int64, ascending."""
+        named = (self.verdicts.cause != NO_VERDICT) | (self.again != NA) | self.missed | self.closed
+        named[list(self.of_rows)] = True
+        return np.flatnonzero(named)
+
+    def text(self, row: int) -> str:
+        """Return what is said of a segment, a line for each remark."""
+        return "\n".join([*self.of_rows.get(row, ()), *self._lines(row)])
+
+    def frame(self, file: int, frame: int) -> str:
+        """Return a frame in words, with the name of its file where it does not keep its number."""
+        return f"frame {frame} of {self.names[file]}" if self.names[file] else f"frame {frame}"
+
+    def _frame_of(self, row: int) -> str:
+        segments = self.part.capture.segments
+        return self.frame(int(segments["file"][row]), int(segments["frame"][row]))
+
+    def _lines(self, row: int) -> list[str]:
+        """Return the remarks that need nothing but this capture point's tables."""
+        lines = []
+        if self.verdicts.cause[row] != NO_VERDICT:
+            lines.append(self._verdict(row))
+        if self.again[row] != NA:
+            lines.append(f"{LOST}: sent again in {self._frame_of(int(self.again[row]))}")
+        elif self.missed[row]:
+            lines.append(f"{LOST}: did not arrive at the other capture point")
+        if self.closed[row]:
+            lines.append(f"{CLOSED}: offers a window of 0")
+        return lines
+
+    def _verdict(self, row: int) -> str:
+        judged = self.verdicts
+        cause, need = Cause(int(judged.cause[row])), Necessity(int(judged.necessity[row]))
+        known = evidence_words(int(judged.evidence[row]))
+        earlier = int(judged.earlier[row])
+        words = f"{SENT_AGAIN}: {word(cause)}, {word(need)}"
+        words += f"; evidence: {known}" if known else ""
+        return words if earlier == NA else f"{words}; copy of {self._frame_of(earlier)}"
+
+    def _add_missed(self, diagnosis: Diagnosis) -> None:
+        """Mark what the other capture point did not see of the explained transfer, both ways."""
+        transfer = diagnosis.transfer
+        for pairs, is_here in (
+            (transfer.data_pairs, transfer.layers.part is self.part),
+            (transfer.ack_pairs, _receivers_part(diagnosis) is self.part),
+        ):
+            if pairs is not None and is_here:
+                self.missed[pairs.table["near_row"][pairs.lost]] = True
+
+    def _add_incidents(self, diagnosis: Diagnosis) -> None:
+        tables = self._explained_rows(diagnosis)
+        if "sender" in tables:
+            own = tables["sender"]
+            time = np.maximum.accumulate(self.part.capture.segments["time_ns"][own])
+            for each in diagnosis.incidents:
+                at = min(int(np.searchsorted(time, each.begin_ns)), len(own) - 1)
+                sentence = f"{INCIDENT}: {each.kind} begins, cost {each.cost_s:.3f} s: {each.sentence}"
+                self._add(int(own[at]), sentence)
+        for finding in diagnosis.findings:
+            for place in finding.evidence:
+                table, _, row = place.partition(":")
+                if table in tables and row.isdecimal() and int(row) < len(tables[table]):
+                    self._add(int(tables[table][int(row)]), f"{EVIDENCE}: of {finding.kind}")
+
+    def _explained_rows(self, diagnosis: Diagnosis) -> dict[str, Array]:
+        """Return the rows here of the transfer's tables `sender` and `receiver`, of those captured here."""
+        layers, receiver = diagnosis.transfer.layers, diagnosis.transfer.receiver_place
+        rows_of = self.part.analysis.partition.rows_of
+        tables = {}
+        if layers.part is self.part:
+            tables["sender"] = rows_of(layers.connection - 1)
+        if receiver is not None and receiver.part is self.part:
+            tables["receiver"] = rows_of(receiver.connection - 1)
+        return tables
+
+    def _add(self, row: int, sentence: str) -> None:
+        lines = self.of_rows.setdefault(row, [])
+        line = printable(sentence)
+        if len(lines) < _MOST_OF_ONE and line not in lines:
+            lines.append(line)
+
+
+def _next_copies(verdicts: SegmentVerdicts) -> Array:
+    """Return, of each segment that was lost by the verdict on its copy, the row of that copy."""
+    again = np.full(len(verdicts.earlier), NA)
+    copies = np.flatnonzero((verdicts.necessity == Necessity.NECESSARY.value) & (verdicts.earlier != NA))
+    again[verdicts.earlier[copies][::-1]] = copies[::-1]  # of several the first is written last
+    return again
+
+
+def _closed(part: Part) -> Mask:
+    """Return which segments offer a window of 0, as `zero_window_segments` counts them."""
+    segments = part.capture.segments
+    closed: Mask = (segments["window"] == 0) & ((segments["flags"] & _OPENS) == 0)
+    return closed
+
+
+def _receivers_part(diagnosis: Diagnosis) -> Part | None:
+    place = diagnosis.transfer.receiver_place
+    return None if place is None else place.part
+
+
+class Record(NamedTuple):
+    """One packet as it was captured."""
+
+    time_ns: int
+    """On the clock that all capture points share, if they do."""
+    packet: bytes
+    original_bytes: int
+    link_type: int
+    file: int
+    """Index into the files of its capture point."""
+    frame: int
+    """Its number in that file, from 1."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which packets are meant.
+
+    Parameters
+    ----------
+    bounds_ns : (int or None, int or None)
+        Begin and end by the stamps of the captures, the end not included; None leaves a side open.
+    connections : dict of int to list of int, optional
+        Place of a capture point -> numbers of the connections (from 1) in it; by default all packets.
+    """
+
+    bounds_ns: Bounds = (None, None)
+    connections: dict[int, list[int]] | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every packet is meant."""
+        return self.bounds_ns == (None, None) and self.connections is None
+
+    def frames(self, place: int, part: Part) -> list[Array] | None:
+        """Return the frames of the connections, for each file in ascending order; None for all frames."""
+        if self.connections is None:
+            return None
+        numbers = self.connections.get(place, [])
+        rows = [part.analysis.partition.rows_of(number - 1) for number in numbers]
+        chosen = np.concatenate([np.zeros(0, np.int64), *rows]).astype(np.int64)
+        file, frame = (part.capture.segments[column][chosen] for column in ("file", "frame"))
+        return [np.unique(frame[file == index]) for index in range(len(part.capture.files))]
+
+
+@dataclass
+class Source:
+    """One capture point whose records are read.
+
+    Parameters
+    ----------
+    part : Part
+    place : int
+        Its place among the capture points.
+    clock : str
+        How its times were moved onto those of the others; empty if they stay.
+    path : sequence of Relation
+        By which they are moved.
+    left_out : int
+        Packets without a time that a pcapng can hold, counted while they are read.
+    """
+
+    part: Part
+    place: int
+    clock: str = ""
+    path: Path = ()
+    left_out: int = 0
+
+    def records(self, selection: Selection) -> Iterator[Record]:
+        """Yield the records in the order of the files."""
+        frames = selection.frames(self.place, self.part)
+        for index, file in enumerate(self.part.capture.files):
+            yield from self._of_file(index, file, selection, None if frames is None else frames[index])
+
+    def _of_file(
+        self, index: int, file: SourceFile, selection: Selection, frames: Array | None
+    ) -> Iterator[Record]:
+        before = 0
+        for batch in parsers.read_records(file.path):
+            records = batch.first(min(len(batch), file.packets - before))
+            if not len(records):
+                return
+            numbers = np.arange(before + 1, before + 1 + len(records))
+            kept = _chosen(records.time_ns, numbers, selection.bounds_ns, frames)
+            time_ns = along(self.path, records.time_ns).time_ns
+            timed = (time_ns != NOT_A_TIME) & (time_ns >= 0)
+            self.left_out += int(np.count_nonzero(kept & ~timed))
+            link = np.broadcast_to(np.asarray(records.link_type), (len(records),))
+            for i in np.flatnonzero(kept & timed).tolist():
+                begin = int(records.start[i])
+                packet = records.data[begin : begin + int(records.captured[i])].tobytes()
+                yield Record(
+                    *(int(time_ns[i]), packet, int(records.original[i]), int(link[i]), index),
+                    before + i + 1,
+                )
+            before += len(records)
+
+
+def sources(recording: Recording) -> list[Source]:
+    """Return the capture points of a recording, their times on one clock where the clocks are related.
+
+    Raises
+    ------
+    InputError
+        If there is no capture, or one that can be read only once.
+    """
+    if not recording.parts:
+        raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
+    for part in recording.parts:
+        for file in part.capture.files:
+            if file.path == STANDARD_INPUT or not FilePath(file.path).is_file():
+                raise InputError(f"{portable(file.path)}: is read twice; write it to a file first")
+    captured = [Source(part, place) for place, part in enumerate(recording.parts)]
+    for source in captured:
+        _put_on_one_clock(recording, source)
+    return captured
+
+
+def in_order(captured: list[Source], selection: Selection) -> Iterator[tuple[Source, Record]]:
+    """Yield the records of all capture points by time; those of one stay in the order of its files."""
+    if len(captured) == 1:
+        yield from ((captured[0], record) for record in captured[0].records(selection))
+        return
+    for _, _, source, record in heapq.merge(
+        *(_keyed(source, selection) for source in captured), key=lambda each: each[:2]
+    ):
+        yield source, record
+
+
+def _keyed(source: Source, selection: Selection) -> Iterator[tuple[int, int, Source, Record]]:
+    """Yield records with the latest time so far, so that a step back does not change their order."""
+    latest = 0
+    for record in source.records(selection):
+        latest = max(latest, record.time_ns)
+        yield latest, source.place, source, record
+
+
+def _chosen(time_ns: Times, numbers: Array, bounds_ns: Bounds, frames: Array | None) -> Mask:
+    begin, end = bounds_ns
+    chosen = np.ones(len(time_ns), dtype=bool)
+    if begin is not None:
+        chosen &= time_ns >= begin
+    if end is not None:
+        chosen &= time_ns < end
+    if frames is not None:
+        chosen &= np.isin(numbers, frames, assume_unique=True)
+    return chosen
+
+
+def _put_on_one_clock(recording: Recording, source: Source) -> None:
+    """Have the times of a capture point moved onto the clock of the reference, if all of them can be."""
+    clocks, stamps = recording.clocks, source.part.capture.segments["time_ns"]
+    stamps = stamps[stamps != NOT_A_TIME]
+    if clocks is None or not len(stamps):
+        return
+    own, there = clocks.of_point(source.part.point.name), clocks.reference
+    try:
+        path = clocks.path_along(stamps, own, there)
+    except ClockError as error:
+        recording.warn_once(f"{error}; its times in the file are those of its own clock")
+        return
+    if path:
+        bound = float(np.median(along(path, stamps).bound_ns))
+        source.path = path
+        source.clock = accuracy(path, source=own.host, target=there.host, bound_ns=bound)
+
+
+_LONGEST_COMMENT = 8_000
+"""Characters, at most four bytes each: an option of pcapng holds 65,535 bytes."""
+_ALL = Selection()
+
+
+def write_pcapng(
+    stream: BinaryIO,
+    recording: Recording,
+    diagnosis: Diagnosis | None,
+    *,
+    selection: Selection = _ALL,
+    snap_bytes: int | None = None,
+) -> None:
+    """Write the records of all capture points with remarks on them.
+
+    Parameters
+    ----------
+    stream : binary file
+    recording : Recording
+        With a capture; its files are read again.
+    diagnosis : Diagnosis, optional
+        What the section's comment says, and whose incidents the packets name.
+    selection : Selection
+        Which packets.
+    snap_bytes : int, optional
+        Keep so many bytes of each packet; all by default.
+
+    Raises
+    ------
+    InputError
+        If there is no capture, or one that can be read only once.
+    """
+    captured = sources(recording)
+    names = _file_names(captured, keeps_numbers=selection.is_all)
+    points = [
+        _Point(source, Remarks.of(recording, source.part, diagnosis, each))
+        for source, each in zip(captured, names, strict=True)
+    ]
+    stream.write(
+        section_header(application=f"MultiTracer {__version__}", comment=_answer(recording, diagnosis))
+    )
+    interfaces: dict[tuple[int, int], int] = {}
+    for source, record in in_order(captured, selection):
+        key = source.place, record.link_type
+        if key not in interfaces:
+            interfaces[key] = len(interfaces)
+            stream.write(_interface(source, record.link_type, snap_bytes))
+        packet = record.packet if snap_bytes is None else record.packet[:snap_bytes]
+        stream.write(
+            packet_block(
+                packet,
+                time_ns=record.time_ns,
+                interface=interfaces[key],
+                comment=points[source.place].comment(record),
+                original_bytes=record.original_bytes,
+            )
+        )
+    _end(stream, recording, captured, interfaces)
+
+
+@dataclass
+class _Point:
+    """The comments on the packets of one capture point, file by file."""
+
+    source: Source
+    remarks: Remarks
+    _file: int = -1
+    _rows: dict[int, list[int]] = field(default_factory=dict)
+    """Frame of the present file -> rows of its segments of which something is said."""
+    _earlier: dict[int, list[str]] = field(default_factory=dict)
+    """Frame of the present file -> the comments that it had before."""
+
+    def comment(self, record: Record) -> str:
+        """Return the comment on a packet; empty if there is nothing to say."""
+        if record.file != self._file:
+            self._open(record.file)
+        lines = [printable(text) for text in self._earlier.get(record.frame, ())]
+        lines += filter(None, map(self.remarks.text, self._rows.get(record.frame, ())))
+        if lines and self.remarks.names[record.file]:
+            lines.append(self.remarks.frame(record.file, record.frame))
+        return "\n".join(lines)[:_LONGEST_COMMENT]
+
+    def _open(self, index: int) -> None:
+        part = self.source.part
+        file, rows = part.capture.segments["file"], self.remarks.rows
+        rows = rows[file[rows] == index]
+        self._file, self._rows, self._earlier = index, {}, {}
+        for frame, row in zip(part.capture.segments["frame"][rows].tolist(), rows.tolist(), strict=True):
+            self._rows.setdefault(frame, []).append(row)
+        for packet, text in part.capture.files[index].comments:
+            if packet is not None:
+                self._earlier.setdefault(packet, []).append(text)
+
+
+def _file_names(captured: list[Source], *, keeps_numbers: bool) -> list[list[str]]:
+    """Return, of each capture point, what its files are called; one that keeps its numbers needs no name."""
+    if keeps_numbers and len(captured) == 1 and len(captured[0].part.capture.files) == 1:
+        return [[""]]
+    return [_names_of(source, is_alone=len(captured) == 1) for source in captured]
+
+
+def _names_of(source: Source, *, is_alone: bool) -> list[str]:
+    files, point = source.part.capture.files, file_name(source.part.point.name)
+    if len(files) == 1:
+        return [point]
+    return [file_name(file.path) if is_alone else f"{point}/{file_name(file.path)}" for file in files]
+
+
+def _answer(recording: Recording, diagnosis: Diagnosis | None) -> str:
+    lines = [f"What MultiTracer {__version__} says of {short_name(recording.name)}:"]
+    lines += ["It holds no connection that can be explained."] if diagnosis is None else answer(diagnosis)
+    return "\n".join(lines)[:_LONGEST_COMMENT]
+
+
+def _interface(source: Source, link_type: int, snap_bytes: int | None) -> bytes:
+    files = source.part.capture.files
+    names = ", ".join(file_name(file.path) for file in files[:3])
+    more = f" and {len(files) - 3:,} more" if len(files) > 3 else ""
+    clock = f"; {source.clock}" if source.clock else ""
+    return interface_block(
+        link_type=link_type,
+        name=file_name(source.part.point.name),
+        description=printable(f"{names}{more}{clock}")[:_LONGEST_COMMENT],
+        snap_bytes=snap_bytes or 0,
+    )
+
+
+def _end(
+    stream: BinaryIO, recording: Recording, captured: list[Source], interfaces: dict[tuple[int, int], int]
+) -> None:
+    """Write how many packets the capture programs dropped; note what was left out."""
+    for source in captured:
+        capture = source.part.capture
+        known = [each.dropped_packets for file in capture.files for each in file.interfaces]
+        dropped = [number for number in known if number is not None]
+        numbers = [number for (place, _), number in interfaces.items() if place == source.place]
+        last = max((file.last_ns for file in capture.files if file.last_ns is not None), default=0)
+        if dropped and numbers and last >= 0:
+            received = sum(file.packets for file in capture.files) + sum(dropped)
+            stream.write(
+                statistics_block(time_ns=last, interface=numbers[0], received=received, dropped=sum(dropped))
+            )
+        if source.left_out:
+            recording.warn_once(
+                f"{source.part.point.name}: {count(source.left_out, 'packet')} left out: no time that pcapng "
+                "can hold"
+            )

@@ -1,0 +1,476 @@
+"""The plots that `tcptrace -G` draws, from our tables and verdicts, for Tim Shepard's xplot (xplot.org).
+
+From top to bottom: how a command is written; what a plot needs of one direction (`Talk`); the time/sequence
+graph (tsg), the curves (owin, rtt, tput, ssize) and the time line (tline: time runs down, each segment is an
+arrow from one end to the other); and `write_plots`, which chooses the connections and names the files as
+tcptrace numbers them (a2b_tsg.xpl).
+
+What must hold: a file is a heading, commands and `go`, as the demo.0 of xplot-xplot.org 0.90.7 lists them, in
+printable ASCII. Points of what was sent and acknowledged are those of tcptrace 6.6.7; docs/export.md lists
+what is meant to differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from string import ascii_lowercase
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis import Kind
+from multitracer.analysis.series.rtt import Provenance
+from multitracer.analysis.verdicts import Cause, Necessity, word
+from multitracer.captured import Flag
+from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
+from multitracer.errors import InputError
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.tcp import Vantage
+from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from multitracer.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
+    from multitracer.recording.part import Part
+    from multitracer.recording.recording import Recording
+    from multitracer.tables import Array, Table, Times
+
+_AT_ONCE = 1 << 16
+"""Rows whose words are in memory at a time."""
+END = "go\n"
+
+
+def heading(title: str, across: str, up: str, *, axes: str = "timeval signed") -> str:
+    """Return what stands before the commands; `axes` are the types of x and y."""
+    return f"{axes}\ntitle\n{title}\nxlabel\n{across}\nylabel\n{up}\n"
+
+
+def moment(time_ns: int) -> str:
+    """Return a time as xplot's timeval: seconds with six digits, rounded down as tcptrace has them."""
+    seconds, rest = divmod(time_ns, NS_PER_S)
+    return f"{seconds}.{rest // NS_PER_US:06d}"
+
+
+def rows(*columns: Array) -> Iterator[tuple[int, ...]]:
+    """Yield the rows of columns as Python numbers, few of them at a time."""
+    for begin in range(0, len(columns[0]), _AT_ONCE):
+        yield from zip(*(column[begin : begin + _AT_ONCE].tolist() for column in columns), strict=True)
+
+
+def curve(time_ns: Times, value: Array, colour: str, label: str) -> Iterator[str]:
+    """Yield dots that lines join, with a label at the first line, as tcptrace draws a curve.
+
+    Parameters
+    ----------
+    time_ns : ndarray of int64, ns since 1970, shape (n,)
+        Never NA.
+    value : ndarray of int64, shape (n,)
+    """
+    before: tuple[str, int] | None = None
+    is_named = False
+    for stamp, number in rows(time_ns, value):
+        at = moment(stamp)
+        yield f"{colour}\ndot {at} {number}\n"
+        if before is not None:
+            if not is_named:
+                yield f"ltext {at} {number} {colour}\n{label}\n"
+                is_named = True
+            yield f"line {at} {number} {before[0]} {before[1]}\n"
+        before = at, number
+
+
+def timed(time_ns: Times, chosen: Array) -> Array:
+    """Return the rows of a mask that carry a time: int64, in capture order."""
+    return np.flatnonzero(chosen & (time_ns != NOT_A_TIME))
+
+
+def lines(*parts: Iterable[str]) -> Iterator[str]:
+    """Yield what several parts of a plot write, and the end of the file."""
+    for part in parts:
+        yield from part
+    yield END
+
+
+@dataclass(frozen=True)
+class Talk:
+    """One direction of a connection.
+
+    Parameters
+    ----------
+    part : Part
+    number : int
+        Of the connection in it, from 1.
+    reverse : bool
+        Whose data: False the initiator's, True the responder's.
+    segments : Table
+        TCP_SEGMENTS of the connection.
+    verdicts : SegmentVerdicts
+        Of all segments of the part.
+    """
+
+    part: Part
+    number: int
+    reverse: bool
+    segments: Table
+    verdicts: SegmentVerdicts
+
+    @property
+    def ends(self) -> str:
+        """The two ends as tcptrace titles them, the sender first."""
+        ends = self.part.analysis.ends(self.number)
+        source, target = (ends.source, ends.destination)[:: -1 if self.reverse else 1]
+        return f"{source}_==>_{target}"
+
+    @cached_property
+    def own(self) -> Array:
+        """Rows of the segments of this direction that carry a time, in capture order."""
+        return timed(self.segments["time_ns"], self.segments["reverse"] == self.reverse)
+
+    @cached_property
+    def back(self) -> Array:
+        """Rows of the ACKs that come back and carry a time; none of a reset, whose ACK says nothing."""
+        segments = self.segments
+        back = (segments["reverse"] != self.reverse) & (segments["ack_bytes"] != NA)
+        return timed(segments["time_ns"], back & ((segments["flags"] & Flag.RST) == 0))
+
+    @cached_property
+    def data(self) -> Array:
+        """Rows of `own` with payload, SYN or FIN."""
+        return self.own[self.segments["end_bytes"][self.own] > self.segments["seq_bytes"][self.own]]
+
+    @cached_property
+    def payload(self) -> Array:
+        """Rows of `own` with payload."""
+        return self.own[self.segments["payload_bytes"][self.own] > 0]
+
+    @cached_property
+    def origin(self) -> int:
+        """The number on the wire of what our tables call byte 0 of this direction."""
+        if len(self.own):
+            first = self.own[0]
+            return int(self.segments["seq"][first]) - int(self.segments["seq_bytes"][first])
+        if len(self.back):
+            first = self.back[0]
+            return int(self.segments["ack"][first]) - int(self.segments["ack_bytes"][first])
+        return 0
+
+    def mark(self, row: int) -> str:
+        """Return what tcptrace writes at a segment, R (sent again) with our verdict; empty if nothing."""
+        flags, kind = int(self.segments["flags"][row]), int(self.segments["kind"][row])
+        verdict = self._verdict(row)
+        if verdict:
+            return verdict
+        for bit, text in (
+            (Kind.CAPTURE_DUPLICATE, "HD"),
+            (Kind.OUT_OF_ORDER, "O"),
+            (Kind.ZERO_WINDOW_PROBE, "P"),
+        ):
+            if kind & bit:
+                return text
+        return "SYN" if flags & Flag.SYN else "FIN" if flags & Flag.FIN else ""
+
+    @cached_property
+    def _rows(self) -> Array:
+        return self.part.analysis.partition.rows_of(self.number - 1)
+
+    def _verdict(self, row: int) -> str:
+        at = int(self._rows[row])
+        cause, need = int(self.verdicts.cause[at]), int(self.verdicts.necessity[at])
+        return "" if cause == NO_VERDICT else f"R {word(Cause(cause))} {word(Necessity(need))}"
+
+
+def half_round_trip_ns(talk: Talk) -> int:
+    """Return half of the shortest round trip of a direction; 0 where none was measured."""
+    rows = talk.part.analysis.directions
+    shortest = int(rows["rtt_min_ns"][2 * (talk.number - 1) + talk.reverse])
+    return max(shortest, 0) // 2 if rows["rtt_count"][2 * (talk.number - 1) + talk.reverse] else 0
+
+
+def without_time(talk: Talk) -> int:
+    """Return how many segments of the connection carry no time, and are not drawn."""
+    stamps = talk.segments["time_ns"]
+    return len(stamps) - len(timed(stamps, np.ones(len(stamps), dtype=bool)))
+
+
+_MARK_COLOURS = {"R": "red", "O": "pink", "H": "blue", "P": "blue", "S": "orange", "F": "orange"}
+"""By the first letter of a mark, as tcptrace has them."""
+
+
+def tsg(talk: Talk) -> Iterator[str]:
+    """Yield the file: sequence numbers are those of the wire, and go on where these wrap."""
+    return lines(
+        [heading(f"{talk.ends} (time sequence graph)", "time", "sequence number", axes="timeval double")],
+        _sent(talk),
+        _steps(talk, talk.segments["ack_bytes"], "green", "dtick"),
+        _steps(talk, talk.segments["ack_bytes"] + talk.segments["window_bytes"], "yellow", "utick"),
+        _closed(talk),
+        _sacks(talk),
+    )
+
+
+def _sent(talk: Talk) -> Iterator[str]:
+    """Yield each segment as a line between arrows, from its first number to the one after its last."""
+    segments, origin = talk.segments, talk.origin
+    marked = _marked(talk)
+    columns = (segments[name][talk.own] for name in ("time_ns", "seq_bytes", "end_bytes", "flags"))
+    for row, (stamp, begin, end, flags) in zip(talk.own.tolist(), rows(*columns), strict=True):
+        at, low, high = moment(stamp), begin + origin, end + origin
+        mark = talk.mark(row) if row in marked else ""
+        yield f"{_MARK_COLOURS.get(mark[:1], 'white')}\n"
+        yield f"diamond {at} {low}\n" if flags & Flag.SYN else f"darrow {at} {low}\n"
+        yield _upper_end(at, high, flags)
+        if high > low:
+            yield f"line {at} {low} {at} {high}\n"
+        if mark:
+            yield f"atext {at} {high}\n{mark}\n"
+
+
+def _upper_end(at: str, high: int, flags: int) -> str:
+    if flags & Flag.FIN:
+        return f"box {at} {high}\n"
+    return (
+        f"diamond {at} {high} white\ndot {at} {high} white\n" if flags & Flag.PSH else f"uarrow {at} {high}\n"
+    )
+
+
+def _marked(talk: Talk) -> set[int]:
+    """Return the rows that may have a mark: few, and asked about one by one."""
+    kind, flags = talk.segments["kind"][talk.own], talk.segments["flags"][talk.own]
+    odd = Kind.RETRANSMISSION | Kind.OUT_OF_ORDER | Kind.CAPTURE_DUPLICATE | Kind.ZERO_WINDOW_PROBE
+    chosen = ((kind & np.uint32(odd)) != 0) | ((flags & np.uint16(Flag.SYN | Flag.FIN)) != 0)
+    return set(talk.own[chosen].tolist())
+
+
+def _steps(talk: Talk, level: Array, colour: str, tick: str) -> Iterator[str]:
+    """Yield a staircase of what came back; a tick where it did not change."""
+    before: tuple[str, int] | None = None
+    yield f"{colour}\n"
+    for stamp, value in rows(talk.segments["time_ns"][talk.back], level[talk.back] + talk.origin):
+        at = moment(stamp)
+        if before is not None:
+            yield f"line {before[0]} {before[1]} {at} {before[1]}\n"
+            same = value == before[1]
+            yield f"{tick} {at} {value}\n" if same else f"line {at} {before[1]} {at} {value}\n"
+        else:
+            yield f"dot {at} {value}\n"
+        before = at, value
+
+
+def _closed(talk: Talk) -> Iterator[str]:
+    """Yield a Z where the window closes."""
+    segments, opens = talk.segments, np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
+    closed = (segments["window_bytes"][talk.back] == 0) & ((segments["flags"][talk.back] & opens) == 0)
+    for stamp, value in rows(*(segments[name][talk.back[closed]] for name in ("time_ns", "ack_bytes"))):
+        yield f"red\natext {moment(stamp)} {value + talk.origin}\nZ\n"
+
+
+def _sacks(talk: Talk) -> Iterator[str]:
+    """Yield what the receiver reports to have, as lines at the time of the report; a D-SACK has a D."""
+    blocks, segments = talk.part.analysis.sack_blocks(talk.number), talk.segments
+    is_back = np.isin(blocks["row"], talk.back)
+    own = blocks.take(is_back)
+    times = segments["time_ns"][own["row"]]
+    columns = (own[name] for name in ("left_bytes", "right_bytes", "dsack"))
+    for stamp, left, right, dsack in rows(times, *columns):
+        at, low, high = moment(stamp), left + talk.origin, right + talk.origin
+        yield f"purple\nline {at} {low} {at} {high}\nhtick {at} {low}\nhtick {at} {high}\n"
+        yield f"ctext {at} {high}\n{'D' if dsack else 'S'}\n"
+
+
+_INTERVAL = 10
+"""Segments behind a point of the red curve of throughput, as tcptrace's --thru_interval has it."""
+
+
+def owin(talk: Talk) -> Iterator[str]:
+    """Yield the outstanding data in red, their mean so far in blue, the window offered in yellow."""
+    segments, data = talk.segments, talk.data
+    time, flight = segments["time_ns"][data], segments["flight_bytes"][data]
+    mean = np.cumsum(flight) // np.arange(1, len(flight) + 1)
+    return lines(
+        [heading(f"{talk.ends} (outstanding data)", "time", "Outstanding Data (bytes)")],
+        curve(time, flight, "red", "owin"),
+        curve(segments["time_ns"][talk.back], segments["window_bytes"][talk.back], "yellow", "rwin"),
+        curve(time, mean, "blue", "avg owin"),
+    )
+
+
+def rtt(talk: Talk) -> Iterator[str]:
+    """Yield the round trips in whole milliseconds, at their answers: exact ACKs of what was sent once."""
+    samples = talk.part.analysis.rtt_samples(talk.number)
+    own = samples["reverse"] == talk.reverse
+    own &= (samples["provenance"] == Provenance.EXACT_ACK) & (samples["time_ns"] != NOT_A_TIME)
+    chosen = samples.take(own & (samples["rtt_ns"] >= 0))
+    return lines(
+        [heading(f"{talk.ends} (rtt samples)", "time", "rtt (ms)")],
+        curve(chosen["time_ns"], chosen["rtt_ns"] // NS_PER_MS, "red", "rtt"),
+    )
+
+
+def ssize(talk: Talk) -> Iterator[str]:
+    """Yield the payload of each segment in red, and their mean so far in blue."""
+    time, size = (talk.segments[name][talk.payload] for name in ("time_ns", "payload_bytes"))
+    mean = np.cumsum(size, dtype=np.int64) // np.arange(1, len(size) + 1)
+    return lines(
+        [heading(f"{talk.ends} (segment size graph)", "time", "segment size (bytes)")],
+        curve(time, size, "red", "segsize"),
+        curve(time, mean, "blue", "avg segsize"),
+    )
+
+
+def tput(talk: Talk) -> Iterator[str]:
+    """Yield the throughput: yellow of one segment, red of ten, blue since the first; copies count."""
+    time, size = (talk.segments[name][talk.payload].astype(np.int64) for name in ("time_ns", "payload_bytes"))
+    sent = np.cumsum(size)
+    begin = int(talk.segments["time_ns"][talk.own[0]]) if len(talk.own) else 0
+    each = np.diff(time, prepend=begin)
+    ten = np.arange(_INTERVAL - 1, len(time), _INTERVAL)
+    spans = np.diff(time[ten], prepend=begin)
+    return lines(
+        [heading(f"{talk.ends} (throughput)", "time", "thruput (bytes/sec)")],
+        _dots(time, _rates(size, each)),
+        _known_curve(time[ten], _rates(np.diff(sent[ten], prepend=0), spans), "red", "inst. tput"),
+        _known_curve(time[ten], _rates(sent[ten], time[ten] - begin), "blue", "avg. tput"),
+    )
+
+
+def _rates(size: Array, span_ns: Array) -> Array:
+    """Return bytes per second, rounded down; NA where no time passed, or it went back."""
+    passed = np.where(span_ns > 0, span_ns, 1)
+    return np.where(span_ns > 0, (size * float(NS_PER_S) / passed).astype(np.int64), NA)
+
+
+def _dots(time: Array, rate: Array) -> Iterator[str]:
+    known = rate != NA
+    for stamp, value in rows(time[known], rate[known]):
+        yield f"dot {moment(stamp)} {value} yellow\n"
+
+
+def _known_curve(time: Array, rate: Array, colour: str, label: str) -> Iterator[str]:
+    known = rate != NA
+    return curve(time[known], rate[known], colour, label)
+
+
+_LEFT, _RIGHT = 40, 60  # tcptrace's places of the two ends
+_NAMES = ((Flag.SYN, "SYN "), (Flag.FIN, "FIN "), (Flag.RST, "RST "), (Flag.PSH, ""))
+
+
+def tline(both: tuple[Talk, Talk]) -> Iterator[str]:
+    """Yield the file of both directions; numbers count from the first of each, the ends are a and b.
+
+    A capture shows when a segment passed it; at the other end half of the shortest round trip is added, or
+    taken away. Where no round trip was measured arrows are level.
+    """
+    title = heading(f"{both[0].ends} (time line graph)", "segments", "relative time", axes="unsigned dtime")
+    return lines([title, "invisible 0 -0.000000\ninvisible 100 -0.000000\n"], _arrows(both))
+
+
+def _arrows(both: tuple[Talk, Talk]) -> Iterator[str]:
+    segments = both[0].segments
+    every = timed(segments["time_ns"], np.ones(len(segments), dtype=bool))
+    if not len(every):
+        return
+    begin = int(segments["time_ns"][every].min())
+    shift = _shifts(both)
+    names = ("time_ns", "reverse", "flags", "seq_bytes", "payload_bytes", "ack_bytes", "window_bytes")
+    longest = int(segments["time_ns"][every].max()) - begin
+    yield "".join(f"line {x} -0.000000 {x} -{_seconds(longest)}\n" for x in (_LEFT, _RIGHT))
+    for stamp, reverse, flags, seq, payload, ack, window in rows(*(segments[each][every] for each in names)):
+        left = max(stamp - begin + shift[reverse][0], 0)
+        arrives = max(stamp - begin + shift[reverse][1], 0)
+        source, target = (_RIGHT, _LEFT) if reverse else (_LEFT, _RIGHT)
+        words = "".join(name for flag, name in _NAMES if flags & flag)
+        answer = f"ack {ack} " if flags & Flag.ACK else ""
+        yield f"{_colour(flags, payload)}\nline {source} -{_seconds(left)} {target} -{_seconds(arrives)}\n"
+        yield f"{'larrow' if reverse else 'rarrow'} {target} -{_seconds(arrives)}\nwhite\n"
+        yield f"{'rtext' if reverse else 'ltext'} {source} -{_seconds(left)}\n"
+        yield f"{words}{seq}:{seq + payload}({payload}) {answer}win {window}\n"
+
+
+def _shifts(both: tuple[Talk, Talk]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return, of each direction, how much later than at the capture its segments left and arrived."""
+    vantage = both[0].part.analysis.directions["vantage"][2 * (both[0].number - 1)]
+    half = max(map(half_round_trip_ns, both))
+    if vantage == Vantage.NEAR_SENDER:
+        return (0, half), (-half, 0)
+    if vantage == Vantage.NEAR_RECEIVER:
+        return (-half, 0), (0, half)
+    return (0, 0), (0, 0)
+
+
+def _colour(flags: int, payload: int) -> str:
+    if flags & (Flag.SYN | Flag.FIN | Flag.RST):
+        return "orange"
+    return "green" if payload else "yellow"
+
+
+def _seconds(ns: int) -> str:
+    return f"{ns // NS_PER_S}.{ns % NS_PER_S // NS_PER_US:06d}"
+
+
+MOST_CONNECTIONS = 50
+"""Connections that are drawn without being named: 550 files; not measured."""
+_PLOTS = {"tsg": tsg, "owin": owin, "rtt": rtt, "tput": tput, "ssize": ssize}
+
+
+def write_plots(folder: Path, recording: Recording, chosen: Iterable[tuple[Part, int]] | None = None) -> None:
+    """Write eleven plots of each connection into a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists.
+    recording : Recording
+    chosen : iterable of (Part, int), optional
+        Connections by part and number there; by default all, of many those with the most unique bytes.
+
+    Raises
+    ------
+    InputError
+        If there is no connection.
+    """
+    if chosen is None:
+        chosen = recording.largest(MOST_CONNECTIONS)
+        if not chosen:
+            raise InputError(f"{recording.name}: holds no TCP connection; name a capture that holds one")
+        if len(recording) > MOST_CONNECTIONS:
+            many = f"the {MOST_CONNECTIONS} largest of {count(len(recording), 'connection')}"
+            recording.warn_once(f"{recording.name}: {many} are drawn; --connection draws another one")
+    judged: tuple[Part, SegmentVerdicts] | None = None
+    for part, number in chosen:
+        if judged is None or judged[0] is not part:
+            judged = part, segment_verdicts(recording, part)
+        _write_connection(folder, recording, part, number, judged[1])
+
+
+def _write_connection(
+    folder: Path, recording: Recording, part: Part, number: int, verdicts: SegmentVerdicts
+) -> None:
+    segments = part.analysis.tcp_segments(number)
+    both = Talk(part, number, False, segments, verdicts), Talk(part, number, True, segments, verdicts)
+    ends = letters(2 * (part.offset + number - 1)), letters(2 * (part.offset + number - 1) + 1)
+    for talk, (source, target) in zip(both, (ends, ends[::-1]), strict=True):
+        for name, plot in _PLOTS.items():
+            _write(folder / f"{source}2{target}_{name}.xpl", plot(talk))
+    _write(folder / f"{ends[0]}_{ends[1]}_tline.xpl", tline(both))
+    if untimed := without_time(both[0]):
+        recording.warn_once(
+            f"connection {part.offset + number}: {count(untimed, 'segment')} not drawn, for want of a time"
+        )
+
+
+def letters(place: int) -> str:
+    """Return what tcptrace calls a host: a to z, then aa, ab, ..., from 0."""
+    name = ""
+    while place >= 0:
+        name = ascii_lowercase[place % len(ascii_lowercase)] + name
+        place = place // len(ascii_lowercase) - 1
+    return name
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with path.open("w", encoding="ascii", errors="backslashreplace", buffering=1 << 20) as stream:
+        stream.writelines(lines)

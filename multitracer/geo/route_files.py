@@ -1,0 +1,222 @@
+"""A route as text: GeoJSON (RFC 7946), GPX 1.1 (topografix.com) or KML 2.2 (OGC 07-147r2).
+
+GeoJSON: a LineString for each run of one colour, a Point for each mark. Colours are properties of simplestyle
+1.1 (stroke, marker-color), times `coordTimes` as togeojson writes them.
+
+GPX: a track for each run of one colour, a waypoint for each mark. The colour is that of the extension
+gpx_style 0.2; the value of a point stands in an extension of our own, as a number with its unit as attribute.
+
+KML: a folder for each class of the legend, with its lines; a folder of marks. Google Earth renders a
+description as HTML: what comes from outside is escaped twice, once for HTML and once for XML. Each line has a
+TimeSpan, so that the program's slider follows the drive.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape as html
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape as xml
+
+from multitracer import __version__
+from multitracer.geo.track import DIGITS, stamp
+from multitracer.words import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.geo.track import Mark, Run, Track
+    from multitracer.tables import Document
+
+_WIDTH_PX = 4
+_MARK = "#1c2430"
+
+
+def geojson(track: Track) -> str:
+    """Return a track as GeoJSON.
+
+    Returns
+    -------
+    str
+        A FeatureCollection. Each line has for every point `coordTimes` and `values`, null where missing, in
+        `unit`. The foreign member `legend` names the classes and their colours.
+    """
+    values, stamps = track.values(), track.stamps()
+    places = _places(track)
+    lines = [_line(track, run, places, (stamps, values)) for run in track.runs]
+    document: Document = {
+        "type": "FeatureCollection",
+        "name": track.title,
+        "legend": [{"class": words, "colour": colour} for words, colour in track.legend],
+        "features": [*lines, *(_point(mark, lat, lon) for mark, lat, lon in track.marks)],
+    }
+    return json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def _places(track: Track) -> list[list[float]]:
+    rows = zip(track.lon_deg.tolist(), track.lat_deg.tolist(), strict=True)
+    return [[round(lon, DIGITS), round(lat, DIGITS)] for lon, lat in rows]
+
+
+def _line(
+    track: Track, run: Run, places: list[list[float]], columns: tuple[list[str], list[float | None]]
+) -> Document:
+    stamps, values = ([column[number] for number in run.points] for column in columns)
+    properties: Document = {
+        "name": run.words,
+        "stroke": run.colour,
+        "stroke-width": _WIDTH_PX,
+        "begin": stamps[0],
+        "end": stamps[-1],
+        "coordTimes": stamps,
+    }
+    if track.quantity is not None:
+        properties |= {"quantity": track.quantity.scale.title, "unit": track.quantity.unit, "values": values}
+    coordinates = [places[number] for number in run.points]
+    return {
+        "type": "Feature",
+        "geometry": {"type": "LineString", "coordinates": coordinates},
+        "properties": properties,
+    }
+
+
+def _point(mark: Mark, lat: float, lon: float) -> Document:
+    return {
+        "type": "Feature",
+        "geometry": {"type": "Point", "coordinates": [round(lon, DIGITS), round(lat, DIGITS)]},
+        "properties": {
+            "name": printable(mark.name),
+            "description": printable(mark.words),
+            "time": stamp(mark.time_ns),
+            "marker-color": _MARK,
+        },
+    }
+
+
+NAMESPACE = "urn:multitracer:track:1"
+"""Of the element `value` in the extensions of a point."""
+_STYLE = "http://www.topografix.com/GPX/gpx_style/0/2"
+
+
+def gpx(track: Track) -> str:
+    """Return a track as GPX.
+
+    Returns
+    -------
+    str
+        Waypoints, then tracks in order of time. A point without a value has no extension. The description
+        names the classes and their colours.
+    """
+    return "\n".join(_lines(track)) + "\n"
+
+
+def _lines(track: Track) -> Iterator[str]:
+    legend = "; ".join(f"{words}: {colour}" for words, colour in track.legend)
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield f'<gpx version="1.1" creator="MultiTracer {__version__}" xmlns="http://www.topografix.com/GPX/1/1"'
+    yield f' xmlns:mt="{NAMESPACE}">'
+    yield f"<metadata><name>{_text(track.title)}</name><desc>{_text(legend)}</desc></metadata>"
+    yield from (_mark(mark, lat, lon) for mark, lat, lon in track.marks)
+    unit = "" if track.quantity is None else quoteattr(track.quantity.unit)
+    extensions = [
+        "" if value is None else f"<extensions><mt:value unit={unit}>{value!r}</mt:value></extensions>"
+        for value in track.values()
+    ]
+    stamps = track.stamps()
+    for run in track.runs:
+        yield from _track(track, run, stamps, extensions)
+    yield "</gpx>"
+
+
+def _track(track: Track, run: Run, stamps: list[str], extensions: list[str]) -> Iterator[str]:
+    yield f'<trk><name>{_text(run.words)}</name><extensions><line xmlns="{_STYLE}">'
+    yield f"<color>{run.colour[1:]}</color></line></extensions><trkseg>"
+    for n in run.points:
+        place = f'lat="{track.lat_deg[n]:.{DIGITS}f}" lon="{track.lon_deg[n]:.{DIGITS}f}"'
+        yield f"<trkpt {place}><time>{stamps[n]}</time>{extensions[n]}</trkpt>"
+    yield "</trkseg></trk>"
+
+
+def _mark(mark: Mark, lat: float, lon: float) -> str:
+    return (
+        f'<wpt lat="{lat:.{DIGITS}f}" lon="{lon:.{DIGITS}f}"><time>{stamp(mark.time_ns)}</time>'
+        f"<name>{_text(mark.name)}</name><desc>{_text(mark.words)}</desc></wpt>"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def kml(track: Track) -> str:
+    """Return a track as KML.
+
+    Returns
+    -------
+    str
+        A Document with a style and a folder for each class. Each line has, in ExtendedData, the times and
+        the values of its points, separated by spaces, in `unit`; a missing value is "NA".
+    """
+    return "\n".join(_kml_lines(track)) + "\n"
+
+
+def _kml_lines(track: Track) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>'
+    yield '<kml xmlns="http://www.opengis.net/kml/2.2">'
+    yield f"<Document><name>{_kml_text(track.title)}</name>"
+    for number, (_, colour) in enumerate(track.legend):
+        yield f'<Style id="class{number}"><LineStyle><color>{_abgr(colour)}</color>'
+        yield f"<width>{_WIDTH_PX}</width></LineStyle></Style>"
+    values = ["NA" if value is None else repr(value) for value in track.values()]
+    columns = track.stamps(), values
+    for number, (words, _) in enumerate(track.legend):
+        runs = [run for run in track.runs if run.words == words]
+        if runs:
+            yield f"<Folder><name>{_kml_text(words)}</name>"
+            for run in runs:
+                yield from _placemark(track, run, number, columns)
+            yield "</Folder>"
+    if track.marks:
+        yield "<Folder><name>Marks</name>"
+        yield from (_kml_mark(mark, lat, lon) for mark, lat, lon in track.marks)
+        yield "</Folder>"
+    yield "</Document></kml>"
+
+
+def _placemark(track: Track, run: Run, number: int, columns: tuple[list[str], list[str]]) -> Iterator[str]:
+    stamps, values = ([column[point] for point in run.points] for column in columns)
+    yield f"<Placemark><name>{_kml_text(run.words)}</name>"
+    yield f"<TimeSpan><begin>{stamps[0]}</begin><end>{stamps[-1]}</end></TimeSpan>"
+    yield f"<styleUrl>#class{number}</styleUrl><ExtendedData>"
+    if track.quantity is not None:
+        yield _data("quantity", track.quantity.scale.title)
+        yield _data("unit", track.quantity.unit)
+        yield _data("values", " ".join(values))
+    yield _data("times", " ".join(stamps))
+    yield "</ExtendedData><LineString><tessellate>1</tessellate><coordinates>"
+    yield " ".join(f"{track.lon_deg[n]:.{DIGITS}f},{track.lat_deg[n]:.{DIGITS}f}" for n in run.points)
+    yield "</coordinates></LineString></Placemark>"
+
+
+def _kml_mark(mark: Mark, lat: float, lon: float) -> str:
+    return (
+        f"<Placemark><name>{_kml_text(mark.name)}</name>"
+        f"<description>{xml(html(printable(mark.words)))}</description>"
+        f"<TimeStamp><when>{stamp(mark.time_ns)}</when></TimeStamp>"
+        f"<Point><coordinates>{lon:.{DIGITS}f},{lat:.{DIGITS}f}</coordinates></Point></Placemark>"
+    )
+
+
+def _data(name: str, value: str) -> str:
+    return f'<Data name="{name}"><value>{_kml_text(value)}</value></Data>'
+
+
+def _kml_text(text: str) -> str:
+    return xml(printable(text))
+
+
+def _abgr(colour: str) -> str:
+    """Return a colour as KML writes it: opaque, blue, green, red."""
+    red, green, blue = colour[1:3], colour[3:5], colour[5:7]
+    return f"ff{blue}{green}{red}"
