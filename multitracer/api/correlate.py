@@ -10,7 +10,7 @@ from multitracer.api.frames import explained
 from multitracer.api.session import Session
 from multitracer.api.session import open as open_session
 from multitracer.errors import InputError
-from multitracer.figures.sessions.correlation import correlation_figure
+from multitracer.figures.correlation_matrix import correlation_figure
 from multitracer.findings import SESSIONS_NMI
 from multitracer.recording.correlated import correlate_sessions
 

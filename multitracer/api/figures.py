@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 from multitracer.analysis.transports import arms_of
 from multitracer.api.kept import Kept
 from multitracer.errors import InputError
-from multitracer.figures.connection import connection_figure
+from multitracer.figures.delivered import delivered_figure, rates_figure
 from multitracer.figures.environment import overlay, panels
-from multitracer.figures.rtt_size import rtt_size_figure
-from multitracer.figures.sessions.flows import delivered_figure, rates_figure
+from multitracer.figures.epochs import epochs_figure
+from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
-from multitracer.figures.surroundings.epochs import epochs_figure
-from multitracer.figures.transaction_cdf import cdf_figure
-from multitracer.recording.deliveries import flow_curves
+from multitracer.figures.time_sequence import connection_figure
+from multitracer.recording.flow_curves import flow_curves
 from multitracer.recording.transactions import source_of
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.deliveries import FlowCurve
+    from multitracer.recording.flow_curves import FlowCurve
 
 
 class SessionFigures(Kept):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
-    from multitracer.figures.surroundings.received_power import Transfer
-    from multitracer.lab.scenario.radio import ReceivedPower
+    from multitracer.figures.power_figure import Transfer
+    from multitracer.lab.scenario.channel import ReceivedPower
     from multitracer.tables import Array
 
 
@@ -52,8 +52,8 @@ def plot_channel(reading: Reading, target: str, theme: ThemeName) -> None:
 
 
 def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
-    from multitracer.figures.surroundings.received_power import power_figure
-    from multitracer.lab.scenario.radio import power_of, read_power
+    from multitracer.figures.power_figure import power_figure
+    from multitracer.lab.scenario.channel import power_of, read_power
 
     transfer = None
     if Path(name).is_dir():
@@ -75,7 +75,7 @@ def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
 def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
     """Return the radio of a run in virtual time, and its transfer on the radio's axis of time."""
     from multitracer.api.session import open as open_session
-    from multitracer.lab.scenario.radio import power_of, repeated
+    from multitracer.lab.scenario.channel import power_of, repeated
     from multitracer.lab.scenario.session_folder import run_ns
     from multitracer.manifest import read_manifest
 
@@ -98,7 +98,7 @@ def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
 def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> Transfer:
     import numpy as np
 
-    from multitracer.figures.surroundings.received_power import Transfer
+    from multitracer.figures.power_figure import Transfer
 
     def columns(label: str) -> tuple[Array, Array]:
         frame = series.get(label)

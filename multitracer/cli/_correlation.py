@@ -162,7 +162,7 @@ def _write_csv(table: Table) -> None:
 
 def _draw(table: Table, output: Output, *, title: str) -> None:
     from multitracer.cli._plotting import write
-    from multitracer.figures.sessions.correlation import correlation_figure
+    from multitracer.figures.correlation_matrix import correlation_figure
 
     figure = correlation_figure(table, theme=output.theme)
     target = str(output.figure)

@@ -55,7 +55,7 @@ class Plot:
 
     def time_sequence(self) -> Props:
         """Return the figure of one capture, as a dict."""
-        from multitracer.figures.connection import plain_connection_figure
+        from multitracer.figures.time_sequence import plain_connection_figure
 
         begin_ns, end_ns = axis_bounds_ns(self.recording, self.reading, self.part, speed=1)
         figure = plain_connection_figure(

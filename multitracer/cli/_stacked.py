@@ -9,11 +9,9 @@ from multitracer.cli._plotting import warn_if_empty
 from multitracer.cli._reading import axis_bounds_ns
 from multitracer.cli._spans import Wish
 from multitracer.errors import InputError
-from multitracer.figures.marks import Mark
+from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
+from multitracer.figures.marks import Fit, Mark
 from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
-from multitracer.figures.surroundings.distance import over_distance
-from multitracer.figures.surroundings.figure import drive_figure, drive_panels, figure_over_distance
-from multitracer.figures.trends import Fit
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

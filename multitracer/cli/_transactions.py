@@ -191,8 +191,7 @@ def plot_transactions(
     """Draw one of the figures of transactions into a file."""
     from multitracer.cli._plotting import write
     from multitracer.figures.environment import overlay, panels
-    from multitracer.figures.rtt_size import rtt_size_figure
-    from multitracer.figures.transaction_cdf import cdf_figure
+    from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 
     if kind in ("environment", "panels"):
         figure = (overlay if kind == "environment" else panels)(arms, size, theme=theme)

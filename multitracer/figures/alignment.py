@@ -15,9 +15,8 @@ import numpy as np
 from multitracer.clock.model.envelope import lower_hull
 from multitracer.clock.model.estimate import EventDirection
 from multitracer.errors import InputError
-from multitracer.figures.downsample import thin
 from multitracer.figures.palette import THEMES
-from multitracer.figures.series import Series
+from multitracer.figures.series import Series, thin
 from multitracer.figures.stack import SECONDS, Panel, figure, plain
 from multitracer.units import NS_PER_S
 from multitracer.words import clock_offset, time_error

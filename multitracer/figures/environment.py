@@ -1,13 +1,20 @@
-"""What the radio was like while the transactions of one size ran (paper 000, figures 2 and 4).
+"""The radio and the road as panels, beside transactions of one size and beside a drive.
 
-`overlay` is the paper's way: all in one picture, each curve scaled and shifted into a band of its own, which
-shows what moves together and hides how much. `panels` is ours: the same on real axes that zoom in step.
+`overlay` is the way of paper 000 (figures 2 and 4): what the radio was like while the transactions ran, all
+in one picture, each curve scaled and shifted into a band of its own, which shows what moves together and
+hides how much. `panels` is ours: the same on real axes that zoom in step. `surroundings_panels` shows the
+`Surroundings` of a recording: power, quality, share of lost blocks, rates, speed and distance; `cell_strip`
+the serving cell.
+
+What must hold: a line joins two readings only where none is missing between them; a value is that of the log,
+to the digit of its unit in the panel; a missing value has no point. The dashed line is the level that a modem
+states where there is no signal.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,17 +22,32 @@ from multitracer.analysis.transports import dropped, efficiency, is_sent_efficie
 from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
+from multitracer.figures.series import BREAK, Series
 from multitracer.figures.sheet import Cell, Sheet, axis_name
-from multitracer.figures.stack import plain
+from multitracer.figures.stack import (
+    BIT_RATE,
+    DBM,
+    DECIBEL,
+    METRES,
+    METRES_PER_S,
+    PERCENT,
+    PLAIN,
+    Panel,
+    Unit,
+    plain,
+)
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import plotly.graph_objects as go
 
+    from multitracer.analysis.mobility.cells import Stays
     from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.tables import Array, Table
+    from multitracer.recording.surroundings import Surroundings
+    from multitracer.tables import Array, Mask, Row, Table
 
 ZERO_LEVEL_DBM = -113.0
 """What a CDPD modem says where there is no signal (paper 000, section IV.B)."""
@@ -292,3 +314,124 @@ def _diamonds(table: Table, x: Array, y: float, theme: ThemeName) -> list[Props]
             "hovertemplate": "<b>dropped</b> %{customdata}<br>%{x}<extra></extra>",
         }
     ]
+
+
+class _Lane(NamedTuple):
+    """A panel: its key, title, unit, share of the height, and the role of each series."""
+
+    key: str
+    title: str
+    unit: Unit
+    share: float
+    roles: dict[str, str]
+    from_zero: bool = False
+
+
+_LANES = (
+    _Lane(
+        "radio_power", "Received power", DBM, 1.0,
+        {"Radio_rssi": "radio_rssi", "Radio_rsrp": "radio_rsrp", "Radio_rscp": "radio_rscp"},
+    ),
+    _Lane(
+        "radio_quality", "Signal quality", DECIBEL, 0.8,
+        {"Radio_rsrq": "radio_rsrq", "Radio_sinr": "radio_sinr", "Radio_ecio": "radio_ecio"},
+    ),
+    _Lane(
+        "radio_share", "Lost blocks and busy cell", PERCENT, 0.6,
+        {"Radio_bler": "radio_bler", "Radio_cell_busy": "radio_busy"}, from_zero=True,
+    ),
+    _Lane("radio_cqi", "Channel quality indicator", PLAIN, 0.5, {"Radio_cqi": "radio_cqi"}, from_zero=True),
+    _Lane(
+        "radio_rate", "Rates that the logger saw", BIT_RATE, 0.8,
+        {"Radio_rate_down": "rate_down", "Radio_rate_up": "rate_up"}, from_zero=True,
+    ),
+    _Lane("speed", "Speed", METRES_PER_S, 0.5, {"Gps_speed": "speed"}, from_zero=True),
+    _Lane("travelled", "Distance on the route", METRES, 0.5, {"Gps_position": "travelled"}, from_zero=True),
+)  # fmt: skip
+_ZERO_LEVEL = "zero level"
+
+
+def surroundings_panels(surroundings: Surroundings) -> list[Panel]:
+    """Return the panels of the radio and the road that have something to show, the serving cell first."""
+    lanes = [panel for lane in _LANES if (panel := _panel(lane, surroundings.series)).series]
+    strip = cell_strip(surroundings.phones[0].stays) if surroundings.phones else None
+    return [*([strip] if strip else []), *lanes]
+
+
+def _panel(lane: _Lane, series: Mapping[str, Table]) -> Panel:
+    lines = [
+        line_with_gaps(label, role, series[label], scale=lane.unit.scale)
+        for label, role in lane.roles.items()
+        if label in series
+    ]
+    if "Radio_rssi" in series and "Radio_rssi" in lane.roles:
+        lines.append(_radio_zero_level(lines))
+    return Panel(lane.key, lane.title, lane.unit, lane.share, lines, from_zero=lane.from_zero)
+
+
+def line_with_gaps(label: str, role: str, table: Table, *, scale: float) -> Series:
+    """Return SERIES as a line that is interrupted where readings are missing.
+
+    Parameters
+    ----------
+    table : Table
+        SERIES with `gap_ns` in its provenance: readings further apart are not joined.
+    scale : float
+        Of the unit of the panel.
+    """
+    time_ns, value = table["time_ns"], np.rint(table["value"] / scale).astype(np.int64)
+    wide = np.flatnonzero(np.diff(time_ns) > table.provenance["gap_ns"])
+    time_ns = np.insert(time_ns, wide + 1, time_ns[wide] + 1)
+    value = np.insert(value, wide + 1, BREAK)
+    words = table.provenance
+    return Series(label, role, time_ns, value, doc=f"{words['doc']} ({words['source']})")
+
+
+def _radio_zero_level(lines: list[Series]) -> Series:
+    """Return the level of no signal over the time of the other lines."""
+    ends = np.array([min(s.time_ns[0] for s in lines), max(s.time_ns[-1] for s in lines)], np.int64)
+    level = np.full(2, round(ZERO_LEVEL_DBM / DBM.scale), np.int64)
+    doc = f"{ZERO_LEVEL_DBM:.0f} dBm: what a modem states for this power or less (TS 27.007, 8.5)"
+    return Series(_ZERO_LEVEL, "zero_level", ends, level, doc=doc)
+
+
+_COLOURS = 6
+"""Roles cell_1 to cell_6 of the palette; a seventh is for all other cells."""
+_MOST_NAMED = 12
+"""Cells with a line of the legend: those that served longest."""
+
+
+def cell_name(cell: Row) -> str:
+    """Return a row of CELLS or STAYS in words: technology, network, and what identifies the cell."""
+    names = {"cell_id": "cell", "physical_cell_id": "PCI", "channel": "channel"}
+    facts = [f"{word} {cell[name]}" for name, word in names.items() if cell[name] not in (None, NA)]
+    return " ".join(filter(None, (cell["rat"], cell["plmn"], ", ".join(facts) or "cell not identified")))
+
+
+def cell_strip(stays: Stays) -> Panel | None:
+    """Return the strip of the serving cell over time; None of a phone that never names one."""
+    if not stays.cells:
+        return None
+    seconds = np.bincount(stays.table["cell"], weights=stays.table["seconds"], minlength=stays.cells)
+    ranked = np.argsort(-seconds, kind="stable")
+    names = {int(row["cell"]): cell_name(row) for row in stays.table.rows()}
+    of_piece = stays.table["cell"][stays.stay]
+    series = [
+        _strip(stays, np.isin(of_piece, cell), names[int(cell)], f"cell_{rank % _COLOURS + 1}")
+        for rank, cell in enumerate(ranked[:_MOST_NAMED])
+    ]
+    if len(ranked) > _MOST_NAMED:
+        others = np.isin(of_piece, ranked[_MOST_NAMED:])
+        series.append(_strip(stays, others, f"{len(ranked) - _MOST_NAMED} other cells", "cell_7"))
+    drawn = [each for each in series if len(each)]
+    return Panel("cell", "Serving cell", Unit(1, "", ""), 0.22, drawn, shades=True) if drawn else None
+
+
+def _strip(stays: Stays, chosen: Mask, name: str, role: str) -> Series:
+    """Return a series that is 1 while one of the chosen pieces lasts; pieces that touch are one."""
+    begin, end = stays.begin_ns[chosen], stays.end_ns[chosen]
+    apart = begin[1:] > end[:-1]
+    first, last = np.append(True, apart)[: len(begin)], np.append(apart, True)[: len(end)]
+    times = np.column_stack([begin[first], end[last]]).ravel()
+    value = np.tile([1, 0], len(times) // 2).astype(np.int64)
+    return Series(name, role, times, value, doc="serving cell, as the phone named it")

@@ -1,16 +1,28 @@
-"""The data link in the stacked figure: which of its series are drawn, and how they are called there."""
+"""The data link in the stacked figure: its series, its own time, and how surely both ends' times are known.
+
+A session whose link ran faster than a real one is shown as if it had run at its own speed (`in_link_time`).
+Times that came from another clock are known to an error: `time_error_band` is where a series may lie.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.series.labelled import stretched
 from multitracer.figures.series import Series, in_order
+from multitracer.figures.stack import BIT_RATE, SECONDS, TIME_TITLE
+from multitracer.tables import NOT_A_TIME
+from multitracer.words import time_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from multitracer.clock.moved_table import Moved
+    from multitracer.figures.stack import Panel, Unit
+    from multitracer.figures.zooms import Place
     from multitracer.tables import Table
 
 _ROLES = {
@@ -58,3 +70,89 @@ def link_panel_series(link: Mapping[str, Table], *, offset_bytes: int, everythin
             in_order(Series(label, role, table["time_ns"], value, rare=label not in _COMMON, doc=doc))
         )
     return drawn
+
+
+def axis_title(speed: float) -> str:
+    """Return the label of the time axis of a link that ran `speed` times as fast as a real one."""
+    return TIME_TITLE if speed == 1 else f"link {TIME_TITLE} ({speed:g} to a recorded one)"
+
+
+def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[Panel]:
+    """Return the panels in link time: times and durations `speed` times as long, rates so much lower.
+
+    Parameters
+    ----------
+    panels : list of Panel
+    speed : float
+        Link seconds in a recorded second.
+    origin_ns : int
+        The time that stays what it is.
+    """
+    if speed == 1:
+        return panels
+    return [
+        replace(panel, series=[_stretched(s, panel.unit, speed, origin_ns) for s in panel.series])
+        for panel in panels
+    ]
+
+
+def _stretched(series: Series, unit: Unit, speed: float, origin_ns: int) -> Series:
+    factor = speed if unit is SECONDS else 1 / speed if unit is BIT_RATE else 1
+    return replace(
+        series,
+        time_ns=stretched(series.time_ns, speed=speed, origin_ns=origin_ns),
+        value=np.rint(series.value * factor).astype(np.int64) if factor != 1 else series.value,
+    )
+
+
+def place_in_link_time(place: Place, *, speed: float, origin_ns: int) -> Place:
+    """Return the place in link time."""
+    if speed == 1:
+        return place
+    begin, end = stretched(np.array([place.from_ns, place.to_ns]), speed=speed, origin_ns=origin_ns).tolist()
+    return replace(place, from_ns=begin, to_ns=end, about_ns=round(place.about_ns * speed))
+
+
+_MOST_TRIPLED = 20_000
+"""Of more points only one bar each is drawn: they lie closer together than any error that matters."""
+
+
+def time_error_band(series: Series, clock: Moved) -> Series | None:
+    """Return bars from the least to the most that a growing series may have reached at each time.
+
+    At a time t these are its values at t - error and t + error. They are drawn at each point and at the ends
+    of its error, so that zooming in shows how far a point may move.
+
+    Parameters
+    ----------
+    series : Series
+        On the clock of another host.
+    clock : Moved
+        How it came there.
+
+    Returns
+    -------
+    Series or None
+        None if the times are exact, or their error is not known.
+    """
+    known = clock.table["time_ns"] != NOT_A_TIME
+    if not len(series) or not clock.placed or not np.any(clock.bound_ns[known] > 0):
+        return None
+    order = np.argsort(clock.table["time_ns"][known], kind="stable")
+    at, bound = clock.table["time_ns"][known][order], clock.bound_ns[known][order]
+    first = int(series.time_ns[0])
+    time = series.time_ns - first
+    error = np.rint(np.interp(time, at - first, bound)).astype(np.int64)
+    if len(series) <= _MOST_TRIPLED:
+        time = np.sort(np.concatenate([time - error, time, time + error]))
+        error = np.rint(np.interp(time, at - first, bound)).astype(np.int64)
+    reached = np.maximum.accumulate(series.value)
+    low, high = (_reached(series.time_ns - first, reached, time + sign * error) for sign in (-1, 1))
+    label = f"{series.label} ± {time_error(float(np.median(bound)))}"
+    doc = f"where {series.label} may lie: {clock.sentence}"
+    return Series(label, "received_band", first + time, low, until=high, doc=doc)
+
+
+def _reached(time: np.ndarray, reached: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Return the value that was reached at some times; before the first, the first."""
+    return np.asarray(reached[np.maximum(np.searchsorted(time, at, "right") - 1, 0)])

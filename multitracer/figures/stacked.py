@@ -16,19 +16,20 @@ from multitracer.analysis.sender_state import Phase
 from multitracer.analysis.series.labelled import stretched
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
-from multitracer.figures.downsample import thin
-from multitracer.figures.link_panels import link_panel_series
-from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
-from multitracer.figures.marks import Mark, with_marks
+from multitracer.figures.environment import surroundings_panels
+from multitracer.figures.link_panels import (
+    axis_title,
+    in_link_time,
+    link_panel_series,
+    place_in_link_time,
+    time_error_band,
+)
+from multitracer.figures.marks import Fit, Mark, add_trends, default_trends, with_marks
 from multitracer.figures.panels import further_panels
-from multitracer.figures.places import Place, places
-from multitracer.figures.presets import with_presets
-from multitracer.figures.series import Series, in_order
+from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import Panel, Unit, figure
-from multitracer.figures.surroundings.panels import surroundings_panels
-from multitracer.figures.time_error import time_error_band
 from multitracer.figures.time_sequence import cut, time_sequence_panels
-from multitracer.figures.trends import Fit, add_trends, default_trends
+from multitracer.figures.zooms import Place, places, with_presets
 from multitracer.sender import TCP_PHASES
 from multitracer.tables import Table
 from multitracer.tcp import Vantage

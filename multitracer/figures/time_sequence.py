@@ -1,6 +1,8 @@
 """The time/sequence figure of one direction, with flight, RTT and throughput on the same time axis.
 
-How to read it: docs/figures.md; paper 004, section 4.4.
+How to read it: docs/figures.md; paper 004, section 4.4. From top to bottom: the panels, the series of
+sequence numbers and flight, those of round trips, reconstructed timers and rates, and the figure of a
+connection as `multitracer plot` and a notebook show it.
 """
 
 from __future__ import annotations
@@ -9,23 +11,28 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from multitracer.analysis.kind import Kind
 from multitracer.analysis.parallel import in_parallel
-from multitracer.figures.delay_series import rate_series, rate_window_ns, rtt_series, timer_series
-from multitracer.figures.downsample import thin
+from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
+from multitracer.analysis.series.throughput import default_window_ns, delivered, goodput, throughput
+from multitracer.captured import Flag
+from multitracer.figures.direction import Direction
+from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_figure
-from multitracer.figures.tcp_series import flight_series, sequence_series
 from multitracer.tables import NOT_A_TIME
 from multitracer.tcp import Vantage
-from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import plotly.graph_objects as go
 
-    from multitracer.figures.direction import Direction
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.figures.series import Series
+    from multitracer.recording.part import Part
+    from multitracer.tables import Table
 
 
 def time_sequence(
@@ -173,3 +180,300 @@ def _duration(ns: int) -> str:
         if ns >= unit_ns:
             return f"{ns // unit_ns} {unit}"
     return f"{ns} ns"
+
+
+_NOT_PLAIN_DATA = (
+    Kind.RETRANSMISSION
+    | Kind.OUT_OF_ORDER
+    | Kind.CAPTURE_DUPLICATE
+    | Kind.ZERO_WINDOW_PROBE
+    | Kind.KEEP_ALIVE
+)
+
+
+def sequence_series(direction: Direction) -> list[Series]:
+    """Return the series of the time/sequence panel, in bytes; empty ones too."""
+    return [
+        *_window_and_acks(direction),
+        *_sack(direction),
+        *_data(direction),
+        *_events(direction),
+    ]
+
+
+def _data(direction: Direction) -> list[Series]:
+    first_byte = direction.segments["seq_bytes"]
+    payload = direction.sent & (direction.segments["payload_bytes"] > 0)
+    kinds = (
+        ("data", "data", payload & ~direction.has(_NOT_PLAIN_DATA), "first byte of each data segment"),
+        (
+            "rexmt",
+            "retransmission",
+            direction.sent & direction.has(Kind.RETRANSMISSION) & ~direction.has(Kind.CAPTURE_DUPLICATE),
+            "first byte of each segment of which a unit was sent before",
+        ),
+        (
+            "ooo",
+            "out_of_order",
+            direction.sent & direction.has(Kind.OUT_OF_ORDER),
+            "segment that fills a hole below the highest byte seen",
+        ),
+        (
+            "dup",
+            "capture_duplicate",
+            direction.sent & direction.has(Kind.CAPTURE_DUPLICATE),
+            "the same packet captured twice; not a retransmission",
+        ),
+    )
+    return [
+        direction.series(name, role, rows, first_byte, rare=name != "data", doc=doc)
+        for name, role, rows, doc in kinds
+    ]
+
+
+def _window_and_acks(direction: Direction) -> list[Series]:
+    columns = direction.segments
+    next_expected = columns["ack_bytes"]
+    edge = next_expected + np.maximum(columns["window_bytes"], 0)
+    duplicate = direction.acks & direction.has(Kind.DUPLICATE_ACK)
+    return [
+        replace(
+            direction.series("rwnd", "window_edge", direction.acks, edge, doc="how far the sender may send"),
+            bound=True,
+        ),
+        direction.series("ack", "ack", direction.acks, next_expected, doc="next byte the receiver expects"),
+        direction.series(
+            "dupack", "duplicate_ack", duplicate, next_expected, rare=True, doc="duplicate ACK (RFC 5681)"
+        ),
+    ]
+
+
+def _events(direction: Direction) -> list[Series]:
+    columns = direction.segments
+    flags = columns["flags"]
+    height = np.where(direction.sent, columns["seq_bytes"], np.maximum(columns["ack_bytes"], 0))
+    closed = direction.acks & direction.has(Kind.ZERO_WINDOW)
+    probes = direction.sent & direction.has(Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE)
+    resets = (flags & Flag.RST) != 0
+    handshake = ((flags & (Flag.SYN | Flag.FIN)) != 0) & ~resets
+    return [
+        direction.series(
+            "zero_window", "zero_window", closed, height, rare=True, doc="a window of 0 is offered"
+        ),
+        direction.series("probe", "probe", probes, height, rare=True, doc="zero-window probe or keep-alive"),
+        direction.series("syn_fin", "handshake", handshake, height, rare=True, doc="SYN or FIN, either way"),
+        direction.series("rst", "reset", resets, height, rare=True, doc="RST, either way"),
+    ]
+
+
+def _sack(direction: Direction) -> list[Series]:
+    """Return the SACK blocks that the receiver sent: bars from first byte to the byte after the last."""
+    row = direction.sack_blocks["row"]
+    mine = direction.acks[row]
+    blocks = direction.sack_blocks.take(mine)
+    columns = direction.segments.take(row[mine])
+    bars = Series(
+        f"{direction.prefix}_sack",
+        "sack",
+        columns["time_ns"],
+        blocks["left_bytes"],
+        until=blocks["right_bytes"],
+        frame=columns["frame"],
+        file=columns["file"],
+        rare=True,
+        doc="bytes beyond a hole that the receiver reports to have (RFC 2018)",
+    )
+    twice = replace(
+        bars,
+        label=f"{direction.prefix}_dsack",
+        role="dsack",
+        until=None,
+        doc="bytes that arrived twice, as the receiver reports (RFC 2883)",
+    )
+    return [in_order(bars.take(~blocks["dsack"])), in_order(twice.take(blocks["dsack"]))]
+
+
+def flight_series(direction: Direction) -> list[Series]:
+    """Return outstanding bytes (with and less what is SACKed) and the advertised window's size."""
+    columns = direction.segments
+    occupies = columns["end_bytes"] > columns["seq_bytes"]
+    rows = (direction.sent & occupies) | (direction.acks & ~occupies)
+    window = columns["window_bytes"]
+    flight, less_sacked = columns["flight_bytes"], columns["flight_sack_bytes"]
+    sacked = rows if bool(np.any(flight[rows] != less_sacked[rows])) else np.zeros_like(rows)
+    return [
+        replace(
+            direction.series("rwnd", "window", direction.acks, window, doc="window the receiver advertises"),
+            bound=True,
+        ),
+        direction.series(
+            "flight_sack", "flight_sack", sacked, less_sacked, doc="outstanding, less what is SACKed"
+        ),
+        direction.series("flight", "flight", rows, flight, doc="highest byte sent minus highest ACK"),
+    ]
+
+
+_RATE_WINDOWS, _FEWEST_WINDOWS = 400, 10
+"""A connection lasts so many windows of its rates at most, and at least."""
+_LONGEST_WINDOW_NS = 10**17
+"""Three years: what a capture with broken times gets."""
+_PROVENANCES = (
+    (Provenance.TIMESTAMP, "rtt_timestamp", "ACK of new data that echoes the segment's timestamp (RFC 7323)"),
+    (Provenance.SACK, "rtt_sack", "SACK block that names the segment (RFC 2018)"),
+    (Provenance.EXACT_ACK, "rtt", "ACK that ends exactly at a segment sent once (Karn's rule)"),
+)
+
+
+def rtt_series(direction: Direction) -> list[Series]:
+    """Return RTT samples by provenance, each at the moment its answer was captured, in ns.
+
+    None near the receiver, whoever says that the capture was made there.
+    """
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        return []
+    rtt_samples = direction.rtt_samples
+    own = rtt_samples["reverse"] == direction.reverse
+    drawn = []
+    for provenance, name, doc in _PROVENANCES:
+        samples = rtt_samples.take(own & (rtt_samples["provenance"] == provenance))
+        series = Series(
+            f"{direction.prefix}_{name}",
+            name,
+            samples["time_ns"],
+            samples["rtt_ns"],
+            frame=direction.segments["frame"][samples["row"]],
+            file=direction.segments["file"][samples["row"]],
+            answer=direction.segments["frame"][samples["answer_row"]],
+            doc=doc,
+        )
+        drawn.append(in_order(series))
+    return drawn
+
+
+def timer_series(direction: Direction) -> list[Series]:
+    """Return SRTT and RTO as RFC 6298 gives them from the samples, in ns; never the sender's own values."""
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        return []
+    states = reconstruct_rto(_one_per_answer(direction))
+    if not len(states):
+        return []
+    drawn = []
+    for name, doc in (("srtt", "smoothed round-trip time"), ("rto", "retransmission timeout")):
+        value = np.rint(states[f"{name}_ns"]).astype(np.int64)
+        series = Series(
+            f"{direction.prefix}_{name} (reconstructed)",
+            name,
+            states["time_ns"],
+            value,
+            bound=name == "rto",
+            doc=f"{doc}, reconstructed by RFC 6298 from the samples; not the sender's own value",
+        )
+        drawn.append(in_order(series))
+    return drawn
+
+
+def _one_per_answer(direction: Direction) -> Table:
+    """Return at most one sample of each ACK, as Linux takes them: exact, else by SACK, else by timestamp."""
+    samples = direction.rtt_samples
+    samples = samples.take(samples["reverse"] == direction.reverse)
+    rank = np.array([0, 2, 1])[samples["provenance"]]
+    order = np.lexsort((rank, samples["answer_row"]))
+    answers = samples["answer_row"][order]
+    return samples.take(order[np.append(True, answers[1:] != answers[:-1])[: len(order)]])
+
+
+def rate_series(direction: Direction, *, window_ns: int) -> list[Series]:
+    """Return goodput and, where bytes were sent again or none is known, throughput: moving averages, bit/s.
+
+    Goodput is what arrived near the receiver, and what was acknowledged elsewhere.
+    """
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        drawn = [_rate(direction, "goodput", goodput, window_ns, "payload that arrived, each byte once")]
+    else:
+        doc = "payload that ACKs and SACK blocks report, each byte once, as they came in"
+        drawn = [_rate(direction, "goodput", delivered, window_ns, doc)]
+    if bool(np.any(direction.sent & direction.has(Kind.RETRANSMISSION))) or not len(drawn[0]):
+        doc = "payload bytes captured, every copy counted"
+        drawn.insert(0, _rate(direction, "throughput", throughput, window_ns, doc))
+    return drawn
+
+
+def _rate(direction: Direction, name: str, rate: Callable[..., Table], window_ns: int, doc: str) -> Series:
+    segments = _timed(direction.segments)
+    rates = rate(segments, reverse=direction.reverse, window_ns=window_ns)
+    bits = rates["bytes_per_s"] * BITS_PER_BYTE
+    bits = np.rint(bits, out=bits).astype(np.int64)
+    series = Series(f"{direction.prefix}_{name}", name, rates["time_ns"], bits, doc=doc)
+    return series.between(None, int(segments["time_ns"].max())) if len(series) else series
+
+
+def rate_window_ns(direction: Direction) -> int:
+    """Return the window of the rates: the time of 16 segments, within what the eye can distinguish.
+
+    1, 2 or 5 times a power of ten; docs/figures.md.
+    """
+    segments = _timed(direction.segments)
+    times = segments["time_ns"]
+    span = int(times.max()) - int(times.min()) if len(times) else 0
+    least = max(default_window_ns(segments, reverse=direction.reverse), span // _RATE_WINDOWS)
+    least = max(min(least, span // _FEWEST_WINDOWS, _LONGEST_WINDOW_NS), 1)
+    power = 10 ** (len(str(least)) - 1)
+    return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least))
+
+
+def _timed(segments: Table) -> Table:
+    timed = segments["time_ns"] != NOT_A_TIME
+    return segments if timed.all() else segments.take(timed)
+
+
+def connection_figure(
+    part: Part,
+    connection: int,
+    *,
+    reverse: bool | None = None,
+    theme: ThemeName = "light",
+) -> go.Figure:
+    """Return the time/sequence figure of one connection; 0 on the time axis is the capture's first packet.
+
+    Parameters
+    ----------
+    part : Part
+        The capture and its analysis.
+    connection : int
+        Number of the connection within the part, from 1.
+    reverse : bool, optional
+        False draws what the initiator sent, True what the responder sent; by default the direction with more
+        unique bytes.
+    theme : "light" or "dark"
+    """
+    direction = Direction.of(part.analysis, connection, reverse=reverse)
+    return time_sequence(direction, origin_ns=part.capture.first_ns, theme=theme)
+
+
+def plain_connection_figure(
+    part: Part,
+    connection: int,
+    *,
+    reverse: bool | None = None,
+    begin_ns: int | None = None,
+    end_ns: int | None = None,
+    theme: ThemeName = "light",
+) -> Props:
+    """Return the same as the dict that plotly calls a figure.
+
+    Parameters
+    ----------
+    begin_ns, end_ns : int, optional
+        Draw only begin <= time < end, thinned for that stretch alone.
+
+    Other parameters are those of `connection_figure`.
+    """
+    direction = Direction.of(part.analysis, connection, reverse=reverse)
+    part.analysis.forget()  # as much again as the direction takes
+    return plain_time_sequence(
+        direction,
+        origin_ns=part.capture.first_ns,
+        from_ns=begin_ns,
+        to_ns=None if end_ns is None else end_ns - 1,
+        theme=theme,
+    )

@@ -12,7 +12,7 @@ from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.series.labelled import GPS_SPEED, RADIO_SERIES
 from multitracer.diagnosis.road import Road, road_of
 from multitracer.errors import InputError
-from multitracer.figures.surroundings.scale import SCALES
+from multitracer.figures.palette import SCALES
 from multitracer.geo.route_files import geojson, gpx, kml
 from multitracer.geo.track import Mark, Quantity, Track
 from multitracer.tables import NOT_A_TIME

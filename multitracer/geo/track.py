@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.errors import InputError
-from multitracer.figures.surroundings.scale import MISSING
+from multitracer.figures.palette import MISSING
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import printable
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from multitracer.analysis.mobility.route import Route
-    from multitracer.figures.surroundings.scale import Scale
+    from multitracer.figures.palette import Scale
     from multitracer.tables import Array, Mask, Numbers, Table, Times
 
 PLAIN = "#0072b2"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from multitracer.figures.surroundings.received_power import power_figure
+from multitracer.figures.power_figure import power_figure
 from multitracer.lab.scenario.radio import power_of
 from multitracer.units import NS_PER_S
 

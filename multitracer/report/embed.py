@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.figures.downsample import RARE_LIMIT, thin
 from multitracer.figures.palette import LOOKS, THEMES
-from multitracer.figures.presets import TITLES
-from multitracer.figures.series import seconds_since
+from multitracer.figures.series import RARE_LIMIT, seconds_since, thin
 from multitracer.figures.stack import TIME_AXIS
+from multitracer.figures.zooms import TITLES
 from multitracer.report.pack import pack_columns
 from multitracer.report.points.fit import Fitted, columns_of, common_tick_ns, fitted
 from multitracer.report.points.names import names
@@ -20,9 +19,9 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.figures.places import Place
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Axis, Panel
+    from multitracer.figures.zooms import Place
     from multitracer.tables import Document
 
 OVERVIEW_BINS = 1_400

@@ -13,11 +13,11 @@ from multitracer.diagnosis.limits.group import group_of
 from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
-from multitracer.figures.link_time import axis_title, in_link_time, place_in_link_time
-from multitracer.figures.places import places
+from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.stack import Axis
 from multitracer.figures.stacked import View, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
+from multitracer.figures.zooms import places
 from multitracer.recording.layers import Layers
 from multitracer.recording.phones import drives_beside
 from multitracer.report.connection_table import connection_section
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.figures.places import Place
     from multitracer.figures.stack import Panel
+    from multitracer.figures.zooms import Place
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
     from multitracer.recording.window import Bounds

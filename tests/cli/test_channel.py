@@ -11,7 +11,7 @@ import pytest
 
 import multitracer as mt
 from multitracer.errors import InputError
-from multitracer.figures.surroundings.received_power import moving_rate
+from multitracer.figures.power_figure import moving_rate
 from multitracer.lab.received_power import received_power
 from multitracer.lab.scenario.radio import power_of, read_power
 from tests.cli.program import call

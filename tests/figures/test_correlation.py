@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.correlation import Pair, Settings, Together, correlated
-from multitracer.figures.sessions.correlation import correlation_figure
+from multitracer.figures.correlation_matrix import correlation_figure
 from tests.analysis.test_correlation import noise, pair, planted, quantity
 
 SETTINGS = Settings((-5.0, 5.0), permutations=99)

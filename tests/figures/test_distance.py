@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from multitracer.errors import InputError
+from multitracer.figures.drive_figure import OverDistance, over_distance
 from multitracer.figures.series import BREAK, Series
 from multitracer.figures.stack import DBM, PLAIN, Panel
-from multitracer.figures.surroundings.distance import OverDistance, over_distance
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
 from tests.cli.program import call

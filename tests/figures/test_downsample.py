@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.figures.downsample import BINS, RARE_LIMIT, thin
-from multitracer.figures.series import Series, in_order, seconds_since
+from multitracer.figures.series import BINS, RARE_LIMIT, Series, in_order, seconds_since, thin
 from multitracer.tables import NOT_A_TIME
 
 

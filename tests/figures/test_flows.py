@@ -7,7 +7,7 @@ import pytest
 
 from multitracer.analysis.deliveries import rate_curve
 from multitracer.errors import InputError
-from multitracer.figures.sessions.flows import default_window_s, delivered_figure, rates_figure
+from multitracer.figures.delivered import default_window_s, delivered_figure, rates_figure
 from multitracer.recording.deliveries import FlowCurve
 
 

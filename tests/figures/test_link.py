@@ -13,9 +13,8 @@ import pytest
 from multitracer.analysis.series.labelled import receiver_link_series, sender_link_series
 from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
-from multitracer.figures.marks import Mark
+from multitracer.figures.marks import Fit, Mark
 from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
-from multitracer.figures.trends import Fit
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.logs import Log, ParsedLog

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.figures.palette import LIMITS, LOOKS, ThemeName
-from multitracer.figures.surroundings.scale import MISSING
+from multitracer.figures.palette import LIMITS, LOOKS, MISSING, ThemeName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

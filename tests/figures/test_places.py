@@ -10,7 +10,7 @@ import pytest
 from multitracer.analysis.kind import Kind
 from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
-from multitracer.figures.places import Place, places
+from multitracer.figures.zooms import Place, places
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
 from tests.figures.traffic import START_NS, transfer

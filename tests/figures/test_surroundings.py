@@ -7,11 +7,9 @@ import numpy as np
 from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.series.labelled import longest_joined_ns, radio_series
-from multitracer.figures.downsample import thin
-from multitracer.figures.series import BREAK, Series
+from multitracer.figures.environment import cell_strip, line_with_gaps
+from multitracer.figures.series import BREAK, Series, thin
 from multitracer.figures.stack import DBM, Panel, plain_figure, points
-from multitracer.figures.surroundings.cells import cell_strip
-from multitracer.figures.surroundings.panels import line_with_gaps
 from multitracer.radio import RADIO
 from multitracer.units import NS_PER_S
 from tests.report.test_route_map import START_NS, table

@@ -12,8 +12,7 @@ from multitracer.analysis.transports import Source, arms_of
 from multitracer.errors import InputError
 from multitracer.figures.environment import overlay, panels, rtt_range_s
 from multitracer.figures.palette import ARMS
-from multitracer.figures.rtt_size import rtt_size_figure
-from multitracer.figures.transaction_cdf import cdf_figure
+from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from tests.transactions import SIZES, cdpd_like, transactions
 
 if TYPE_CHECKING:

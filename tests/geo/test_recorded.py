@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import multitracer as mt
-from multitracer.figures.surroundings.scale import SCALES
+from multitracer.figures.palette import SCALES
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.recording import Recording
 from multitracer.recording.surroundings import Surroundings

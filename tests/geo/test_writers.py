@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from multitracer.analysis.mobility.route import Route, route_of
 from multitracer.analysis.series.labelled import series_table
 from multitracer.errors import InputError
-from multitracer.figures.surroundings.scale import MISSING, SCALES
+from multitracer.figures.palette import MISSING, SCALES
 from multitracer.geo.route_files import geojson, gpx, kml
 from multitracer.geo.track import PLAIN, Mark, Quantity, Track
 from multitracer.radio import POSITION

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.figures.places import places
 from multitracer.figures.time_sequence import time_sequence_panels
+from multitracer.figures.zooms import places
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import figure_section
 from multitracer.report.page import document, write

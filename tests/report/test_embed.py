@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from multitracer.figures.palette import LOOKS
-from multitracer.figures.places import Place
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES, Panel
+from multitracer.figures.zooms import Place
 from multitracer.report.embed import embed
 from multitracer.report.points.names import names
 

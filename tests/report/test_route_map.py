@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.series.labelled import radio_series
-from multitracer.figures.surroundings.scale import SCALES
+from multitracer.figures.palette import SCALES
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.read import read
 from multitracer.report.drive.route_map import Drive, Event, drawn_route, held, map_document

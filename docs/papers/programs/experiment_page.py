@@ -14,8 +14,7 @@ import numpy as np
 from docs.papers.programs.experiments import RUNS, arms
 from multitracer.analysis.transports import RADIO, compare, influence, size_statistics
 from multitracer.figures.environment import overlay
-from multitracer.figures.rtt_size import rtt_size_figure
-from multitracer.figures.transaction_cdf import cdf_figure
+from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.report.plot_page import plot_page
 from multitracer.report.transactions.words import factor, seconds
 from tests.report.chromium import Browser

@@ -20,7 +20,7 @@ from multitracer.campaign.report.drawings import (
 )
 from multitracer.campaign.report.questions import MOST_GROUPS, PERCENTS, RADIO
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Part
-from multitracer.figures.surroundings.cells import cell_name
+from multitracer.figures.environment import cell_name
 from multitracer.report.limit_words import says
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S

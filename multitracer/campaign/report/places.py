@@ -17,8 +17,7 @@ import numpy as np
 from multitracer.analysis.mobility.route import EARTH_M
 from multitracer.campaign.report.drawings import GROUP_HEADS, group_cells, table, text
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.figures.palette import LIMITS
-from multitracer.figures.surroundings.scale import MISSING, SCALES, Scale
+from multitracer.figures.palette import LIMITS, MISSING, SCALES, Scale
 from multitracer.report.markup import Markup, element
 
 if TYPE_CHECKING:

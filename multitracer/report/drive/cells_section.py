@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.figures.surroundings.cells import cell_name
+from multitracer.figures.environment import cell_name
 from multitracer.report.markup import Markup, element, fold
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S

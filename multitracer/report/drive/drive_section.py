@@ -10,11 +10,10 @@ import numpy as np
 from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.errors import InputError
+from multitracer.figures.drive_figure import TIME_TITLE, over_distance
+from multitracer.figures.environment import surroundings_panels
 from multitracer.figures.palette import LIMITS
 from multitracer.figures.stack import Axis
-from multitracer.figures.surroundings.distance import over_distance
-from multitracer.figures.surroundings.figure import TIME_TITLE
-from multitracer.figures.surroundings.panels import surroundings_panels
 from multitracer.recording.phones import drives_beside
 from multitracer.report.drive.cells_section import change_words
 from multitracer.report.drive.route_map import Drive, Event, Stretches, drawn_route

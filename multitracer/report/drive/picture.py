@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.figures.surroundings.scale import MISSING
+from multitracer.figures.palette import MISSING
 from multitracer.report.markup import Markup, element
 
 if TYPE_CHECKING:

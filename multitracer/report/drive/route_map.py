@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.route import EARTH_M
+from multitracer.figures.palette import MISSING, SCALES, Scale
 from multitracer.figures.series import BREAK
-from multitracer.figures.surroundings.scale import MISSING, SCALES, Scale
 from multitracer.report.drive.base_map import base_document
 from multitracer.report.drive.picture import Coloured, picture
 from multitracer.report.markup import Markup, element

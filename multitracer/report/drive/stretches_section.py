@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import InputError
-from multitracer.figures.surroundings.cells import cell_name
+from multitracer.figures.environment import cell_name
 from multitracer.recording.phones import which_phone
 from multitracer.report.markup import Markup, element
 from multitracer.tables import NA, NOT_A_TIME

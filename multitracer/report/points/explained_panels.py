@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis.two_points import Outcome
 from multitracer.diagnosis.limits.names import View
-from multitracer.figures.link_time import in_link_time
+from multitracer.figures.link_panels import in_link_time
 from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import SECONDS, Panel
 from multitracer.tables import NA

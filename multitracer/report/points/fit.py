@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.figures.downsample import RARE_LIMIT, thin
+from multitracer.figures.series import RARE_LIMIT, thin
 from multitracer.report.points.columns import column
 from multitracer.units import NS_PER_US
 

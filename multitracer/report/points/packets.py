@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
-from multitracer.figures.downsample import RARE_LIMIT
+from multitracer.figures.series import RARE_LIMIT
 from multitracer.words import printable
 
 if TYPE_CHECKING:

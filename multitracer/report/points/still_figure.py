@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from multitracer.figures.downsample import thin
 from multitracer.figures.palette import LOOKS
+from multitracer.figures.series import thin
 from multitracer.report.embed import OVERVIEW_BINS
 from multitracer.report.markup import Markup, element
 from multitracer.report.points.names import names

@@ -10,8 +10,7 @@ import numpy as np
 from multitracer import __version__
 from multitracer.analysis.transports import DRAWS, RADIO, compare, influence, pairs, size_statistics
 from multitracer.figures.environment import overlay_sheet, panels_sheet
-from multitracer.figures.rtt_size import rtt_size_sheet
-from multitracer.figures.transaction_cdf import cdf_sheet
+from multitracer.figures.rtt_size import cdf_sheet, rtt_size_sheet
 from multitracer.report.assets import attached
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import own_file, whole_page, write

@@ -1,7 +1,7 @@
-"""Panels over the distance along the route instead of time.
+"""The figure of a recording without packets: its radio and its road, over time or over distance.
 
-A point stands where the car was at its time (`Route.at`). Where that is not known nothing is drawn: a line
-is interrupted there, and the axis says how many points are left out.
+Over the distance along the route a point stands where the car was at its time (`Route.at`). Where that is not
+known nothing is drawn: a line is interrupted there, and the axis says how many points are left out.
 """
 
 from __future__ import annotations
@@ -12,18 +12,95 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import InputError
+from multitracer.figures.environment import surroundings_panels
 from multitracer.figures.palette import LOOKS
-from multitracer.figures.series import BREAK
-from multitracer.figures.stack import Axis
+from multitracer.figures.series import BREAK, thin
+from multitracer.figures.stack import Axis, figure
+from multitracer.figures.stacked import WHOLE, View, chosen_panels
+from multitracer.figures.time_sequence import cut
 from multitracer.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import plotly.graph_objects as go
+
     from multitracer.analysis.mobility.route import Route
+    from multitracer.figures.palette import ThemeName
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel
+    from multitracer.recording.surroundings import Surroundings
     from multitracer.tables import Array, Times
+
+TIME_TITLE = "seconds from the first reading"
+_PANEL_PX = 190
+"""Height of a panel with share 1."""
+_LEAST_PX = 320
+
+
+def drive_panels(surroundings: Surroundings, view: View = WHOLE) -> list[Panel]:
+    """Return the panels of radio and road with all points of a view.
+
+    Raises
+    ------
+    InputError
+        If the recording holds nothing to draw, or no series has a label that is asked for.
+    """
+    panels = surroundings_panels(surroundings)
+    if not panels:
+        name = surroundings.recording.name
+        what = surroundings.placeless or "no reading of radio or position to draw"
+        raise InputError(f"{name}: holds no packet, and {what}")
+    return cut(chosen_panels(panels, view.labels), view.from_ns, view.to_ns)
+
+
+def drive_figure(
+    surroundings: Surroundings,
+    view: View = WHOLE,
+    *,
+    panels: list[Panel] | None = None,
+    distance: bool = False,
+    theme: ThemeName = "light",
+) -> go.Figure:
+    """Return the figure; its axis begins at the first reading, or at the first place of the route.
+
+    Parameters
+    ----------
+    surroundings : Surroundings
+    view : View
+    panels : list of Panel, optional
+        Of this view, if they were made already; thinned in place.
+    distance : bool
+        Draw over the distance along the route instead of time.
+    theme : "light" or "dark"
+
+    Raises
+    ------
+    InputError
+        As `drive_panels` does; or if there is no route to draw over.
+    """
+    origin_ns = surroundings.first_ns or 0
+    if panels is None:
+        panels = drive_panels(surroundings, view)
+    if distance:
+        return figure_over_distance(over_distance(panels, surroundings.route), theme=theme)
+    for panel in panels:
+        panel.series[:] = [thin(series) for series in panel.series]
+    drawn = figure(panels, origin_ns=origin_ns, theme=theme, height_px=_height_px(panels))
+    return drawn.update_xaxes(title_text=TIME_TITLE)
+
+
+def figure_over_distance(shown: OverDistance, *, theme: ThemeName = "light") -> go.Figure:
+    """Return the figure of panels over the distance along the route."""
+    for panel in shown.panels:
+        panel.series[:] = [thin(series) for series in panel.series]
+    height_px = _height_px(shown.panels)
+    return figure(shown.panels, origin_ns=0, theme=theme, height_px=height_px, x_axis=shown.axis)
+
+
+def _height_px(panels: list[Panel]) -> int:
+    return max(_LEAST_PX, round(_PANEL_PX * sum(panel.share for panel in panels)))
+
 
 _TICKS_PER_M = 1_000_000
 """A figure's axis counts 10^9 ticks as one: a second of time, or a kilometre of distance."""

@@ -1,4 +1,4 @@
-"""Places in a direction that are worth a look: where a reader of the figure should zoom first."""
+"""Places in a direction that are worth a look, and the buttons that zoom a figure's time axis to them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ import numpy as np
 
 from multitracer.analysis.kind import Kind
 from multitracer.captured import Flag
+from multitracer.figures.palette import THEMES
 from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import plotly.graph_objects as go
+
     from multitracer.figures.direction import Direction
+    from multitracer.figures.palette import ThemeName
     from multitracer.tables import Array
 
 _START_SHARE = 20
@@ -110,3 +117,57 @@ def _first(direction: Direction, key: str, rows: Array, first: int, last: int) -
 
 def _timed(direction: Direction) -> Array:
     return np.not_equal(direction.segments["time_ns"], NOT_A_TIME)
+
+
+def with_presets(
+    figure: go.Figure, places: Sequence[Place], *, origin_ns: int, theme: ThemeName
+) -> go.Figure:
+    """Return the figure with a button for each place and one for the whole.
+
+    Parameters
+    ----------
+    figure : plotly.graph_objects.Figure
+        Changed in place.
+    places : sequence of Place
+    origin_ns : int
+        What the figure's time axis calls 0.
+    theme : "light" or "dark"
+    """
+    whole = {"label": "Whole", "method": "relayout", "args": [{"xaxis.autorange": True}]}
+    colours = THEMES[theme]
+    menu = {
+        "type": "buttons",
+        "direction": "right",
+        "x": 0,
+        "xanchor": "left",
+        "y": 1,
+        "yanchor": "bottom",
+        "pad": {"b": 26},
+        "showactive": False,
+        "bgcolor": colours.paper,
+        "bordercolor": colours.axis,
+        "font": {"size": 11, "color": colours.ink},
+        "buttons": [whole, *(_button(place, origin_ns) for place in places)],
+    }
+    figure.update_layout(updatemenus=[menu], margin={"t": 68})
+    return figure
+
+
+def _button(place: Place, origin_ns: int) -> dict[str, object]:
+    view = [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]
+    name = TITLES[place.key]
+    return {"label": name, "method": "relayout", "args": [{"xaxis.range": view}]}
+
+
+TITLES = {
+    "start": "Start",
+    "timeout": "First timeout",
+    "recovery": "First recovery",
+    "worst_rtt": "Worst RTT",
+    "pause": "Longest pause",
+    "retransmissions": "Most retransmissions",
+    "zero_window": "Zero window",
+    "reset": "Reset",
+    "link_reset": "First link reset",
+}
+"""The words for each kind of place."""
