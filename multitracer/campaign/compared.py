@@ -33,9 +33,8 @@ from multitracer.campaign.compared_sides import (
 from multitracer.figures.palette import ARMS
 from multitracer.figures.sheet import Cell, Sheet
 from multitracer.figures.stack import plain
-from multitracer.report.assets import inside
 from multitracer.report.markup import Markup, element
-from multitracer.report.page import own_file, whole_page
+from multitracer.report.page import inside, own_file, whole_page
 from multitracer.report.still_sheet import still_sheet
 from multitracer.words import count, duration, printable, rate, three_digits
 

@@ -14,14 +14,14 @@ from multitracer.cli._transactions import read_arms, title_of
 from multitracer.errors import InputError
 from multitracer.recording.transactions import LAYER
 from multitracer.report.index import INDEX, file_name
-from multitracer.report.transactions.section import Measured, write_transactions
+from multitracer.report.transactions_page import Measured, write_transactions
 from multitracer.words import moment, portable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.recording.inputs import Inputs
-    from multitracer.report.assets import Assets
+    from multitracer.report.page import Assets
 
 _MOST = 40
 _LONGEST = 200

@@ -17,7 +17,7 @@ from multitracer.recording.inputs import separate_inputs
 from multitracer.recording.recording import Recording
 from multitracer.recording.transactions import LAYER, is_over_tcp, source_of
 from multitracer.recording.window import EVERYTHING
-from multitracer.report.transactions.words import factor, factors, seconds, spread
+from multitracer.report.transactions_page import factor, factors, seconds, spread
 from multitracer.words import no_formula
 
 if TYPE_CHECKING:

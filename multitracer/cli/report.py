@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
-    from multitracer.report.assets import Assets
     from multitracer.report.index import Input
+    from multitracer.report.page import Assets
 
 
 @click.command(
@@ -88,7 +88,7 @@ def _prints() -> None:
 
 def _shares(folder: Path) -> None:
     """Keep script and style of all pages of this folder once, beside them."""
-    from multitracer.report.assets import FOLDER, Assets
+    from multitracer.report.page import FOLDER, Assets
 
     click.get_current_context().meta[_ASSETS] = Assets(folder / FOLDER)
 
@@ -104,7 +104,7 @@ _BASE_MAP = "multitracer.base_map"
 def _read_base_map(path: str | None) -> None:
     """Read the base map before any other work, so that a wrong name costs no time."""
     if path is not None:
-        from multitracer.report.drive.base_map import read_base_map
+        from multitracer.report.base_map import read_base_map
 
         click.get_current_context().meta[_BASE_MAP] = read_base_map(path)
 
@@ -210,7 +210,7 @@ def _assets() -> Assets | None:
 
 def _warn_without_route(recording: Recording) -> None:
     from multitracer.cli._output import warn
-    from multitracer.report.drive.base_map import NO_ROUTE
+    from multitracer.report.base_map import NO_ROUTE
 
     if recording.surroundings().route is None:
         warn(f"{recording.name}: {NO_ROUTE}")

@@ -1,27 +1,36 @@
-"""A figure as `points/figure.js` draws it: its panels, looks in both themes, an overview and all points."""
+"""A figure as `points/figure.js` draws it: its panels, looks in both themes, an overview and all points.
+
+Beside the points stand what the page calls each series (words first, the label of the paper, docs/figures.md,
+as the second name) and what it knows of single packets: their files, and the verdicts on copies.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter
 from dataclasses import asdict, replace
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.figures.palette import LOOKS, THEMES
 from multitracer.figures.series import RARE_LIMIT, seconds_since, thin
 from multitracer.figures.stack import TIME_AXIS
 from multitracer.figures.zooms import TITLES
-from multitracer.report.pack import pack_columns
-from multitracer.report.points.fit import Fitted, columns_of, common_tick_ns, fitted
-from multitracer.report.points.names import names
+from multitracer.report.packed_columns import Fitted, columns_of, common_tick_ns, fitted, pack_columns
 from multitracer.units import NS_PER_S
+from multitracer.words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from multitracer.diagnosis.transfer import Transfer
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Axis, Panel
     from multitracer.figures.zooms import Place
+    from multitracer.recording.part import Part
     from multitracer.tables import Document
 
 OVERVIEW_BINS = 1_400
@@ -171,3 +180,121 @@ def _view(first: int, last: int, origin_ns: int) -> list[float]:
 def _place(place: Place, origin_ns: int) -> Document:
     begin, end = _seconds(place.from_ns, place.to_ns, origin_ns)
     return {"title": TITLES[place.key], "from": begin, "to": end}
+
+
+_NAMES = {
+    "data": "sent",
+    "ack": "acknowledged",
+    "window_edge": "window's end",
+    "retransmission": "sent again",
+    "out_of_order": "filled a hole",
+    "capture_duplicate": "captured twice",
+    "duplicate_ack": "duplicate ACK",
+    "sack": "arrived behind a hole",
+    "dsack": "arrived twice",
+    "zero_window": "window closed",
+    "probe": "window asked for",
+    "handshake": "begin and end",
+    "reset": "reset",
+    "flight": "in flight",
+    "flight_sack": "in flight, less SACKed",
+    "window": "window offered",
+    "rtt": "round trip",
+    "rtt_timestamp": "round trip by timestamp",
+    "rtt_sack": "round trip by SACK",
+    "srtt": "smoothed round trip",
+    "rto": "timeout",
+    "goodput": "got through",
+    "throughput": "sent, every copy",
+    "capacity": "link's rate",
+    "one_way": "delay of a segment",
+    "cwnd": "congestion window",
+    "ssthresh": "slow-start threshold",
+    "received": "arrived",
+    "received_band": "arrived, error of the clock",
+    "receiver_ack": "acknowledged, at the receiver",
+    "link_data": "link frames",
+    "link_received": "link frames arrived",
+    "link_again": "link frames again",
+    "link_lost": "link frames lost",
+    "link_request": "link frames asked for",
+    "link_stop": "link: stop",
+    "link_go": "link: go on",
+    "link_reset": "link reset",
+    "radio_rssi": "RSSI",
+    "radio_rsrp": "RSRP",
+    "radio_rscp": "RSCP",
+    "radio_rsrq": "RSRQ",
+    "radio_sinr": "SINR",
+    "radio_ecio": "Ec/Io",
+    "radio_bler": "lost blocks",
+    "radio_busy": "busy cell",
+    "radio_cqi": "CQI",
+    "zero_level": "no signal",
+    "rate_down": "download",
+    "rate_up": "upload",
+    "speed": "speed",
+    "travelled": "distance",
+}
+"""By role; a role without an entry keeps its label."""
+
+_AT_RECEIVER = {"data": "arrived", "ack": "acknowledged, leaving", "retransmission": "arrived again"}
+
+
+def names(panel: Sequence[Series]) -> list[str]:
+    """Return the name of each series of a panel; two of the same kind get their labels behind it."""
+    words = [_words(series) for series in panel]
+    count = Counter(words)
+    return [
+        name if count[name] == 1 or name == series.label else f"{name} ({series.label})"
+        for name, series in zip(words, panel, strict=True)
+    ]
+
+
+def _words(series: Series) -> str:
+    if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER:
+        return _AT_RECEIVER[series.role]
+    return _NAMES.get(series.role, series.label)
+
+
+def packet_facts(part: Part, transfer: Transfer | None) -> Document:
+    """Return the facts as JSON for `points/hover.js`.
+
+    Parameters
+    ----------
+    part : Part
+        Whose packets a figure draws.
+    transfer : Transfer, optional
+        The explained one, if it is what the figure draws; of others no verdict is known here.
+
+    Returns
+    -------
+    dict
+        "files": of each file its name, and the same as one word of a shell. "verdicts": by "FILE FRAME" (the
+        file's index) why a copy was sent, whether it was needed, and the evidence; at most `RARE_LIMIT`.
+    """
+    names = [printable(PurePath(file.path).name) for file in part.capture.files]
+    return {
+        "files": [{"name": name, "quoted": shlex.quote(name)} for name in names],
+        "verdicts": {} if transfer is None else _verdicts(transfer),
+    }
+
+
+def _verdicts(transfer: Transfer) -> dict[str, str]:
+    judged, segments = transfer.verdicts, transfer.layers.segments
+    rows = judged["row"][:RARE_LIMIT]
+    facts = zip(
+        segments["file"][rows].tolist(),
+        segments["frame"][rows].tolist(),
+        judged["cause"].tolist(),
+        judged["necessity"].tolist(),
+        judged["evidence"].tolist(),
+        strict=False,
+    )
+    return {f"{file} {frame}": _packet_words(cause, need, bits) for file, frame, cause, need, bits in facts}
+
+
+def _packet_words(cause: int, necessity: int, evidence: int) -> str:
+    known = evidence_words(evidence)
+    verdict = f"{word(Cause(cause))}, {word(Necessity(necessity))}"
+    return f"{verdict}; evidence: {known}" if known else verdict

@@ -9,7 +9,7 @@ from multitracer.units import BITS_PER_BYTE
 from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
-    from multitracer.report.drawn import Drawn, Worst
+    from multitracer.report.connection_table import Drawn, Worst
     from multitracer.tables import Row
 
 NOTHING = "There is no TCP connection in this capture."

@@ -20,30 +20,28 @@ from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import places
 from multitracer.recording.layers import Layers
 from multitracer.recording.phones import drives_beside
-from multitracer.report.connection_table import connection_section
+from multitracer.report.connection_table import Drawn, choose, connection_section, origin_ns
 from multitracer.report.diagnosis_section import happened_section, limits_section
-from multitracer.report.drawn import Drawn, choose, origin_ns
-from multitracer.report.drive.cells_section import cells_section, changes_section
-from multitracer.report.drive.drive_section import (
+from multitracer.report.drive_section import (
+    cells_section,
+    changes_section,
     drive_figure_documents,
     drive_picture,
     drive_summary,
     route_map,
+    stretches_note,
+    stretches_section,
     tcp_on_the_road,
 )
-from multitracer.report.drive.route_map import map_section
-from multitracer.report.drive.stretches_section import stretches_note, stretches_section
-from multitracer.report.embed import embed
-from multitracer.report.figure_section import drive_figure_section, figure_section
+from multitracer.report.embed import embed, packet_facts
+from multitracer.report.explained_panels import explained_panels
+from multitracer.report.figure_section import drive_figure_section, figure_section, still_figure
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
-from multitracer.report.points.explained_panels import explained_panels
-from multitracer.report.points.packets import packet_facts
-from multitracer.report.points.still_figure import still_figure
-from multitracer.report.provenance import provenance_section
+from multitracer.report.route_map import map_section
 from multitracer.report.screen.first_screen import Answer, first_screen
-from multitracer.report.screen.limit_rows import sureness
-from multitracer.report.sections import summary_section, trust_line
+from multitracer.report.screen.rows import sureness
+from multitracer.report.sections import provenance_section, summary_section, trust_line
 from multitracer.words import count, printable, size
 
 if TYPE_CHECKING:
@@ -56,10 +54,10 @@ if TYPE_CHECKING:
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
     from multitracer.recording.window import Bounds
-    from multitracer.report.assets import Assets
-    from multitracer.report.drive.base_map import BaseMap
-    from multitracer.report.drive.route_map import DrawnRoute
+    from multitracer.report.base_map import BaseMap
     from multitracer.report.markup import Markup
+    from multitracer.report.page import Assets
+    from multitracer.report.route_map import DrawnRoute
     from multitracer.tables import Document
 
 MOST_FIGURES = 6

@@ -12,9 +12,8 @@ import pytest
 
 from multitracer.campaign.run import run
 from multitracer.recording.read import read
-from multitracer.report.assets import Assets
 from multitracer.report.index import Input, write_reports
-from multitracer.report.page import document
+from multitracer.report.page import Assets, document
 from tests.cli.program import call
 from tests.conftest import SAMPLES
 

@@ -12,9 +12,9 @@ import pytest
 
 import multitracer as mt
 from multitracer.errors import InputError
-from multitracer.report.drive import base_map
-from multitracer.report.drive.base_map import read_base_map
-from multitracer.report.drive.route_map import drawn_route, map_document
+from multitracer.report import base_map
+from multitracer.report.base_map import read_base_map
+from multitracer.report.route_map import drawn_route, map_document
 from multitracer.tables import Table
 from tests.cli.program import call
 from tests.cli.test_without_capture import CSV

@@ -14,8 +14,7 @@ from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES, Panel
 from multitracer.figures.zooms import Place
-from multitracer.report.embed import embed
-from multitracer.report.points.names import names
+from multitracer.report.embed import embed, names
 
 START_NS = 1_700_000_000_000_000_000
 

@@ -11,8 +11,8 @@ from multitracer.diagnosis.diagnose import explain
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BIT_RATE, Panel
 from multitracer.recording.read import read
-from multitracer.report.drawn import origin_ns
-from multitracer.report.points.explained_panels import explained_panels
+from multitracer.report.connection_table import origin_ns
+from multitracer.report.explained_panels import explained_panels
 from multitracer.units import NS_PER_S
 from tests.conftest import SAMPLES
 from tests.report.ten_seconds import RECORDINGS

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.recording.read import read
-from multitracer.report.assets import Assets
 from multitracer.report.figure_section import figure_section
-from multitracer.report.page import document, write
+from multitracer.report.page import Assets, document, write
 from multitracer.report.write import Request, write_report
 from tests.conftest import SAMPLES
 from tests.report.figure_pages import figure, long_panels

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.recording.read import read
-from multitracer.report.index import Input, file_name, write_reports
-from multitracer.report.index_row import HEADS
+from multitracer.report.index import HEADS, Input, file_name, write_reports
 from tests.conftest import SAMPLES
 from tests.report.test_markup import parsed
 

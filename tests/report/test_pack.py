@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from multitracer.figures.series import Series
 from multitracer.report import page
-from multitracer.report.pack import pack_columns, varints
-from multitracer.report.points.fit import columns_of, common_tick_ns, fitted
+from multitracer.report.packed_columns import columns_of, common_tick_ns, fitted, pack_columns, varints
 
 if TYPE_CHECKING:
     from pathlib import Path

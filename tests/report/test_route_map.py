@@ -12,7 +12,7 @@ from multitracer.analysis.series.labelled import radio_series
 from multitracer.figures.palette import SCALES
 from multitracer.radio import POSITION, RADIO
 from multitracer.recording.read import read
-from multitracer.report.drive.route_map import Drive, Event, drawn_route, held, map_document
+from multitracer.report.route_map import Drive, Event, drawn_route, held, map_document
 from multitracer.report.write import write_report
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S

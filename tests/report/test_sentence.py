@@ -13,10 +13,9 @@ from multitracer.logs import Point
 from multitracer.recording.inputs import Inputs
 from multitracer.recording.part import Part
 from multitracer.recording.recording import Recording
-from multitracer.report.drawn import choose
+from multitracer.report.connection_table import choose
 from multitracer.report.figure_section import figure_section
-from multitracer.report.provenance import provenance_section
-from multitracer.report.sections import summary_section, trust_line
+from multitracer.report.sections import provenance_section, summary_section, trust_line
 from multitracer.report.sentence import NOTHING, sentence
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
 from tests.report.test_markup import parsed

@@ -11,7 +11,7 @@ import pytest
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BIT_RATE, BYTES, Panel
 from multitracer.recording.read import read
-from multitracer.report.points.still_figure import still_figure
+from multitracer.report.figure_section import still_figure
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.figures.traffic import START_NS

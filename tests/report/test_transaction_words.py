@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from multitracer.analysis.transports import Source, arms_of, compare
-from multitracer.report.transactions.words import comparison_sentence, cost_words
+from multitracer.report.transactions_page import comparison_sentence, cost_words
 from tests.transactions import transactions
 
 _WIDE = list(np.linspace(1.0, 9.0, 8))

@@ -16,7 +16,7 @@ from multitracer.analysis.transports import RADIO, compare, influence, size_stat
 from multitracer.figures.environment import overlay
 from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.report.plot_page import plot_page
-from multitracer.report.transactions.words import factor, seconds
+from multitracer.report.transactions_page import factor, seconds
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from docs.papers.programs.experiment_sweep import (
     Cell,
     rows,
 )
-from multitracer.report.transactions.words import factor, seconds
+from multitracer.report.transactions_page import factor, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -13,7 +13,7 @@ from docs.papers.programs.experiment_sweep_page import NAMES, is_goodbye, palm, 
 from multitracer.figures.rtt_size import on_cell
 from multitracer.figures.sheet import Cell as Panel
 from multitracer.figures.sheet import sheet
-from multitracer.report.transactions.words import factor
+from multitracer.report.transactions_page import factor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -16,10 +16,9 @@ from multitracer.campaign.report.places import map_document, map_section, places
 from multitracer.campaign.report.questions import Engine, days, failures, quality, reasons, stretches
 from multitracer.errors import InputError, MultiTracerError
 from multitracer.recording.read import read
-from multitracer.report.assets import FOLDER, Assets, attached
 from multitracer.report.index import INDEX, file_name
 from multitracer.report.markup import Markup, element, json_text
-from multitracer.report.page import own_file, whole_page, write
+from multitracer.report.page import FOLDER, Assets, attached, own_file, whole_page, write
 from multitracer.report.write import Request, write_report
 from multitracer.words import printable
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.report.drawn import origin_ns
+from multitracer.report.connection_table import origin_ns
 from multitracer.report.limit_words import SEEN_FROM
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.arithmetic import arithmetic
 from multitracer.report.screen.cause import help_of, why
 from multitracer.report.screen.culprit import culprit_rows
-from multitracer.report.screen.event_rows import incident_rows, road_rows
-from multitracer.report.screen.lead import lead
-from multitracer.report.screen.limit_rows import clock_shift_ns, limit_rows
-from multitracer.report.screen.numbers import numbers
-from multitracer.report.screen.rows import time_row
-from multitracer.report.screen.time_axis import TimeAxis
+from multitracer.report.screen.lead import arithmetic, lead, numbers
+from multitracer.report.screen.rows import clock_shift_ns, incident_rows, limit_rows, road_rows
+from multitracer.report.screen.time_axis import TimeAxis, time_row
 from multitracer.units import NS_PER_S
 from multitracer.words import duration, printable
 
@@ -23,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.figures.stack import Panel
     from multitracer.recording.surroundings import Surroundings
-    from multitracer.report.drawn import Drawn
+    from multitracer.report.connection_table import Drawn
 
 
 _NEAR_ZERO = 0.05

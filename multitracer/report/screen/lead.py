@@ -1,25 +1,39 @@
-"""The large sentence of the first screen: what made a transfer slow, then the limit that this made."""
+"""The answer of the first screen, in words and numbers: what made a transfer slow.
+
+First three numbers with their meaning (how fast, how long a round trip takes, how much is lost), then the
+arithmetic of the answer (how long the bytes take at the link's rate, or what a buffer lets through), then
+the large sentence.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
-from multitracer.report.limit_words import bounds
-from multitracer.report.points.explained_panels import logged_bps
-from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, lost_segments
-from multitracer.report.screen.limit_rows import shares_of
-from multitracer.report.screen.lost_run import lost_run
+from multitracer.report.explained_panels import logged_bps
+from multitracer.report.limit_words import bounds, short
+from multitracer.report.markup import Markup, element
+from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, lost_run, lost_segments
+from multitracer.report.screen.cause import held_bytes as held
+from multitracer.report.screen.rows import shares_of
+from multitracer.report.sentence import goodput
+from multitracer.tables import NA
+from multitracer.tcp import GoodputBy, RoundTrips
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
-from multitracer.words import count, duration, rate
+from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.incidents import Incident
+    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.report.connection_table import Drawn
 
 _LASTED = r"[\d.,]+ [a-z]+(?: \d+ [a-z]+)?"
 """A length of time in a sentence: 27.5 s, 28 min 41 s."""
@@ -232,3 +246,209 @@ def _short_outage(diagnosis: Diagnosis) -> str:
     faded = any(each.kind == "rlp-retransmission-burst" for each in diagnosis.incidents)
     why = ": the radio lost frames (a fade, or interference)" if faded else ""
     return f"For {lasted} nothing came through{why}."
+
+
+_NEXT_TO_NOTHING = 0.02
+"""Share of the time below which the repair of losses is said to have cost little. Not measured."""
+_SHOWN_S = 0.0005
+"""A shorter time is none on a screen."""
+
+
+class RoundTrip(NamedTuple):
+    """How long a round trip takes, link time, ns."""
+
+    least_ns: float
+    usual_ns: float
+    """The median."""
+    most_ns: float
+    """95 % took less."""
+    is_inferred: bool
+    """From arrivals at the receiver: the shortest one and the queue on top."""
+
+
+class Loss(NamedTuple):
+    """What is known of the segments that did not get through at once."""
+
+    name: str
+    segments: int
+    of: int
+
+
+def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
+    """Return the goodput in bit/s, link time; None if it is not known."""
+    speed = goodput(drawn.direction)
+    return None if speed is None else speed / diagnosis.transfer.speed
+
+
+def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTrip | None:
+    """Return the round trips of a transfer; None where nothing tells them."""
+    row, speed = drawn.direction, diagnosis.transfer.speed
+    if not RoundTrips(row["rtt_absent"]):
+        least, usual, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
+        return RoundTrip(least, usual, most, is_inferred=False)
+    seen = diagnosis.limited.seen
+    if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
+        return None
+    queue_ns = seen.delays.way_ns - seen.delays.way_ns.min()
+    usual, most = (seen.floor_ns + float(np.quantile(queue_ns, share)) for share in (0.5, 0.95))
+    return RoundTrip(seen.floor_ns * speed, usual * speed, most * speed, is_inferred=True)
+
+
+def loss(diagnosis: Diagnosis, drawn: Drawn) -> Loss:
+    """Return what is known to be lost; else what was sent again, or filled holes."""
+    seen, row = diagnosis.limited.seen, drawn.direction
+    if seen is not None and len(seen.sends) and (seen.sends.lost != NA).all():
+        return Loss("Lost", int(np.count_nonzero(seen.sends.lost == 1)), len(seen.sends))
+    if drawn.is_at_receiver:
+        return Loss("Lost or late", row["out_of_order"], row["data_segments"])
+    return Loss("Sent again", row["retransmitted_segments"], row["data_segments"])
+
+
+def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
+    """Return the three numbers of the connection that is explained."""
+    lost = loss(diagnosis, drawn)
+    return element(
+        "dl",
+        _speed(diagnosis, drawn),
+        _delay(round_trip(diagnosis, drawn), drawn),
+        _number(
+            lost.name,
+            in_share(lost),
+            f"{lost.segments:,} of {count(lost.of, 'data segment')}{_repair(diagnosis, lost)}",
+        ),
+        class_="three",
+    )
+
+
+def _repair(diagnosis: Diagnosis, lost: Loss) -> str:
+    """Return what the repair of losses cost where it was next to nothing; else the limit's row has it."""
+    own = [each for each in diagnosis.limited.shares if each.limit is Limit.RECOVERY]
+    is_known = lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
+    if not is_known or sum(each.share_high for each in own) >= _NEXT_TO_NOTHING:
+        return ""
+    seconds = sum(each.seconds for each in own)
+    took = duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else "no time"
+    return f"; their repair cost {took}"
+
+
+def in_share(lost: Loss) -> str:
+    """Return a loss as a share of the segments."""
+    return share(lost.segments, lost.of) if lost.segments else "none"
+
+
+def _number(name: str, value: str, more: str) -> Markup:
+    return element("div", element("dt", name), element("dd", value, element("small", more)))
+
+
+def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
+    row, speed = drawn.direction, goodput_bps(diagnosis, drawn)
+    delivered, by = size(row["unique_bytes"]), GoodputBy(row["goodput_by"])
+    if speed is None:
+        name = "Carried" if by is GoodputBy.ONE_MOMENT else "Sent"
+        return _number(name, delivered, f"no speed: {by.words}")
+    took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
+    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
+
+
+def _delay(trip: RoundTrip | None, drawn: Drawn) -> Markup:
+    if trip is None:
+        return _number("Round trip", "not known", RoundTrips(drawn.direction["rtt_absent"]).words)
+    how = ", inferred from arrivals" if trip.is_inferred else ""
+    more = f"least → usual{how}; 95 % below {duration(trip.most_ns)}"
+    return _number("Round trip", grows(trip.least_ns, trip.usual_ns), more)
+
+
+def grows(least_ns: float, usual_ns: float) -> str:
+    """Return two lengths of time, the unit once where it is the same: 70.8 → 406 ms."""
+    least, usual = duration(least_ns), duration(usual_ns)
+    number, _, unit = least.rpartition(" ")
+    return f"{number if usual.endswith(f' {unit}') else least} → {usual}"
+
+
+_NARROW = 1.2
+"""Highest by lowest rate of a link that is named as one number. Not measured."""
+_WIDE = 1.5
+"""The same where the link was the limit, so that its rate was seen for most of the time. Not measured."""
+_WORTH = 0.02
+"""Share of the time from which on a term of the sum is told: as small as what has a row of its own."""
+_CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
+"""Findings after which no single rate was that of the link for us."""
+
+
+def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
+    """Return the arithmetic as a sentence; "" where no rate is known well, or it does not hold."""
+    if diagnosis.headline.limit is Limit.SENDER_BUFFER:
+        return _of_buffer(diagnosis, drawn)
+    logged = logged_bps(diagnosis)
+    if logged is not None:
+        return _of_log(logged, drawn.direction["unique_bytes"], diagnosis.limited)
+    known = None if _CHANGES & {each.kind for each in diagnosis.findings} else _known(diagnosis)
+    sent, took_s = drawn.direction["unique_bytes"], diagnosis.limited.total_s
+    if known is None or not sent:
+        return ""
+    name, bytes_per_s = known
+    least_s = sent / bytes_per_s
+    if least_s > took_s:
+        return ""
+    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
+    speed = rate(bytes_per_s * BITS_PER_BYTE)
+    is_at_rate = name != "the link" or diagnosis.headline.limit is Limit.LINK
+    longer = "" if is_at_rate else f", {duration((took_s - least_s) * NS_PER_S)} longer"
+    return f"{size(sent)} at {name}'s {speed} take {least}; the transfer took {took}{longer}."
+
+
+def _of_log(logged_bps: float, sent: int, limited: Limited) -> str:
+    """Return how long the bytes take at the rate that a link's log states, and what the rest of T went on."""
+    least_s, took_s = sent * BITS_PER_BYTE / logged_bps, limited.total_s
+    can = f"The link can carry {rate(logged_bps)} by its log, headers included"
+    if not 0 < least_s <= took_s:
+        return f"{can}."
+    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
+    return f"{can}: {size(sent)} alone take {least}; the transfer took {took}{_between(limited, least_s)}."
+
+
+def _between(limited: Limited, least_s: float) -> str:
+    """Return the sum of what else took time, the largest first; "" where the link carried less than that.
+
+    What the link carried for longer than the bytes alone take are headers, and what it carried for others.
+    """
+    others = sorted(
+        (each for each in limited.shares if each.limit is not Limit.LINK or each.part),
+        key=lambda each: -each.seconds,
+    )
+    named = [each for each in others if each.share >= _WORTH]
+    rest_s = limited.total_s - least_s - sum(each.seconds for each in named)
+    if not named or sum(each.seconds for each in others) > limited.total_s - least_s:
+        return ""
+    sums: dict[str, float] = {}
+    for each in named:
+        sums[_term(each)] = sums.get(_term(each), 0.0) + each.seconds
+    largest = sorted(sums.items(), key=lambda term: -term[1])
+    terms = [f"{duration(seconds * NS_PER_S)} {term}" for term, seconds in largest]
+    other = duration((limited.total_s - least_s) * NS_PER_S)
+    return f". The other {other}: {', '.join(terms)}, {duration(rest_s * NS_PER_S)} headers and the rest"
+
+
+def _term(share: LimitShare) -> str:
+    return short(share.part) if share.limit is Limit.LINK else share.limit.label
+
+
+def _of_buffer(diagnosis: Diagnosis, drawn: Drawn) -> str:
+    """Return the rate of what a send buffer lets out in each round trip; "" where it is not known."""
+    held_bytes, trip = held(diagnosis.limited), round_trip(diagnosis, drawn)
+    if held_bytes is None or trip is None or diagnosis.transfer.speed != 1:
+        return ""
+    speed = rate(held_bytes * BITS_PER_BYTE * NS_PER_S / trip.usual_ns)
+    return f"{size(held_bytes)} in each round trip of {duration(trip.usual_ns)} are {speed}."
+
+
+def _known(diagnosis: Diagnosis) -> tuple[str, float] | None:
+    """Return whose rate held one connection as a whole, and that rate, bytes/s."""
+    limited = diagnosis.limited
+    if diagnosis.transfer.speed != 1 or len(diagnosis.group.members) > 1 or limited.shown is None:
+        return None
+    if limited.seen is not None and limited.seen.policer is not None:
+        return "the policer", float(limited.seen.policer.rate_bytes_per_s)
+    link = limited.shown.link.rate
+    most = _WIDE if diagnosis.headline.limit is Limit.LINK else _NARROW
+    return None if link is None or link.high > most * link.low else ("the link", link.median)

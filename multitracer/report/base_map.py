@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.errors import InputError
-from multitracer.report.pack import pack_columns
+from multitracer.report.packed_columns import pack_columns
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:

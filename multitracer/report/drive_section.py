@@ -1,0 +1,596 @@
+"""What a report says of a drive: where it was bad and why, the map, the radio, the road and the cells.
+
+In come a `Road` (a recording as a drive, with what limited its connection) and what the page's time axis
+calls 0. Out go sections of markup, and JSON for the page's figures and map. First the stretches, which are
+the answer, then the cells and the changes between them as tables, then what brings all together.
+
+What must hold: times in the JSON are seconds of the page's axis, places metres around the middle of the
+route; a text that came from a log is escaped; nothing is fetched; what is left out is said.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.analysis.series.labelled import packet_series, rtt_series, series_table
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.errors import InputError
+from multitracer.figures.drive_figure import TIME_TITLE, over_distance
+from multitracer.figures.environment import cell_name, surroundings_panels
+from multitracer.figures.palette import LIMITS
+from multitracer.figures.stack import Axis
+from multitracer.recording.phones import drives_beside, which_phone
+from multitracer.report.embed import embed
+from multitracer.report.figure_section import still_figure
+from multitracer.report.markup import Markup, element, fold
+from multitracer.report.route_map import Drive, Event, Stretches, drawn_route
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
+from multitracer.words import count, duration, moment, printable, rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from multitracer.analysis.mobility.route import Route
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.road import Road
+    from multitracer.recording.layers import Layers
+    from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.base_map import BaseMap
+    from multitracer.report.route_map import DrawnRoute
+    from multitracer.tables import Document, Row, Table
+
+_TITLE = "Where was it bad, and why?"
+_FIRST = 5
+"""Stretches that are seen at once; the others unfold."""
+_MOST_STRETCHES = 100
+_ROOM_S = 5.0
+"""Seconds before and after a stretch that its button shows."""
+_SEEN_S = 0.1
+"""Durations are written to tenths of a second here."""
+_CAUSES = {
+    "coverage": "weak signal (coverage)",
+    "interference": "signal strong enough, but disturbed (interference)",
+    "technology": "an older technology served",
+    "handover": "a change of the cell",
+    "load": "good radio, but the cell was loaded",
+    "server": "the server had nothing to send",
+    "TCP": "TCP itself",
+    "unknown": "not known",
+}
+_SHORT = {
+    "coverage": "weak coverage",
+    "interference": "interference",
+    "technology": "an older technology",
+    "handover": "changes of the cell",
+    "load": "a loaded cell",
+    "server": "the server",
+    "TCP": "TCP itself",
+}
+
+
+_OF_ANOTHER_TIME = (
+    "No reading of the radio lies in the time of the packets, so this is of the packets alone; "
+    "`multitracer align` compares the clocks."
+)
+_OF_A_PART = "Only what lies between --from and --to is listed and counted; it is judged by the whole drive."
+
+
+def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | None:
+    """Return the ranked list of bad stretches; None where no phone logged its radio.
+
+    Parameters
+    ----------
+    road : Road
+    origin_ns : int
+        What the page's figure calls 0.
+    speed : float
+        Seconds of the figure in a second of the recording.
+    """
+    if not road.phones:
+        return None
+    try:
+        table = road.stretches
+    except InputError as error:  # times of two clocks: the page still shows the rest
+        return element(
+            "section",
+            element("h2", _TITLE),
+            element("p", f"Nothing can be said: {printable(str(error))}.", class_="lead"),
+        )
+    cells = [] if road.phone is None else [cell_name(row) for row in road.cells(road.phone).rows()]
+    shown = table.take(np.arange(min(len(table), _MOST_STRETCHES)))
+    items = [element("li", _stretch(row, cells, origin_ns, speed)) for row in shown.rows()]
+    rest = (
+        element("li", f"and {len(table) - _MOST_STRETCHES:,} more") if len(table) > _MOST_STRETCHES else None
+    )
+    return element(
+        "section",
+        element("h2", _TITLE),
+        element("p", printable(_lead(road)), class_="lead"),
+        element("ol", items[:_FIRST], class_="findings") if items else None,
+        element(
+            "details",
+            element("summary", f"{len(items) - _FIRST} more that cost less"),
+            element("ol", items[_FIRST:], rest, class_="findings", start=_FIRST + 1),
+        )
+        if len(items) > _FIRST
+        else None,
+        element("p", _how(road, origin_ns, speed), class_="muted"),
+        class_="stretches long",
+    )
+
+
+def stretches_note(road: Road) -> str:
+    """Return the answer in a sentence; empty where times of two clocks forbid one, or no phone was there."""
+    if not road.phones:
+        return ""
+    try:
+        return _answer(road)
+    except InputError:
+        return ""
+
+
+def _lead(road: Road) -> str:
+    """Return the answer, what makes its times doubtful, and which drive it is of if the logs hold several."""
+    other = "" if road.is_of_the_packets else _OF_ANOTHER_TIME
+    return " ".join(filter(None, (_answer(road), other, road.surroundings.doubts, _other_drives(road))))
+
+
+def _other_drives(road: Road) -> str:
+    """Return which phone and drive the answer is of, if the logs hold others."""
+    phones = road.part.phones
+    words = which_phone(phones) if len(phones) > 1 else ""
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
+
+
+def _answer(road: Road) -> str:
+    """Return how much time was bad, and what caused most of it."""
+    table = road.stretches
+    judged = table.provenance.get("judged_s", {})
+    seconds = sum(judged.get(name, 0) for name in ("by rate", "by radio"))
+    if not seconds:
+        if road.shown_ns != (None, None) and road.phone is None:
+            return "Nothing can be said: no reading of the radio lies between --from and --to."
+        return "Nothing can be said: no second of it has a rate that was wanted, nor a level of the radio."
+    if not len(table):
+        return f"Nowhere: none of the {seconds:,} seconds that can be judged was bad."
+    seconds = table.provenance["of_s"]
+    bad = min(float(table["seconds"].sum()), float(seconds))  # edges of stretches are finer than seconds
+    weights = {str(cause): float(table["seconds"][table["cause"] == cause].sum()) for cause in table["cause"]}
+    first = max(weights, key=weights.__getitem__)
+    share = f"{min(weights[first] / bad, 1):.0%} of that "
+    share += "for a cause that is not known" if first == "unknown" else f"for one cause: {_SHORT[first]}"
+    what = "It was bad" if judged.get("by rate") else "The radio was bad"
+    return f"{what} for {duration(bad * NS_PER_S)} of {duration(seconds * NS_PER_S)}, {share}."
+
+
+def _seconds(number: int) -> str:
+    return f"{count(number, 'second')} {'is' if number == 1 else 'are'}"
+
+
+def _how(road: Road, origin_ns: int, speed: float) -> str:
+    """Return how a second was judged."""
+    facts = road.stretches.provenance
+    judged = facts.get("judged_s", {})
+    words = [] if road.shown_ns == (None, None) else [_OF_A_PART]
+    if judged.get("by rate"):
+        poor, typical = rate(facts["poor_bps"]), rate(facts["typical_bps"])
+        words.append(
+            f"{_seconds(judged['by rate'])} judged by the rate: less than {poor}, a fifth of what is typical "
+            f"here ({typical}), is bad."
+        )
+    if judged.get("by radio"):
+        words.append(
+            f"{_seconds(judged['by radio'])} judged by the radio alone: nothing shows that data were wanted."
+        )
+    if facts.get("slow_s"):
+        begin_s = (facts["slow_longest_ns"] - origin_ns) * speed / NS_PER_S
+        longest = duration(facts["slow_longest_s"] * NS_PER_S)
+        words.append(
+            f"In {count(facts['slow_s'], 'second')} with a good radio the logger saw less than "
+            f"{rate(facts['slow_bps'])}, a fifth of its median (longest for {longest} from {begin_s:.0f} s "
+            "on): nothing shows whether data were wanted then; a log of the test program's state, or a "
+            "capture, would."
+        )
+    if facts.get("by_logger_s"):
+        words.append(
+            f"In {count(facts['by_logger_s'], 'second')} with a bad radio the logger saw "
+            f"{rate(facts['good_bps'])} or more all the same, or its usual rate: they were not bad."
+        )
+    if judged.get("not"):
+        words.append(f"{count(judged['not'], 'second')} cannot be judged.")
+    return " ".join(words)
+
+
+def _stretch(row: Row, cells: list[str], origin_ns: int, speed: float) -> list[Markup | None]:
+    begin_s, end_s = ((row[name] - origin_ns) * speed / NS_PER_S for name in ("begin_ns", "end_ns"))
+    ends = {
+        "data_from": f"{begin_s - _ROOM_S:.3f}",
+        "data_to": f"{end_s + _ROOM_S:.3f}",
+        "data_mark_from": f"{begin_s:.3f}",
+        "data_mark_to": f"{end_s:.3f}",
+    }
+    return [
+        element("strong", _CAUSES[row["cause"]]),
+        element("span", f" {duration(row['seconds'] * NS_PER_S)} from {begin_s:.0f} s on ", class_="muted"),
+        element("button", "Show", type="button", data_show="0", **ends),
+        element("p", printable(_place(row, cells))),
+        element("p", printable(_evidence(row))),
+        element("p", words) if (words := when_of_the_cause(row)) else None,
+    ]
+
+
+def when_of_the_cause(row: Row) -> str:
+    """Return how long a cause was there, and what the rate did before and after; empty if unknown.
+
+    Parameters
+    ----------
+    row : dict
+        Of STRETCHES.
+    """
+    begin, end = ((row[name], row[f"cause_{name}"]) for name in ("begin_ns", "end_ns"))
+    if any(time in (None, NOT_A_TIME) for time in (*begin, *end)):
+        return ""
+    words = [f"The cause lasted {_tenths(end[1] - begin[1])}"]
+    if row["cause_within_s"] >= _SEEN_S:
+        words[0] += f" (begin and end known within {row['cause_within_s']:.1f} s)"
+    if not _is_known(row["lost_s"]):  # judged by the radio alone: no rate was looked at
+        return f"{words[0]}."
+    if (lead := begin[0] - begin[1]) >= NS_PER_S:
+        words.append(f"the rate fell {_tenths(lead)} after it began")
+    if (late := end[0] - end[1]) >= NS_PER_S:
+        words.append(f"the rate rose again {_tenths(late)} after it ended")
+    elif late <= -NS_PER_S:
+        words.append(f"the rate rose again {_tenths(-late)} before it ended")
+    return "; ".join(words) + "."
+
+
+def _tenths(ns: int) -> str:
+    return f"{ns / NS_PER_S:.1f} s"
+
+
+def _place(row: Row, cells: list[str]) -> str:
+    words = [f"at {row['lat_deg']:.5f}, {row['lon_deg']:.5f}"] if _is_known(row["lat_deg"]) else []
+    if _is_known(row["begin_m"]) and _is_known(row["end_m"]):
+        length = row["end_m"] - row["begin_m"]
+        words.append(f"{row['begin_m'] / _KILOMETRE_M:.1f} km along the route, {length:.0f} m long")
+    words += [cells[row["cell"]]] if row["cell"] not in (None, NA) else []
+    if _is_known(row["throughput_bps"]) and _is_known(row["typical_bps"]):
+        words.append(f"{rate(row['throughput_bps'])} instead of {rate(row['typical_bps'])}")
+    return "; ".join(words)
+
+
+def _evidence(row: Row) -> str:
+    shown = f"Evidence: {row['evidence']}." if row["evidence"] else ""
+    return shown + (f" To tell, record: {row['missing']}." if row["missing"] else "")
+
+
+def _is_known(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))
+
+
+def route_map(
+    road: Road,
+    series: Mapping[str, Table],
+    *,
+    origin_ns: int,
+    speed: float = 1,
+    base: BaseMap | None = None,
+) -> DrawnRoute | None:
+    """Return the map of a recording; None where its positions make no route.
+
+    Parameters
+    ----------
+    road : Road
+        With what limited the connection, if there is one.
+    series : mapping of str to Table
+        SERIES of the connection, as recorded, to colour the route by.
+    origin_ns : int
+        What the page's figure calls 0.
+    speed : float
+        Seconds of the figure in a second of the recording.
+    base : BaseMap, optional
+        Drawn below the route.
+    """
+    if road.route is None:
+        return None
+    limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
+    events = [*_markers(road.surroundings), *_outages(road), *_handovers(road), *_gaps(road.route)]
+    everything = {**road.surroundings.series, **series}
+    return drawn_route(Drive(road.route, everything, limits, events, origin_ns, speed, base))
+
+
+def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
+    """Return the series of a connection that can colour a route, as recorded: its goodput and round trips."""
+    segments, reverse = layers.segments, layers.reverse
+    acked = packet_series(segments, reverse=reverse, at="Snd")["TcpSnd_ack"]
+    samples = layers.part.analysis.rtt_samples(layers.connection)
+    return _goodput(acked) | rtt_series(samples, reverse=reverse)
+
+
+_LONGEST_NS = 10 * 86_400 * NS_PER_S
+"""A transfer whose times span more than ten days has two clocks, and its seconds would fill the memory."""
+
+
+def _goodput(acked: Table) -> dict[str, Table]:
+    """Return TcpSnd_goodput, in bit/s: what was acknowledged in each second of the transfer."""
+    time_ns, highest = acked["time_ns"], np.maximum.accumulate(acked["value"])
+    if len(time_ns) < 2 or time_ns[-1] - time_ns[0] > _LONGEST_NS:
+        return {}
+    edges = np.arange(time_ns[0], time_ns[-1] + NS_PER_S, NS_PER_S)
+    last = np.searchsorted(time_ns, edges, side="right") - 1
+    rate = np.diff(highest[last]) * BITS_PER_BYTE
+    doc = "acknowledged in the second that begins here"
+    return {"TcpSnd_goodput": series_table("TcpSnd_goodput", edges[:-1], rate, unit="bit/s", doc=doc)}
+
+
+def _limits(diagnosis: Diagnosis) -> Stretches:
+    cells = diagnosis.limited.cells
+    words = [limit.label for limit in Limit]
+    colours = [LIMITS[limit] for limit in Limit]
+    code = cells.limit.astype(np.int64)
+    return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
+
+
+def _outages(road: Road) -> list[Event]:
+    begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
+    return [
+        Event(begin, "outage", f"nothing came through for {duration(end - begin)}")
+        for begin, end in zip(begins, ends, strict=True)
+    ]
+
+
+def _gaps(route: Route) -> list[Event]:
+    """Return the gaps of a route, each at the last position before it."""
+    gaps = zip(route.gaps["begin_ns"].tolist(), route.gaps["reason"].tolist(), strict=True)
+    return [Event(begin_ns, "gap", reason) for begin_ns, reason in islice(gaps, _MOST_EVENTS)]
+
+
+def _handovers(road: Road) -> list[Event]:
+    if not road.phones:
+        return []
+    changes = road.phones[0].handovers
+    shown = changes.take(np.arange(min(len(changes), _MOST_EVENTS)))
+    return [Event(row["time_ns"], "handover", change_words(row)) for row in shown.rows()]
+
+
+_MOST_EVENTS = 5_000
+"""Handovers on a map: more are no picture, and a hostile log may claim any number."""
+
+
+def _markers(surroundings: Surroundings) -> list[Event]:
+    return [
+        Event(int(time_ns), "marker", note or "marked")
+        for placed in surroundings.markers
+        for time_ns, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
+    ]
+
+
+def drive_picture(surroundings: Surroundings, *, origin_ns: int) -> Markup | None:
+    """Return the figure of radio and road over time as a still picture; None where nothing is drawn."""
+    return still_figure(surroundings_panels(surroundings), title="Over time", origin_ns=origin_ns)
+
+
+def drive_figure_documents(
+    surroundings: Surroundings, *, origin_ns: int, identity: str, budget_bytes: int
+) -> list[Document]:
+    """Return the figure of radio and road as JSON: over time and, with a route, over distance."""
+    panels = surroundings_panels(surroundings)
+    shown = [(panels, Axis(TIME_TITLE), origin_ns, "reading")]
+    try:
+        placed = over_distance(panels, surroundings.route)
+        shown.append((placed.panels, placed.axis, 0, "reading with a place"))
+    except InputError:  # no route, or none of these readings on it
+        pass
+    documents = []
+    for each, axis, zero_ns, point in shown:
+        figure = embed(
+            each,
+            [],
+            identity=f"{identity} {axis.unit}",
+            origin_ns=zero_ns,
+            budget_bytes=budget_bytes // len(shown),
+            x_axis=axis,
+        )
+        documents.append(figure | {"options": "", "filename": "drive", "point": point})
+    return documents
+
+
+def drive_summary(surroundings: Surroundings) -> Markup:
+    """Return what was recorded, in a sentence, of a recording without packets."""
+    return element(
+        "section", element("h2", "Summary"), element("p", printable(_sentence(surroundings)), class_="lead")
+    )
+
+
+_UNANSWERED = "What limited a transfer, and what was lost, they do not tell: capture its packets, too."
+
+
+def _sentence(surroundings: Surroundings) -> str:
+    phones = surroundings.phones
+    readings = len(phones[0].radio) if phones else 0
+    facts = [f"{count(readings, 'reading')} of the radio"] if readings else []
+    if surroundings.drive is not None:
+        route = surroundings.drive[1]
+        table = route.table
+        took_ns = int(table["time_ns"][-1] - table["time_ns"][0])
+        facts.append(f"a route of {route.length_m / 1000:.1f} km in {duration(took_ns)}")
+    facts += [surroundings.placeless] if surroundings.placeless else []
+    first_ns = surroundings.first_ns
+    begin = "" if first_ns is None else f", from {moment(first_ns)} on"
+    what = " and ".join(facts) or "no reading of radio or position"
+    doubt = f" {surroundings.doubts}" if surroundings.doubts else ""
+    without = "TCP connection was" if surroundings.recording.parts else "packets were"
+    logs = "logs of this drive" if drives_beside(phones) else "logs"
+    return f"No {without} captured. The {logs} hold {what}{begin}. {_UNANSWERED}{doubt}"
+
+
+_MOST = 200
+_KILOMETRE_M = 1000
+_AROUND_S = 10
+"""Seconds before and after a change that its button shows."""
+_CELL_HEADS = (
+    ("Cell", False, "As the phone or modem named it"),
+    ("Time", True, "Time in which it served"),
+    ("Way", True, "Way that was driven meanwhile"),
+    ("Level", True, "RSRP, or the one that is named: median, and between which the middle half lies"),
+    ("Quality", True, "SINR, or the one that is named: median, and between which the middle half lies"),
+    ("Throughput", True, "Median of its seconds"),
+    ("RTT", True, "Median"),
+    ("Outages", True, "Times in which nothing came through"),
+    ("In", True, "Changes to it"),
+    ("Out", True, "Changes from it"),
+)
+_CHANGE_HEADS = (
+    ("At", True, "Seconds on the axis of the figure"),
+    ("What", False, ""),
+    ("From", False, ""),
+    ("To", False, ""),
+    ("Took", True, "From the command to its completion"),
+    ("Result", False, ""),
+    ("Cause", False, ""),
+    ("Known by", False, "Signalling, or which identity changed from one reading to the next"),
+    ("Judged", False, "Ping-pong (TR 36.839); too early, too late, wrong cell (TS 36.300, 22.4.2)"),
+)
+
+
+def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:
+    """Return the table of cells, the one that served longest first; None without any.
+
+    `notes` are sentences below it, such as what the throughput is.
+    """
+    if not len(cells):
+        return None
+    rows = [_cell(row) for row in cells.take(np.arange(min(len(cells), _MOST))).rows()]
+    named = int(((cells["cell_id"] != NA) | (cells["physical_cell_id"] != NA)).sum())
+    title = count(named, "serving cell") if named else "Serving cells that no log names"
+    notes = [*notes, *([] if named else [_NAMELESS])]
+    more = [f"{len(cells) - _MOST:,} more in `export tables`."] if len(cells) > _MOST else []
+    return fold(
+        title,
+        _table(_CELL_HEADS, rows, "The cells that served"),
+        element("p", " ".join([*notes, *more]), class_="muted"),
+        id="cells",
+        class_="long",
+    )
+
+
+_NAMELESS = (
+    "How many cells served, and when they changed, is not known: record a log that names the serving cell."
+)
+
+
+def changes_section(changes: Table, *, origin_ns: int, speed: float) -> Markup | None:
+    """Return the table of the changes of the serving cell, in order of time; None without any."""
+    if not len(changes):
+        return None
+    rows = [
+        _change(row, origin_ns, speed) for row in changes.take(np.arange(min(len(changes), _MOST))).rows()
+    ]
+    rest = f"The first {_MOST} are shown; `export tables` writes all." if len(changes) > _MOST else ""
+    return fold(
+        f"{count(len(changes), 'change')} of the serving cell",
+        _table(_CHANGE_HEADS, rows, "Changes of the serving cell"),
+        element("p", rest, class_="muted") if rest else None,
+        id="changes",
+        class_="long",
+    )
+
+
+def change_words(row: Row) -> str:
+    """Return a change of the serving cell in a few words, for a mark on the map."""
+    judged = _judged(row)
+    ends = f"{row['kind']}, {_cell_at(row, 'source')} to {_cell_at(row, 'target')}"
+    return f"{ends}; {judged}" if judged else ends
+
+
+def _table(heads: Sequence[tuple[str, bool, str]], rows: list[Markup], caption: str) -> Markup:
+    cells = [
+        element(
+            "th",
+            element("button", name, type="button"),
+            scope="col",
+            class_="number" if number else None,
+            title=title or None,
+        )
+        for name, number, title in heads
+    ]
+    table = element(
+        "table",
+        element("caption", caption, class_="unseen"),
+        element("thead", element("tr", cells)),
+        element("tbody", rows),
+        class_="sortable free",
+    )
+    return element("div", table, class_="scroll", tabindex="0", role="group", aria_label=caption)
+
+
+def _cell(row: Row) -> Markup:
+    return element(
+        "tr",
+        element("td", printable(cell_name(row))),
+        _number(row["seconds"], lambda s: duration(s * NS_PER_S)),
+        _number(row["distance_m"], _way),
+        _spread(row, ("rsrp", "rscp", "rssi"), "dbm", "dBm"),
+        _spread(row, ("sinr", "rsrq"), "db", "dB"),
+        _number(row["throughput_median_bps"], rate),
+        _number(row["rtt_median_ns"], duration),
+        _number(row["outages"], lambda n: f"{n:,}"),
+        _number(row["handovers_in"], lambda n: f"{n:,}"),
+        _number(row["handovers_out"], lambda n: f"{n:,}"),
+    )
+
+
+def _change(row: Row, origin_ns: int, speed: float) -> Markup:
+    at_s = (row["time_ns"] - origin_ns) * speed / NS_PER_S
+    took = None if row["complete_ns"] is None else row["complete_ns"] - row["time_ns"]
+    took = took or None  # a reselection is seen when it is done: nobody knows how long it took
+    ends = {"data_from": f"{at_s - _AROUND_S:.3f}", "data_to": f"{at_s + _AROUND_S:.3f}"}
+    show = element("button", f"{at_s:.1f} s", type="button", data_show="0", **ends)
+    return element(
+        "tr",
+        element("td", show, class_="number", data_value=f"{at_s:.3f}"),
+        element("td", row["kind"]),
+        element("td", printable(_cell_at(row, "source"))),
+        element("td", printable(_cell_at(row, "target"))),
+        _number(took, duration),
+        element("td", row["result"]),
+        element("td", printable(row["cause"])),
+        element("td", row["evidence"]),
+        element("td", _judged(row)),
+    )
+
+
+def _cell_at(row: Row, side: str) -> str:
+    """Return the old or the new cell of a change in words."""
+    names = ("rat", "cell_id", "physical_cell_id", "channel")
+    return cell_name({"plmn": "", **{name: row[f"{side}_{name}"] for name in names}})
+
+
+def _judged(row: Row) -> str:
+    words = [row["verdict"]] if row["verdict"] not in ("", "none") else []
+    return ", ".join([*words, *(["ping-pong"] if row["ping_pong"] == 1 else [])])
+
+
+def _number(value: float | None, words: Callable[[float], str]) -> Markup:
+    """Return a cell of a number, empty where it is missing; missing ones sort below all others."""
+    if value is None or np.isnan(value) or value == NA:
+        return element("td", class_="number", data_value="-1e99")
+    return element("td", words(value), class_="number", data_value=value)
+
+
+def _spread(row: Row, names: Sequence[str], unit: str, words: str) -> Markup:
+    """Return the cell of the first quantity that is known; one that is not the first is named."""
+    name = next((each for each in names if row[f"{each}_median_{unit}"] is not None), names[0])
+    low, high = row[f"{name}_q1_{unit}"], row[f"{name}_q3_{unit}"]
+    shown = "" if name == names[0] else f"{name.upper()} "
+    return _number(
+        row[f"{name}_median_{unit}"], lambda m: f"{shown}{m:.0f} {words} ({low:.0f} to {high:.0f})"
+    )
+
+
+def _way(metres: float) -> str:
+    return f"{metres:.0f} m" if metres < _KILOMETRE_M else f"{metres / _KILOMETRE_M:.1f} km"
