@@ -13,7 +13,7 @@ from multitracer.figures.epochs import epochs_figure
 from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
 from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
 from multitracer.figures.time_sequence import connection_figure
-from multitracer.recording.flow_curves import flow_curves
+from multitracer.recording.deliveries import flow_curves
 from multitracer.recording.transactions import source_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.transports import Arm
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.flow_curves import FlowCurve
+    from multitracer.recording.deliveries import FlowCurve
 
 
 class SessionFigures(Kept):

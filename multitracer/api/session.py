@@ -13,8 +13,9 @@ from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
 from multitracer.api.frames import Piece, explained, framed
 from multitracer.api.tables import SessionTables, of_part
+from multitracer.recording.cut import cut_recording
 from multitracer.recording.read import Need, read
-from multitracer.recording.window import Window, cut_recording, moment_of, within_both
+from multitracer.recording.window import Window, moment_of, within_both
 from multitracer.report.base_map import base_map_of
 from multitracer.report.write import Request, write_report
 from multitracer.tables import Column

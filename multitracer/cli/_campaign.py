@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 import click
 
-from multitracer.cli._output import replacing
-from multitracer.cli._page import page, text_output
+from multitracer.cli._output import page, replacing, text_output
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, no_formula, printable
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.clock.model.estimate import Estimate
     from multitracer.clock.model.relation import Clock, Relation
     from multitracer.clock.session_clock import Clocks

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import click
 import numpy as np
 
-from multitracer.cli._output import replacing
-from multitracer.cli._page import page, standard_output
+from multitracer.cli._output import page, replacing, standard_output
 from multitracer.cli._reading import load, one
 from multitracer.errors import InputError
 from multitracer.recording.correlated import correlate_sessions
@@ -23,7 +22,7 @@ from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:
     from multitracer.analysis.correlation import Settings
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.correlated import Correlated

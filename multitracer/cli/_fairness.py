@@ -8,7 +8,7 @@ from multitracer.recording.fair_shares import fair_shares
 from multitracer.words import count, portable, rate, share
 
 if TYPE_CHECKING:
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 

@@ -10,13 +10,12 @@ from multitracer.cli._output import replacing, warn
 from multitracer.cli._plotting import write
 from multitracer.cli._reading import load
 from multitracer.figures.delivered import delivered_figure, rates_figure
-from multitracer.recording.deliveries import wtcp_flows
-from multitracer.recording.flow_curves import flow_curves
+from multitracer.recording.deliveries import flow_curves, wtcp_flows
 from multitracer.recording.inputs import separate_inputs
 from multitracer.words import count, rate, size
 
 if TYPE_CHECKING:
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.recording import Recording

@@ -12,7 +12,7 @@ from multitracer.words import count, duration, moment, portable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.recording.application import Counted
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds

@@ -1,4 +1,7 @@
-"""What `multitracer measure` shows: a progress line with the estimated end, and the results of each size."""
+"""What `multitracer measure` shows, and how `run --over` runs both ends over a modelled link.
+
+A progress line has the estimated end; the results stand in a table, a row for each size.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,148 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from multitracer.cli._options import FiniteRange
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.table import Table
 
     from multitracer.measure.journal import Journal
     from multitracer.measure.plan import Plan
+    from multitracer.measure.run import Progress
+    from multitracer.measure.transports import Options
+    from multitracer.tables import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """The link to measure over: `--over` and the options that need it."""
+
+    over: str | None
+    speed: float | None
+    virtual: bool
+    seed: int | None
+    capture: bool
+    tcp_profile: str | None
+    trace: Path | None
+    at_end: Literal["clear", "repeat"] | None
+
+    @classmethod
+    def taken(cls, chosen: Document) -> Over:
+        """Return the link that the options of a command choose, and take these out."""
+        return cls(**{each.name: chosen.pop(each.name) for each in fields(cls)})
+
+    def check(self, server: str | None) -> None:
+        """Refuse options that contradict each other.
+
+        Raises
+        ------
+        UsageError
+            If they do.
+        """
+        if self.over is None:
+            named = ("speed", "virtual", "seed", "capture", "tcp_profile", "trace", "at_end")
+            given = [
+                f"--{name.replace('_', '-').replace('trace', 'errors')}"
+                for name in named
+                if getattr(self, name) not in (None, False)
+            ]
+            if given:
+                hint = "; `multitracer capture -o DIR -- multitracer measure run …` records a drive"
+                raise click.UsageError(f"{given[0]} needs --over{hint if self.capture else ''}")
+        elif server is not None:
+            raise click.UsageError("--over has a server of its own; leave --server out")
+        elif self.virtual and self.speed is not None:
+            raise click.UsageError("--speed is for runs in real time; with --virtual leave it out")
+        elif self.at_end is not None and self.trace is None:
+            raise click.UsageError("--at-end is for --errors; name an error trace, or leave it out")
+
+
+def over_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add the options to a command."""
+    for option in (
+        click.option(
+            "--at-end", type=click.Choice(["clear", "repeat"]),
+            help="After the error trace's end: no errors, or the trace again. Default: clear.",
+        ),
+        click.option(
+            "--errors", "trace", type=click.Path(dir_okay=False, path_type=Path), metavar="TRACE",
+            help="With --over: let the radio destroy what it did in a recorded error trace.",
+        ),
+        click.option(
+            "--tcp-profile", type=click.Choice(["1999", "today"]),
+            help="With --over: TCP of both ends. Default: the scenario's.",
+        ),
+        click.option("--capture", is_flag=True, help="With --over: record packets and TCP state, too."),
+        click.option(
+            "--seed", type=click.IntRange(min=0), metavar="N",
+            help="With --over: seed of the link's random numbers. Default: the scenario's.",
+        ),
+        click.option(
+            "--virtual", is_flag=True, help="With --over: in virtual time, with MultiTracer's own TCP."
+        ),
+        click.option(
+            "--speed", type=FiniteRange(1, 50), metavar="N",
+            help="With --over: link seconds that pass in a second, 1 to 50. Default: 1.",
+        ),
+        click.option(
+            "--over", metavar="cdpd|bluetooth|cdma2000|FILE.toml",
+            help="Run both ends here, over this modelled link; --server is not needed.",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
+
+
+def measure_over(
+    chosen: Over,
+    plan: Plan,
+    folder: Path,
+    options: Options,
+    progress: Progress,
+    changes: Mapping[str, object] | None = None,
+) -> Journal:
+    """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
+    from multitracer.lab.channel.links import link_of
+    from multitracer.lab.rig.radios import with_tcp_profile
+    from multitracer.lab.scenario.library import load_scenario, read_error_trace
+    from multitracer.lab.scenario.radio import realism_of, under_errors
+
+    assert chosen.over is not None
+    scenario = with_tcp_profile(load_scenario(chosen.over, changes), chosen.tcp_profile)
+    if chosen.trace is not None:
+        trace, at_end = read_error_trace(chosen.trace), chosen.at_end or "clear"
+        scenario, radio = under_errors(scenario, trace, path=str(chosen.trace), at_end=at_end)
+        click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
+    elif (radio := realism_of(scenario.link)).lasts_ns:
+        link_of(scenario.link, seed=scenario.seed)  # a link that is never up is refused without more words
+        click.echo(f"radio {radio.kind}: {radio.sentence}; {radio.beyond}", err=True)
+    settings: Document = {
+        "seed": chosen.seed,
+        "options": options,
+        "capture": chosen.capture,
+        "progress": progress,
+    }
+    if chosen.virtual:
+        from multitracer.lab.rig.virtual import run_virtual
+
+        return run_virtual(plan, folder, scenario, **settings)
+    from multitracer.lab.rig.real import run_real
+    from multitracer.lab.testbed.namespaces import InterruptedRunError
+
+    try:
+        return run_real(plan, folder, scenario, speed=chosen.speed or 1, **settings)
+    except InterruptedRunError as stop:
+        click.echo("interrupted; the same command continues after the last finished transaction", err=True)
+        raise click.exceptions.Exit(128 + stop.number) from stop
+
 
 _REFRESH_S = 0.2
 
@@ -92,7 +226,7 @@ def _logged(line: Line, every_s: float) -> Callable[[int, int, int], None]:
 
 def show_results(plan: Plan, journal: Journal) -> None:
     """Write a line for each size of each experiment."""
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page
 
     numbers: dict[tuple[int, str, int], list[int]] = defaultdict(list)
     per_experiment = [len(each.sizes) * each.sessions for each in plan.experiments]

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._measure import progress_line
-from multitracer.cli._output import warn
-from multitracer.cli._over import measure_over
-from multitracer.cli._page import page
+from multitracer.cli._measure import measure_over, progress_line
+from multitracer.cli._output import page, warn
 from multitracer.errors import InputError
 from multitracer.measure.measured import PLAN, Measured
 from multitracer.measure.run import carry_out
@@ -21,7 +19,7 @@ from multitracer.words import count, portable, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.cli._over import Over
+    from multitracer.cli._measure import Over
     from multitracer.measure.journal import Journal
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import Plan

@@ -1,4 +1,4 @@
-"""From the options of `plot` to a figure, and the sentences about it."""
+"""From the options of `plot` to a figure, alone or of all logs of a session, and the sentences about it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,23 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from multitracer.cli._options import Wish
 from multitracer.cli._output import warn
 from multitracer.cli._reading import axis_bounds_ns
+from multitracer.errors import InputError
+from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
+from multitracer.figures.marks import Fit, Mark
+from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import plotly.graph_objects as go
 
+    from multitracer.cli._options import Span
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import Props, ThemeName
+    from multitracer.figures.stack import Panel
     from multitracer.recording.layers import Layers
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
@@ -88,3 +95,75 @@ def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName
         from multitracer.report.plot_page import plot_page
 
         path.write_text(plot_page(figure, title=title, theme=theme), "utf-8", "backslashreplace")
+
+
+def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
+    """Return the figure of all logs; the slopes that were asked for become notes of the plot."""
+    layers = plot.layers
+    begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, layers.part)
+    view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(layers))
+    panels = stacked_panels(layers, view)
+    for pattern in missing(panels, wish.patterns):
+        why = f": {layers.without_link}" if layers.without_link else ""
+        warn(f"this recording has no series {pattern!r}{why}")
+    if wish.trends:
+        plot.notes += [s.label for panel in panels for s in panel.series if s.role == "trend"]
+    warn_if_empty(any(panel.drawn for panel in panels if not panel.shades))
+    if wish.distance:
+        return _over_distance(plot, panels)
+    return stacked(layers, view, panels=panels, theme=plot.theme)
+
+
+def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
+    layers = plot.layers
+    route = layers.surroundings.route if layers.surroundings else None
+    placed = over_distance(panels, route, speed=layers.speed, origin_ns=axis_origin_ns(layers))
+    return figure_over_distance(placed, theme=plot.theme)
+
+
+def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: int) -> View:
+    """Return what to draw; the seconds of the options count from `origin_ns`."""
+    last_ns = None if end_ns is None else end_ns - 1
+
+    def on_axis(span: Span) -> tuple[int | None, int | None]:
+        begin, end = (None if ns is None else origin_ns + ns for ns in (span.from_ns, span.to_ns))
+        return begin, end
+
+    def fit(span: Span) -> Fit:
+        """Without a time range of its own, the line is fitted to the drawn range."""
+        if span.from_ns is None:
+            return Fit(span.name, begin_ns, last_ns)
+        return Fit(span.name, *on_axis(span), named=True)
+
+    return View(
+        begin_ns,
+        last_ns,
+        OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
+        wish.patterns,
+        [fit(span) for span in wish.trends],
+        [Mark(*on_axis(span), span.name) for span in wish.marks],
+    )
+
+
+def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeName) -> go.Figure:
+    """Return the figure of a recording without packets: its radio and its road.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw, or the user asks for what only a connection has.
+    """
+    if reading.connection is not None or wish._replace(series=(), distance=False) != Wish():
+        raise InputError(
+            f"{recording.name}: holds no TCP connection; without one, leave --connection, --offset, --trend "
+            "and --mark out"
+        )
+    surroundings = recording.surroundings()
+    origin_ns = surroundings.first_ns or 0
+    view = _view(wish, *reading.window.bounds_from(origin_ns), origin_ns=origin_ns)
+    panels = drive_panels(surroundings, view)
+    for pattern in missing(panels, wish.patterns):
+        warn(f"this recording has no series {pattern!r}")
+    if not any(panel.drawn for panel in panels):
+        warn("nothing was recorded between --from and --to; the figure is empty")
+    return drive_figure(surroundings, view, panels=panels, distance=wish.distance, theme=theme)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from multitracer.captured import Interface, SourceFile
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.recording.part import Part
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document

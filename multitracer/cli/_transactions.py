@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.analysis.transports import Arm
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.cli._reading import Reading
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.inputs import Inputs

@@ -53,8 +53,7 @@ def command(
     would help. The findings of the clock doctor follow.
     """
     from multitracer.cli._clocks import aligned, show, write_json
-    from multitracer.cli._output import check_output, warn
-    from multitracer.cli._page import page, standard_output
+    from multitracer.cli._output import check_output, page, standard_output, warn
 
     alignment = aligned(inputs, reference=reference, evidence=output is not None)
     check_output(output, alignment.recording.inputs.paths)

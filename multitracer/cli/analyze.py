@@ -62,7 +62,7 @@ def command(  # noqa: PLR0913  # each is an option
     --connection names. With --from or --to, only the packets in between are analysed, as if nothing else had
     been captured.
     """
-    from multitracer.cli._page import page, text_output
+    from multitracer.cli._output import page, text_output
     from multitracer.cli._reading import load, named_connections
     from multitracer.recording.read import Need
 
@@ -99,8 +99,7 @@ def command(  # noqa: PLR0913  # each is an option
 def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool: bool) -> bool:
     """Write the numbers of transactions, if the folders hold these and no capture; return whether they do."""
     from multitracer.cli import _transactions
-    from multitracer.cli._output import check_output
-    from multitracer.cli._page import page, text_output
+    from multitracer.cli._output import check_output, page, text_output
 
     sessions = _transactions.measured_sessions(reading.inputs)
     if not sessions:

@@ -194,7 +194,7 @@ def status(campaign: str) -> None:
     """
     from multitracer.campaign.upkeep import failures
     from multitracer.campaign.upkeep import status as status_of
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page
     from multitracer.words import count, printable, size
 
     state = status_of(campaign)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from multitracer.cli._options import debug_option, examples, named, named_page
+
+if TYPE_CHECKING:
+    from multitracer.campaign.compared import Compared
 
 
 @click.command(
@@ -37,6 +41,34 @@ def command(
     """
     if (second is None) == (by is None):
         raise click.UsageError("name two sides, A and B, or one place and --by LABEL")
-    from multitracer.cli._compare import run
+    from multitracer.campaign.compared import as_document, compared, comparison_page
+    from multitracer.cli._campaign import Line
+    from multitracer.cli._output import check_output, standard_output
+    from multitracer.report.page import write
 
-    run(first, second, by, form=form, output=output)
+    check_output(output, [first, *([] if second is None else [second])])
+    with Line() as line:
+        result = compared(first, second, by, shown=line, is_drawn=output is not None)
+    if output is not None:
+        write(output, comparison_page(result))
+    if form == "json":
+        json.dump(as_document(result), standard_output(), allow_nan=False, indent=1)
+        standard_output().write("\n")
+        return
+    _show(result)
+    if output is not None:
+        click.echo(output)
+
+
+def _show(of: Compared) -> None:
+    from multitracer.campaign.compared import header, how, row
+    from multitracer.cli._output import page
+
+    sheet = page()
+    sheet.line(of.headline, bold=True)
+    sheet.line()
+    for sentence in (*of.counts, *of.notes):
+        sheet.line(sentence)
+    sheet.line()
+    sheet.table(header(of.names), [row(each) for each in of.rows], right=range(1, 8), dispensable=(3, 4, 7))
+    sheet.line(how())

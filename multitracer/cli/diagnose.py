@@ -14,7 +14,7 @@ from multitracer.words import ends
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.recording.inputs import Inputs
     from multitracer.tables import Document
@@ -51,7 +51,7 @@ def command(
     the log of the link it also says how well the channel was used.
     """
     from multitracer.cli._memory import keep_memory
-    from multitracer.cli._page import page, text_output
+    from multitracer.cli._output import page, text_output
 
     if intervals and not as_json:
         raise click.UsageError("--intervals is for --json")

@@ -21,7 +21,7 @@ def command() -> None:
     comparing with other programs needs is shown, but is no error.
     """
     from multitracer.cli._checks import checks
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page
 
     results = list(checks())
     sheet = page()

@@ -26,8 +26,7 @@ def command(*, maps: bool, propose: str | None) -> None:
     sure of is marked in it.
     """
     import parsers
-    from multitracer.cli._output import warn
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page, warn
 
     if propose is not None:
         click.echo(parsers.propose_map(propose), nl=False)

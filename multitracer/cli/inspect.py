@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from multitracer.cli._page import Page
+    from multitracer.cli._output import Page
     from multitracer.manifest import CollectorRun, Manifest
     from multitracer.recording.inputs import Inputs
     from multitracer.recording.recording import Recording
@@ -37,7 +37,7 @@ def command(reading: Reading) -> None:
     For a session folder, each log is also compared with the checksum that the recording left.
     """
     from multitracer.cli._logs import show_logs, show_streams
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page
     from multitracer.cli._reading import load
     from multitracer.cli._transactions import read_arms, show_transactions
     from multitracer.recording.inputs import find_inputs

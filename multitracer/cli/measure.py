@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multitracer.cli._measure import Over, over_options
 from multitracer.cli._options import FiniteRange, Group, debug_option, examples
-from multitracer.cli._over import Over, over_options
 from multitracer.errors import InputError
 from multitracer.words import count
 
@@ -184,8 +184,7 @@ def run(folder: Path, key_file: Path | None, extensions: tuple[str, ...], baud: 
     network namespaces (Linux, as root or under `unshare -Urnm`), or in virtual time with --virtual. Each
     line holds the readings of the link's modem.
     """
-    from multitracer.cli._measure import progress_line, show_results
-    from multitracer.cli._over import measure_over
+    from multitracer.cli._measure import measure_over, progress_line, show_results
     from multitracer.measure.run import carry_out
     from multitracer.measure.transports import client
 

@@ -33,8 +33,7 @@ def command(session: Path, others: tuple[Path, ...], output: str, host: str | No
 
     All logs are copied unchanged, each with its own clock; `multitracer align` relates the clocks.
     """
-    from multitracer.cli._output import replacing_folder
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page, replacing_folder
     from multitracer.errors import InputError
 
     _check_folder(session)

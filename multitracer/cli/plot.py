@@ -7,10 +7,9 @@ from typing import Any, Literal
 
 import click
 
-from multitracer.cli import _spans
-from multitracer.cli._options import examples, named_page, pool_option
+from multitracer.cli import _options
+from multitracer.cli._options import Wish, examples, named_page, pool_option
 from multitracer.cli._reading import Reading, reads_captures
-from multitracer.cli._spans import Wish
 
 Theme = Literal["light", "dark"]
 _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", "rates", "channel")
@@ -70,7 +69,7 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     "--trend",
     "trends",
     multiple=True,
-    type=_spans.trend,
+    type=_options.trend,
     metavar="LABEL[=FROM:TO]",
     help="Fit a line to what is drawn of a series, or to these seconds; print its slope. Repeatable.",
 )
@@ -78,7 +77,7 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
     "--mark",
     "marks",
     multiple=True,
-    type=_spans.mark,
+    type=_options.mark,
     metavar="[NAME=]FROM:TO",
     help="Draw a rectangle around these seconds; repeatable.",
 )
@@ -105,7 +104,7 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
 @click.option(
     "--window",
     "window_s",
-    type=_spans.length_s,
+    type=_options.length_s,
     metavar="SECONDS",
     help="Of rates: the time over which a rate is taken.  [default: 1/50 of the recording, rounded up]",
 )
@@ -143,7 +142,7 @@ def command(
     if window_s is not None:
         raise click.UsageError("--window is for --figure rates")
     if kind == "channel":
-        from multitracer.cli._channel import plot_channel
+        from multitracer.cli._testbed import plot_channel
 
         plot_channel(reading, target, theme)
         return
@@ -226,7 +225,7 @@ def _plot_connection(
     recording = load(reading, output=target, cut=False, only=only)
     notes: list[str] = []
     if not recording.parts:
-        from multitracer.cli._stacked import plot_drive
+        from multitracer.cli._plotting import plot_drive
 
         title, figure = recording.name, plot_drive(recording, reading, wish, theme)
     else:
@@ -235,7 +234,7 @@ def _plot_connection(
         plot = Plot(recording, part, number, reverse, reading, theme)
         title, notes = plot.title, plot.notes
         if plot.has_more(stack):
-            from multitracer.cli._stacked import plot_stacked
+            from multitracer.cli._plotting import plot_stacked
 
             figure = plot_stacked(plot, wish)
         else:

@@ -35,7 +35,7 @@ def command() -> None:
 @debug_option
 def list_scenarios() -> None:
     """List the bundled scenarios."""
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page
     from multitracer.lab.scenario.library import bundled_names, load_scenario
 
     scenarios = [load_scenario(name) for name in bundled_names()]
@@ -51,7 +51,7 @@ def doctor() -> None:
     root: everything is recorded. userns: in a user namespace, without what the kernel keeps for root.
     plain: virtual time only. Everything is tried out; the exit status is 0 in each.
     """
-    from multitracer.cli._page import page
+    from multitracer.cli._output import page
     from multitracer.lab.testbed.doctor import examine
 
     system = examine()
@@ -99,9 +99,8 @@ def channel(scenario: str, path: Path | None, seed: int | None, threshold: float
 
     Prints how often and how long the power is below the threshold, which is when the link is down.
     """
-    from multitracer.cli._channel import channel_facts
-    from multitracer.cli._output import check_output, replacing
-    from multitracer.cli._page import page
+    from multitracer.cli._output import check_output, page, replacing
+    from multitracer.cli._testbed import channel_facts
     from multitracer.lab.scenario.radio import power_of
 
     if path is not None:
@@ -196,8 +195,7 @@ def run_scenario(  # noqa: PLR0913, PLR0917  # one for each option
     Without --virtual, two network namespaces of this machine are the hosts, and their kernel's TCP runs over
     the modelled link (Linux, as root or under `unshare -Urnm`).
     """
-    from multitracer.cli._output import check_output
-    from multitracer.cli._page import page
+    from multitracer.cli._output import check_output, page
     from multitracer.lab.scenario.library import load_scenario
     from multitracer.lab.scenario.session_folder import run_ns
 
@@ -294,9 +292,8 @@ def compare_transports(  # noqa: PLR0913, PLR0917  # one for each option
     power trace (`testbed channel`), a session folder, a scenario or a bundled link. All transports meet the
     same radio. What it rests on is said: it is recorded, derived or modelled.
     """
-    from multitracer.cli._comparison import counted, show, write_csv
-    from multitracer.cli._output import check_output, replacing
-    from multitracer.cli._page import page, text_output
+    from multitracer.cli._output import check_output, page, replacing, text_output
+    from multitracer.cli._testbed import counted, show, write_csv
     from multitracer.lab.rig.radios import radio_of
     from multitracer.lab.scenario.radio import check_up
     from multitracer.lab.simulator.comparison import compare, runs_of

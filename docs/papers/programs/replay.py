@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from multitracer.analysis.comparison.difference import share, spread
-from multitracer.cli._comparison import shown, shown_share
+from multitracer.cli._testbed import shown, shown_share
 from multitracer.lab.rig.radios import radio_of
 from multitracer.lab.scenario.model import Traffic
 from multitracer.lab.simulator.comparison import MEASURES, Compared, Outcome, compare, runs_of

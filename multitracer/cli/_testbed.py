@@ -1,0 +1,202 @@
+"""What commands show of the lab: a ray-traced radio, and several transports over one radio."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from multitracer.analysis.comparison.difference import LEAST_PAIRS, share, spread
+from multitracer.errors import InputError
+from multitracer.lab.simulator.comparison import MEASURES
+from multitracer.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TextIO
+
+    import pandas as pd
+    import plotly.graph_objects as go
+
+    from multitracer.analysis.comparison.difference import Share, Spread
+    from multitracer.cli._output import Page
+    from multitracer.cli._reading import Reading
+    from multitracer.figures.palette import ThemeName
+    from multitracer.figures.power_figure import Transfer
+    from multitracer.lab.rig.radios import Radio
+    from multitracer.lab.scenario.radio import ReceivedPower
+    from multitracer.lab.simulator.comparison import Compared
+    from multitracer.tables import Array
+
+
+def channel_facts(received: ReceivedPower) -> Iterator[tuple[str, str]]:
+    """Yield what `testbed channel` prints."""
+    power_dbm, step_ns = received.channel.power_dbm, received.channel.step_ns
+    yield "received power", f"{power_dbm.min():.1f} to {power_dbm.max():.1f} dBm"
+    yield "steps", f"{len(power_dbm):,} of {step_ns / 1e6:g} ms"
+    fades = received.fades
+    if fades is None:
+        return
+    yield "threshold", f"{received.threshold_dbm:g} dBm"
+    yield "link down (T_d)", f"{100 * fades.down_share:.1f} %"
+    yield "fades (N_f)", str(fades.number)
+    yield "mean fade (T_f)", "-" if fades.mean_s is None else f"{fades.mean_s:.3f} s"
+
+
+def plot_channel(reading: Reading, target: str, theme: ThemeName) -> None:
+    """Draw a scenario's radio, a file of `testbed channel`, or a run over such a radio; print the path."""
+    from multitracer.cli._output import check_output, replacing
+    from multitracer.cli._plotting import write
+
+    if len(reading.inputs) != 1:
+        raise click.UsageError("--figure channel draws one scenario, file or session folder")
+    (name,) = reading.inputs
+    check_output(target, [name])
+    title, figure = _figure(name, theme)
+    with replacing(target) as temporary:
+        write(figure, temporary, title=title, theme=theme, as_json=target.endswith(".json"))
+    click.echo(target)
+
+
+def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
+    from multitracer.figures.power_figure import power_figure
+    from multitracer.lab.scenario.radio import power_of, read_power
+
+    transfer = None
+    if Path(name).is_dir():
+        received, transfer = _session(Path(name))
+    else:
+        received = read_power(Path(name)) if name.endswith(".csv") else power_of(name)
+    channel = received.channel
+    figure = power_figure(
+        received.name,
+        channel.time_ns,
+        channel.power_dbm,
+        threshold_dbm=received.threshold_dbm,
+        transfer=transfer,
+        theme=theme,
+    )
+    return received.name, figure
+
+
+def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
+    """Return the radio of a run in virtual time, and its transfer on the radio's axis of time."""
+    from multitracer.api.session import open as open_session
+    from multitracer.lab.scenario.radio import power_of, repeated
+    from multitracer.lab.scenario.session_folder import run_ns
+    from multitracer.manifest import read_manifest
+
+    manifest, scenario = read_manifest(folder), folder / "scenario.toml"
+    if (
+        manifest is None
+        or manifest.created_ns is None
+        or not manifest.variables.virtual
+        or not scenario.is_file()
+    ):
+        raise InputError(
+            f"{folder}: holds no run in virtual time; "
+            "--figure channel draws a scenario, a file of `testbed channel`, or such a run"
+        )
+    received = repeated(power_of(str(scenario), seed=manifest.variables.seed), run_ns(folder))
+    series = open_session(str(folder)).series()
+    return received._replace(name=manifest.name), _transfer(series, manifest.created_ns)
+
+
+def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> Transfer:
+    import numpy as np
+
+    from multitracer.figures.power_figure import Transfer
+
+    def columns(label: str) -> tuple[Array, Array]:
+        frame = series.get(label)
+        if frame is None:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        time_ns = frame["time_ns"].to_numpy(dtype="datetime64[ns]").astype(np.int64)
+        return time_ns - origin_ns, frame["value"].to_numpy(dtype=np.int64)
+
+    return Transfer(*columns("TcpSnd_data"), *columns("TcpRcv_data"), *columns("TcpSnd_cwnd"))
+
+
+_KILO = 1_000
+
+
+def counted(total: int) -> Callable[[int], None]:
+    """Return a function that says on a terminal how many runs are done."""
+
+    def tell(done: int) -> None:
+        if sys.stderr is not None and sys.stderr.isatty():
+            click.echo(f"\r{done} of {total} runs", nl=done == total, err=True)
+
+    return tell
+
+
+def show(sheet: Page, radio: Radio, compared: Sequence[Compared]) -> None:
+    """Print the table, and how real the radio is."""
+    scenario, first = radio.scenario, compared[0]
+    runs = len(first.outcomes)
+    sheet.line(f"{scenario.name}: {count(runs, 'run')} a transport, in virtual time")
+    sheet.line(f"radio {radio.realism.kind}: {radio.realism.sentence}")
+    if radio.trace_s:
+        sheet.line(
+            f"the trace lasts {radio.trace_s:.1f} s and is repeated; each run begins at another time of it"
+        )
+    header = ("transport", "goodput, kbit/s", f"of {first.transport}'s", "sent again", "timeouts")
+    rows = [_row(each, first) for each in compared]
+    sheet.table((*header, "longest RTT, s", "longest hole, s"), rows, right=range(1, 7), dispensable=(6, 4))
+    sheet.line("median of the runs (least to most); the share is that of the means of all runs")
+    if len(compared) > 1:
+        sheet.line(_certainty(runs))
+
+
+def _certainty(runs: int) -> str:
+    """Return what the interval of a share is, or why it has none."""
+    if runs < LEAST_PAIRS:
+        return f"{count(runs, 'run')} cannot tell a share from chance: take --runs {LEAST_PAIRS} or more"
+    return "(of a share: its 95 % interval by pairs of runs over the same radio)"
+
+
+def _row(each: Compared, first: Compared) -> tuple[str, ...]:
+    goodput, again, timeouts, rtt, hole = (spread(each.values(measure)) for measure in MEASURES)
+    return (
+        each.transport,
+        shown(goodput, 1, scale=1 / _KILO),
+        "100 %" if each is first else shown_share(share(each.values(MEASURES[0]), first.values(MEASURES[0]))),
+        shown(again, 1),
+        shown(timeouts, 1),
+        shown(rtt, 2),
+        shown(hole, 2),
+    )
+
+
+def shown(of: Spread, digits: int, *, scale: float = 1) -> str:
+    """Return a median with its range, where that says more: `142.0 (118.3 to 165.1)`."""
+    if of.median is None or of.least is None or of.most is None:
+        return "-"
+    median, least, most = (f"{value * scale:.{digits}f}" for value in (of.median, of.least, of.most))
+    return median if least == most else f"{median} ({least} to {most})"
+
+
+def shown_share(of: Share) -> str:
+    """Return a share with its interval: `146 % (115 to 190 %)`."""
+    if of.value is None:
+        return "-"
+    ends = "" if of.low is None or of.high is None else f" ({of.low * 100:.0f} to {of.high * 100:.0f} %)"
+    return f"{of.value * 100:.0f} %{ends}"
+
+
+def write_csv(stream: TextIO, compared: Sequence[Compared]) -> None:
+    """Write a line for each run; an empty cell is a number that there is not."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("transport", "seed", *MEASURES))
+    writer.writerows(_lines(compared))
+
+
+def _lines(compared: Sequence[Compared]) -> Iterator[tuple[object, ...]]:
+    for each in compared:
+        for outcome in each.outcomes:
+            numbers = (getattr(outcome, measure) for measure in MEASURES)
+            rounded = (round(n, 6) if isinstance(n, float) else n for n in numbers)
+            yield (each.transport, outcome.seed, *("" if n is None else n for n in rounded))
