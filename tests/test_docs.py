@@ -73,6 +73,7 @@ def _run(argv: list[str], folder: Path) -> str:
     ours = Path(sys.executable).parent
     environment = os.environ | {
         "PATH": f"{ours}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),  # of this clone, whichever is installed
         "COLUMNS": _WIDTH,
         "NO_COLOR": "1",
     }
