@@ -150,7 +150,7 @@ def test_readme_can_be_tried_out() -> None:
 
 def test_readme_names_every_command() -> None:
     program = Path(sys.executable).with_name("multitracer")
-    words = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    words = _run([str(program), "--help"], ROOT)
     commands = re.findall(r"^  ([a-z][a-z-]*)  +\S", words, re.MULTILINE)
     assert {"inspect", "analyze"} <= set(commands)
     readme = (ROOT / "README.md").read_text()
