@@ -48,7 +48,7 @@ class Kept:
         if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
             return here
         diagnosis = self._diagnosis(None, None)
-        point = diagnosis.transfer.layers.view.sender.host
+        point = diagnosis.transfer.layers.at_sender.host
         return Road(Surroundings(self._recording, point, self._bounds_ns), diagnosis)
 
     def _quantities(self, connection: int | None = None) -> Quantities:

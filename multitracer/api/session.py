@@ -236,9 +236,7 @@ class Session(SessionTables, SessionFigures):
         """
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.table()
-        return framed(
-            table.schema, [Piece(diagnosis.transfer.layers.view.sender.host, table, "the diagnosis")]
-        )
+        return framed(table.schema, [Piece(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")])
 
     def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
@@ -254,7 +252,7 @@ class Session(SessionTables, SessionFigures):
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.limited.table
         frame = framed(
-            table.schema, [Piece(diagnosis.transfer.layers.view.sender.host, table, "the diagnosis")]
+            table.schema, [Piece(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")]
         )
         frame.attrs |= {"view": diagnosis.limited.view.label, "total_s": diagnosis.limited.total_s}
         return frame

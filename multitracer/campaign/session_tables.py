@@ -28,8 +28,8 @@ from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import MultiTracerError
 from multitracer.mobility import JUDGED_HANDOVERS
+from multitracer.recording.places import places_of
 from multitracer.recording.surroundings import Surroundings
-from multitracer.recording.views import view_of
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import GoodputBy
 from multitracer.transactions import TRANSACTIONS
@@ -206,7 +206,7 @@ def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
 
 
 def _way(diagnosis: Diagnosis) -> Way:
-    place = diagnosis.transfer.layers.view.sender
+    place = diagnosis.transfer.layers.at_sender
     return Way(place.number, bool(diagnosis.transfer.layers.reverse))
 
 
@@ -222,7 +222,7 @@ def _once(recording: Recording) -> tuple[list[int], set[int]]:
     numbers: dict[int, None] = {}
     for number in order[: MOST * len(recording.parts)]:
         part, n = recording.numbered(number)
-        numbers.setdefault(view_of(recording, part, n).sender.number)
+        numbers.setdefault(places_of(recording, part, n)[0].number)
     rest = order[MOST * len(recording.parts) :]
     same = set(order) - set(numbers) - set(rest)
     return [*numbers, *(each for each in rest if each not in numbers)], same
@@ -353,7 +353,7 @@ def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) 
 def _road(recording: Recording, transfers: Explained) -> Road:
     """Return the recording as a drive, on the clock of what is explained first, with or without a phone."""
     if transfers.first is not None:
-        host = transfers.first.transfer.layers.view.sender.host
+        host = transfers.first.transfer.layers.at_sender.host
         return Road(Surroundings(recording, host), transfers.first)
     return Road(Surroundings(recording, recording.parts[0].point.name if recording.parts else None))
 

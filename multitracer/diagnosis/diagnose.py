@@ -100,7 +100,7 @@ class Diagnosis:
         return self.case.account
 
     def __repr__(self) -> str:
-        number = self.transfer.layers.view.sender.number
+        number = self.transfer.layers.at_sender.number
         return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
 
     def _repr_html_(self) -> str:
@@ -113,7 +113,7 @@ class Diagnosis:
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
         tables = _html_table(LIMIT_COLUMNS, used)
         tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
-        help_, sender = self.headline.help, self.transfer.layers.view.sender
+        help_, sender = self.headline.help, self.transfer.layers.at_sender
         of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
         paragraphs = "".join(
             f"<p>{escape(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)

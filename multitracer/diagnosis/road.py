@@ -310,7 +310,7 @@ def road_of(recording: Recording) -> Road:
     if not here.phones or not len(recording) or Transfer.of(recording, None).without_time:
         return here
     diagnosis = explain(recording)
-    return Road(Surroundings(recording, diagnosis.transfer.layers.view.sender.host), diagnosis)
+    return Road(Surroundings(recording, diagnosis.transfer.layers.at_sender.host), diagnosis)
 
 
 def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:

@@ -19,7 +19,7 @@ from multitracer.analysis.verdicts import Cause, Necessity, judge_all
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.recording.layers import Layers
-from multitracer.recording.views import vantage_of
+from multitracer.recording.places import vantage_of
 from multitracer.tables import NA
 from multitracer.tcp import Vantage
 

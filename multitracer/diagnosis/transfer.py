@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from multitracer.analysis import Analysis
     from multitracer.logs import Log
     from multitracer.recording.hosts import LinkSide
+    from multitracer.recording.places import Place
     from multitracer.recording.recording import Recording
-    from multitracer.recording.views import Place
     from multitracer.tables import Array
 
 
@@ -110,9 +110,9 @@ class Transfer:
         else:
             with meanwhile(packets, lambda: recording.clocks):
                 layers = Layers.of(recording, part, number, reverse=reverse)
-        receiver = layers.view.receiver
+        receiver = layers.at_receiver
         sides = recording.hosts.link if recording.inputs.holds("link") else {}
-        near, far = data_hosts(recording, layers.view) if sides else (None, None)
+        near, far = data_hosts(recording, layers.at_sender, layers.at_receiver) if sides else (None, None)
         transfer = cls(
             layers,
             layers.segments,
@@ -135,7 +135,7 @@ class Transfer:
     def sender_host(self) -> str:
         """Name of the host that sent the data; empty if no capture or log of it is there."""
         if self.layers.vantage is not Vantage.NEAR_RECEIVER:
-            return self.layers.view.sender.host
+            return self.layers.at_sender.host
         return self.near.host if self.near is not None else ""
 
     @property
@@ -299,7 +299,7 @@ class Transfer:
         clocks = self.recording.clocks if self.recording is not None else None
         if clocks is None or self.receiver_place is None:
             return stamps_ns
-        ends = (clocks.of_point(place.host) for place in (self.receiver_place, self.layers.view.sender))
+        ends = (clocks.of_point(place.host) for place in (self.receiver_place, self.layers.at_sender))
         placed = clocks.place(stamps_ns, *ends, with_bounds=False)
         return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
 
@@ -325,7 +325,7 @@ class Transfer:
     def _pairs(self, *, reverse: bool) -> Pairs | None:
         if self.receiver_place is None:
             return None
-        places = [self.layers.view.sender, self.receiver_place]
+        places = [self.layers.at_sender, self.receiver_place]
         if reverse != self.reverse:
             places.reverse()
         near, far = ((place.part.analysis, place.connection) for place in places)
@@ -485,7 +485,7 @@ def radio_tables(transfer: Transfer, recording: Recording) -> Iterator[tuple[str
         if reason:
             recording.warn_once(f"{log.path}: its readings are used as they are stamped: {reason}")
         elif _is_apart(transfer, placed):
-            number = transfer.layers.view.sender.number
+            number = transfer.layers.at_sender.number
             recording.warn_once(
                 f"{log.path}: no reading lies in the time of connection {number}, so its radio is not known; "
                 "is its clock or time zone right? `multitracer align` compares them"
@@ -518,7 +518,7 @@ def _on_senders_clock(transfer: Transfer, recording: Recording, host: str, table
     clocks = recording.clocks
     if clocks is None:
         return table, ""
-    source, target = Clock(host), clocks.of_point(transfer.layers.view.sender.host)
+    source, target = Clock(host), clocks.of_point(transfer.layers.at_sender.host)
     if source == target or not len(table):
         return table, ""
     there = moved(table, clocks, source, target)

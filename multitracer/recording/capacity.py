@@ -9,7 +9,7 @@ import numpy as np
 
 from multitracer.analysis.link_capacity import Delivered, Mapped, capacity_by_map, delivered_to, parse_map
 from multitracer.errors import InputError
-from multitracer.recording.views import view_of
+from multitracer.recording.places import places_of
 from multitracer.tcp import Vantage
 from parsers._stream import small_text
 
@@ -41,9 +41,9 @@ def recorded_capacity(
     InputError
         If there is a capture at the sender only, or too little arrived.
     """
-    view = view_of(recording, part, connection, reverse=reverse)
-    place = view.receiver or view.sender
-    if view.receiver is None and place.vantage is Vantage.NEAR_SENDER:
+    sender, receiver = places_of(recording, part, connection, reverse=reverse)
+    place = receiver or sender
+    if receiver is None and place.vantage is Vantage.NEAR_SENDER:
         raise InputError(
             f"{place.host}: captured at the data's sender, where what the link delivered is not seen; "
             "give the receiver's capture"

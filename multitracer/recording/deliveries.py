@@ -34,7 +34,7 @@ from multitracer.captured import WTCP_SYN
 from multitracer.clock.moved_table import moved
 from multitracer.endpoints import host_port
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
-from multitracer.recording.views import view_of
+from multitracer.recording.places import places_of
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from multitracer.endpoints import Endpoints
     from multitracer.recording.part import Part
+    from multitracer.recording.places import Place
     from multitracer.recording.recording import Recording
-    from multitracer.recording.views import Place
     from multitracer.tables import Array, Numbers
 
 _SAME_HOST_NS = NS_PER_MS
@@ -245,10 +245,10 @@ def tcp_flows(recording: Recording) -> list[RecordedFlow]:
     for part, number in recording.largest(MOST_FLOWS):
         rows = part.analysis.directions["unique_bytes"][2 * number - 2 : 2 * number]
         for reverse in np.flatnonzero(rows).astype(bool).tolist():
-            view = view_of(recording, part, number, reverse=reverse)
-            at = view.receiver or view.sender
+            sender, receiver = places_of(recording, part, number, reverse=reverse)
+            at = receiver or sender
             if (id(at.part), at.connection, at.reverse) not in flows:
-                flow = _tcp_flow(recording, view.sender, at)
+                flow = _tcp_flow(recording, sender, at)
                 flows[id(at.part), at.connection, at.reverse] = flow
     return sorted(flows.values(), key=lambda flow: flow.begin_ns)
 

@@ -24,7 +24,7 @@ from multitracer.clock.moved_table import moved
 from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.errors import InputError
 from multitracer.recording.deliveries import MOST_FLOWS
-from multitracer.recording.views import view_of
+from multitracer.recording.places import places_of
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.tcp import Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -32,8 +32,8 @@ from multitracer.words import count
 
 if TYPE_CHECKING:
     from multitracer.recording.part import Part
+    from multitracer.recording.places import Place
     from multitracer.recording.recording import Recording
-    from multitracer.recording.views import Place
     from multitracer.tables import Array, Numbers, Times
 
 MOST_INTERVALS = 200_000
@@ -170,9 +170,9 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
     places: dict[tuple[int, int], tuple[Place, Place]] = {}
     for part, number in largest:
         if part.analysis.directions["unique_bytes"][2 * number - 2 + way]:
-            view = view_of(recording, part, number, reverse=way)
-            at = view.receiver or view.sender
-            places.setdefault((id(at.part), at.connection), (view.sender, at))
+            sender, receiver = places_of(recording, part, number, reverse=way)
+            at = receiver or sender
+            places.setdefault((id(at.part), at.connection), (sender, at))
     chosen = list(places.values())[:MOST_FLOWS]
     fewer = len(places) - len(chosen)
     notes = [f"{count(fewer, 'flow')} with fewer bytes not compared"] if fewer else []

@@ -1,7 +1,8 @@
 """One direction of a connection as every log of a recording shows it: captures, the sender's state, the link.
 
-The captures are those of a `View`; readings are the connection's by its ends and time; a link's log belongs
-to the host in whose folder it lies. The receiver's times are put onto the sender's clock (docs/clock.md).
+The captures are those nearest to its sender and at its receiver; readings are the connection's by its ends
+and time; a link's log belongs to the host in whose folder it lies. The receiver's times are put onto the
+sender's clock (docs/clock.md).
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from multitracer.analysis.series.labelled import (
     state_series,
 )
 from multitracer.clock.moved_table import Moved, moved
+from multitracer.recording.places import places_of
 from multitracer.recording.surroundings import LAYERS, Surroundings, onto
-from multitracer.recording.views import view_of
 from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.tables import Table
 from multitracer.tcp import Vantage
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.recording.part import Part
+    from multitracer.recording.places import Place
     from multitracer.recording.recording import Recording
-    from multitracer.recording.views import View
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,10 @@ class Layers:
 
     Attributes
     ----------
-    view : View
-        The connection at every capture point.
+    at_sender : Place
+        The capture nearest to the data's sender, by which the connection is numbered and oriented.
+    at_receiver : Place or None
+        The capture at the data's receiver.
     state : Table
         JOINED_STATE of the sender, windows in bytes.
     events : Table
@@ -57,7 +60,8 @@ class Layers:
         What it was made of.
     """
 
-    view: View
+    at_sender: Place
+    at_receiver: Place | None
     state: Table
     events: Table
     link: Mapping[str, Table] = field(default_factory=dict)
@@ -67,7 +71,7 @@ class Layers:
 
     @classmethod
     def of(cls, recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
-        """Return what is known about a direction of a connection; the parameters are those of `view_of`."""
+        """Return what is known about a direction of a connection; the parameters are those of `places_of`."""
         layers = cls.before_clocks(recording, part, connection, reverse=reverse)
         recording.clocks  # noqa: B018  # kept there; what their logs warn of is told whatever is asked for
         return layers
@@ -80,62 +84,60 @@ class Layers:
 
         What is known of each segment, which needs no clock, is found at once.
         """
-        view = view_of(recording, part, connection, reverse=reverse)
-        for place in (view.sender, view.receiver):
-            if place is not None and view.receiver is not None:
-                place.segments()
+        near, far = places_of(recording, part, connection, reverse=reverse)
+        if far is not None:
+            near.segments(), far.segments()
         if not recording.inputs.listed:
             state, events = Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
         else:
-            sender = view.sender
-            state, events = recording.hosts.of_sender(sender.part, sender.connection, reverse=sender.reverse)
-        link, without_link = _link(recording, view)
-        return cls(view, state, events, link, without_link, recording.speed, recording)
+            state, events = recording.hosts.of_sender(near.part, near.connection, reverse=near.reverse)
+        link, without_link = _link(recording, near, far)
+        return cls(near, far, state, events, link, without_link, recording.speed, recording)
 
     # --- the sender's capture ---
 
     @property
     def part(self) -> Part:
         """The capture nearest to the sender."""
-        return self.view.sender.part
+        return self.at_sender.part
 
     @property
     def connection(self) -> int:
         """The connection's number there, from 1."""
-        return self.view.sender.connection
+        return self.at_sender.connection
 
     @property
     def reverse(self) -> bool:
         """Whose data: False the initiator's, True the responder's."""
-        return self.view.reverse
+        return self.at_sender.reverse
 
     @property
     def vantage(self) -> Vantage:
         """Where `part` was captured."""
-        return self.view.sender.vantage
+        return self.at_sender.vantage
 
     @cached_property
     def segments(self) -> Table:
         """TCP_SEGMENTS in `part`."""
-        return self.view.sender.segments()
+        return self.at_sender.segments()
 
     # --- what else there is ---
 
     @property
     def is_related(self) -> bool:
         """Whether there is a capture at the receiver, and clocks that relate it to the sender's."""
-        if self.view.receiver is None or self.recording is None:
+        if self.at_receiver is None or self.recording is None:
             return False
         return self.recording.clocks is not None
 
     @cached_property
     def clock(self) -> Moved | None:
         """How the receiver's times were mapped to the sender's clock; None if the two are not related."""
-        view, clocks = self.view, None if self.recording is None else self.recording.clocks
-        if view.receiver is None or clocks is None:
+        receiver, clocks = self.at_receiver, None if self.recording is None else self.recording.clocks
+        if receiver is None or clocks is None:
             return None
-        ends = (clocks.of_point(place.host) for place in (view.receiver, view.sender))
-        return moved(view.receiver.segments(), clocks, *ends)
+        ends = (clocks.of_point(place.host) for place in (receiver, self.at_sender))
+        return moved(receiver.segments(), clocks, *ends)
 
     @property
     def receiver(self) -> Table | None:
@@ -156,7 +158,7 @@ class Layers:
         """Return host and table of each log of a layer that has the table, on the sender's clock."""
         if self.recording is None:
             return []
-        point = self.view.sender.host
+        point = self.at_sender.host
         return [
             (log.host, onto(self.recording.clocks, point, log.host, {table: each})[table])
             for log, each in self.recording.tables(layer, table)
@@ -167,7 +169,7 @@ class Layers:
         """The radio and the road, on the sender's clock; None where no log of them was recorded."""
         if self.recording is None or not any(map(self.recording.inputs.holds, LAYERS)):
             return None
-        return self.recording.surroundings(self.view.sender.host)
+        return self.recording.surroundings(self.at_sender.host)
 
     def state_series(self) -> dict[str, Table]:
         """Return the series of the sender's own variables by label."""
@@ -221,28 +223,27 @@ def _relabelled(series: dict[str, Table], vantage: Vantage) -> dict[str, Table]:
     }
 
 
-def _link(recording: Recording, view: View) -> tuple[dict[str, Table], str]:
+def _link(recording: Recording, sender: Place, receiver: Place | None) -> tuple[dict[str, Table], str]:
     """Return the series of the link under one direction, and why those of its sender are missing."""
     if not recording.inputs.holds("link") or not recording.hosts.link:
         return {}, ""
-    near, far = data_hosts(recording, view)
+    near, far = data_hosts(recording, sender, receiver)
     if near is None:
         return {}, "which host sent the data is not known; manifest.json may name its addresses"
     series: dict[str, Table] = {}
     for host, of_side in ((near, sender_link_series), (far, receiver_link_series)):
         side = recording.hosts.link.get(host or "")
         if side is not None:
-            series |= onto(recording.clocks, view.sender.host, side.host, of_side(side.frames, side.events))
+            series |= onto(recording.clocks, sender.host, side.host, of_side(side.frames, side.events))
     return series, "" if near in recording.hosts.link else f"no log of the link at {near!r}"
 
 
-def data_hosts(recording: Recording, view: View) -> tuple[str | None, str | None]:
+def data_hosts(recording: Recording, sender: Place, receiver: Place | None) -> tuple[str | None, str | None]:
     """Return the hosts that sent and received the data; None for one that is not known.
 
     By whose addresses they are; else by where they were captured; with one of two hosts known that logged the
     link, the other end is the other host.
     """
-    sender, receiver = view.sender, view.receiver
     near, far = map(recording.hosts.owner, sender.ends)
     if sender.vantage is Vantage.NEAR_RECEIVER:
         far = far or sender.host

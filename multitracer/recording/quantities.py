@@ -219,9 +219,9 @@ class Quantities:
         series: dict[str, Quantity | Missing] = {}
         for quantity in (*self._at_sender(self.layers), *self._state(self.layers)):
             series[quantity.name] = self._in_link_time(quantity)
-        if self.layers.is_related and self.layers.view.receiver is not None:
-            host = host_of(self.recording, self.layers.view.receiver.part.point)
-            for quantity in self._at_receiver(self.layers.view.receiver.segments(), self.layers):
+        if self.layers.is_related and self.layers.at_receiver is not None:
+            host = host_of(self.recording, self.layers.at_receiver.part.point)
+            for quantity in self._at_receiver(self.layers.at_receiver.segments(), self.layers):
                 series.setdefault(quantity.name, self._placed(replace(quantity, host=host)))
         return series
 
@@ -254,7 +254,7 @@ class Quantities:
     def _link(self) -> dict[str, Quantity | Missing]:
         if self.layers is None:
             return {}
-        near, far = data_hosts(self.recording, self.layers.view)
+        near, far = data_hosts(self.recording, self.layers.at_sender, self.layers.at_receiver)
         series: dict[str, Quantity | Missing] = {}
         for label, table in self.layers.link.items():
             host = (near if label.startswith("RlpSnd") else far) or ""

@@ -77,7 +77,7 @@ def _transfer(diagnosis: Diagnosis) -> list[Markup]:
     """Return what limited the transfer, and from where that was seen."""
     limited = diagnosis.limited
     layers = diagnosis.transfer.layers
-    sender, receiver = layers.view.sender.ends
+    sender, receiver = layers.at_sender.ends
     which = "the longest transfer" if len(diagnosis.group.members) > 1 else "the transfer"
     title = f"What limited {which}: connection {_number(diagnosis)}, {sender} → {receiver}"
     seen = f"{duration(limited.total_s * NS_PER_S)}, seen from {SEEN_FROM[limited.view]}."
@@ -90,7 +90,7 @@ def _transfer(diagnosis: Diagnosis) -> list[Markup]:
 
 def _number(diagnosis: Diagnosis) -> str:
     """Return the number of the connection; at its sender's capture it may have another one."""
-    number, at_sender = diagnosis.group.members[0].number, diagnosis.transfer.layers.view.sender.number
+    number, at_sender = diagnosis.group.members[0].number, diagnosis.transfer.layers.at_sender.number
     return f"{number}" if number == at_sender else f"{number} ({at_sender} where it was sent)"
 
 

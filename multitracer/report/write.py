@@ -278,7 +278,7 @@ def _answer(
     diagnosis: Diagnosis, first: _Shown | None, surroundings: Surroundings, request: Request
 ) -> Answer:
     """Return what the first screen shows; the panels only if the first figure is of that transfer."""
-    view = diagnosis.transfer.layers.view.sender
+    view = diagnosis.transfer.layers.at_sender
     of = Drawn(view.part, view.connection, reverse=view.reverse)
     bounds_ns = (request.from_ns, request.to_ns)
     if first is None or first.drawn != of:
@@ -324,7 +324,7 @@ def _first(diagnosis: Diagnosis | None, request: Request) -> int | None:
     """Return the connection to draw first: the one that is explained, as its sender's capture has it."""
     if request.connection is not None or diagnosis is None:
         return request.connection
-    return diagnosis.transfer.layers.view.sender.number
+    return diagnosis.transfer.layers.at_sender.number
 
 
 def _title(drawn: Drawn, *, several: bool) -> str:
@@ -337,7 +337,7 @@ def _transfer_of(drawn: Drawn, diagnosis: Diagnosis | None) -> Transfer | None:
     """Return the explained transfer if it is this direction, as this capture has it."""
     if diagnosis is None:
         return None
-    view = diagnosis.transfer.layers.view.sender
+    view = diagnosis.transfer.layers.at_sender
     of = Drawn(view.part, view.connection, reverse=view.reverse)
     return diagnosis.transfer if of == drawn else None
 

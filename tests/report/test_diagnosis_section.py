@@ -147,7 +147,7 @@ def test_what_is_explained_is_what_the_first_figure_shows(session: str, tmp_path
     text = (tmp_path / "r.html").read_text("utf-8")
     first = re.search(r'"options":"--connection (\d+)"', text)
     assert first is not None
-    assert int(first[1]) == explain(recording).transfer.layers.view.sender.number
+    assert int(first[1]) == explain(recording).transfer.layers.at_sender.number
     assert 'data-show="0" data-from' in text or "No known fault" in text
 
 

@@ -209,7 +209,7 @@ class Group:
 
 def alone(limited: Limited) -> Group:
     """Return a transfer that was asked for as a group of its own."""
-    number = limited.transfer.layers.view.sender.number
+    number = limited.transfer.layers.at_sender.number
     return Group([number], [Member(number, limited.begin_ns, limited)])
 
 

@@ -165,7 +165,7 @@ class SenderView:
     def _buffer_bytes(self) -> int | None:
         """Size of the send buffer that the manifest states for the sender's host, None if it states none."""
         near = self.transfer.near
-        host = near.host if near is not None else self.transfer.layers.view.sender.host
+        host = near.host if near is not None else self.transfer.layers.at_sender.host
         profile = self.transfer.variables.parameters.get(host)
         size = profile.get("send_buffer_bytes") if isinstance(profile, dict) else None
         return size if isinstance(size, int) and size > 0 else None

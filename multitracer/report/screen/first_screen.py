@@ -144,7 +144,7 @@ def _cause(diagnosis: Diagnosis) -> Markup | None:
 
 
 def _seen(diagnosis: Diagnosis) -> str:
-    ends = diagnosis.transfer.layers.view.sender.ends
+    ends = diagnosis.transfer.layers.at_sender.ends
     took = duration(diagnosis.limited.total_s * NS_PER_S)
     return (
         f"{printable(ends[0])} → {printable(ends[1])}, {took}, seen from {SEEN_FROM[diagnosis.limited.view]}."

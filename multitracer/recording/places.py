@@ -67,36 +67,21 @@ class Place:
         return (ends.dst, ends.src) if self.reverse else (ends.src, ends.dst)
 
     def segments(self) -> Table:
-        """Return TCP_SEGMENTS; `reverse` is as the view's sender's capture has it."""
+        """Return TCP_SEGMENTS; `reverse` is as the capture nearest to its sender has it."""
         table = self.part.analysis.tcp_segments(self.connection)
         if not self.is_turned:
             return table
         return Table(table.schema, table.columns | {"reverse": ~table["reverse"]}, table.provenance)
 
 
-@dataclass(frozen=True)
-class View:
-    """One direction of a connection at every capture point.
-
-    Attributes
-    ----------
-    sender : Place
-        The capture nearest to the data's sender, by which the view is numbered and oriented.
-    receiver : Place or None
-        The capture at the data's receiver.
-    """
-
-    sender: Place
-    receiver: Place | None
-
-    @property
-    def reverse(self) -> bool:
-        """Whose data: False the initiator's, True the responder's, as the sender's capture has it."""
-        return self.sender.reverse
+Places = tuple[Place, Place | None]
+"""Nearest to the data's sender, and at its receiver."""
 
 
-def view_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> View:
-    """Return one direction of a connection at every capture point.
+def places_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Places:
+    """Return one direction of a connection as it was captured nearest to its sender, and at its receiver.
+
+    The first orients and numbers the connection; the second is None where there is no capture.
 
     Parameters
     ----------
@@ -112,7 +97,7 @@ def view_of(recording: Recording, part: Part, connection: int, *, reverse: bool 
     others = [
         replace(place, is_turned=place.reverse != sender.reverse) for place in places if place is not sender
     ]
-    return View(sender, _receiver(sender, others))
+    return sender, _receiver(sender, others)
 
 
 def _places(recording: Recording, part: Part, connection: int, *, reverse: bool) -> list[Place]:
