@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem import Answer, Conversation, Unsolicited
+from multitracer.protocols.modem.conversation import Answer, Conversation, Unsolicited
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

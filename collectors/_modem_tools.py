@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors._ready import ready
 from multitracer.errors import PreflightError
-from multitracer.protocols.modem import Answer
+from multitracer.protocols.modem.conversation import Answer
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

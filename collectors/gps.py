@@ -28,9 +28,7 @@ from collectors._ports import ANYWHERE, NoPortError, Port, candidates, check_pys
 from collectors._ready import ready
 from collectors._stop import Stop
 from multitracer.errors import InputError, PreflightError, RemoteProtocolError
-from multitracer.protocols.position import Epochs, report, sentence
-from multitracer.protocols.position.gpsd import WATCH
-from multitracer.protocols.position.nmea import KEPT, LONGEST
+from multitracer.protocols.position import KEPT, LONGEST, WATCH, Epochs, report, sentence
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

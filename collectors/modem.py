@@ -34,7 +34,7 @@ from collectors._ready import ready
 from collectors._schedule import Schedule
 from collectors._stop import Stop
 from multitracer.errors import PreflightError
-from multitracer.protocols.modem import Answer, Unsolicited, decode, tells
+from multitracer.protocols.modem.decode import decode, tells
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from collectors._profiles import Ask, Profile
+    from multitracer.protocols.modem.conversation import Answer, Unsolicited
 
 _REFUSALS = 3
 """Refused so often in a row, a command is asked more seldom."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from multitracer.protocols.sock_diag.netlink import IpVersion
+    from multitracer.protocols.sock_diag import IpVersion
 
 _RECEIVE_BYTES = 1 << 16
 _NETLINK_TIMEOUT_S = 1.0

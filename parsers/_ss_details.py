@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.protocols.sock_diag.tcp_info import LAYOUT
+from multitracer.protocols.sock_diag import LAYOUT
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from parsers._text.rows import times

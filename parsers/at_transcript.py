@@ -10,8 +10,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
-from multitracer.protocols.modem import decode
-from multitracer.protocols.modem.decode import MOST_LINES
+from multitracer.protocols.modem.decode import MOST_LINES, decode
 from multitracer.protocols.modem.grammar import is_final
 from multitracer.radio import RADIO
 from parsers._format import Format, Match

@@ -1,6 +1,6 @@
 """claps.jsonl, the clapperboard's own log: one JSON record for each clap, with its tag and the clocks.
 
-Each is a reading of the host's clocks too. Source: multitracer/recorder/clapperboard.py.
+Each is a reading of the host's clocks too. Source: multitracer/recorder/supervisor.py.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ FORMAT = Format(
     name="claps",
     layer="clock",
     description="tags of the clapperboard, with the clocks of their instants",
-    source="multitracer/recorder/clapperboard.py",
+    source="multitracer/recorder/supervisor.py",
     sniff=sniff,
     parse=parse,
 )

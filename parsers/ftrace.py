@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.protocols.sock_diag import ReadBy, TcpEvent, TcpState
-from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH
+from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, ReadBy, TcpEvent, TcpState
 from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_US

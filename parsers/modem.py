@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from multitracer.protocols.modem import UNSOLICITED, decode
+from multitracer.protocols.modem.decode import UNSOLICITED, decode
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.clock_pairs import is_time

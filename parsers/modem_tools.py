@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
-from multitracer.protocols.modem import decode
+from multitracer.protocols.modem.decode import decode
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy as np
 
-from multitracer.protocols.sock_diag import ReadBy, tcp_info_columns
-from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH
+from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, ReadBy, tcp_info_columns
 from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US

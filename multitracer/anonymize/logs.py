@@ -17,7 +17,7 @@ from multitracer.anonymize.pseudonyms import anonymous
 from multitracer.errors import FormatError, MultiTracerError
 from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.protocols.rlp.frame import is_information
+from multitracer.protocols.rlp import is_information
 from multitracer.radio import POSITION, RADIO
 from multitracer.signalling import HANDOVERS, SIGNALLING
 from multitracer.words import count

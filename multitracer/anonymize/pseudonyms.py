@@ -19,7 +19,7 @@ from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
 from multitracer.captured import IpProtocol
-from multitracer.recorder.clapperboard import MAGIC
+from multitracer.recorder.supervisor import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -86,7 +86,7 @@ def watch_words(progress: Progress) -> str:
 def watch_campaign(inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool) -> Progress:
     """Watch folders until a signal comes, and show how that stands."""
     from multitracer.campaign.run import watch
-    from multitracer.recorder.signals import Signals
+    from multitracer.recorder.supervisor import Signals
 
     with Signals() as signals, Line() as line:
 

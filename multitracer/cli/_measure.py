@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from multitracer.measure.journal import Journal
     from multitracer.measure.plan import Plan
-    from multitracer.measure.run import Progress
+    from multitracer.measure.run import Journal, Progress
     from multitracer.measure.transports import Options
     from multitracer.tables import Document
 

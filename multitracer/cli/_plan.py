@@ -11,19 +11,18 @@ import click
 from multitracer.cli._measure import measure_over, progress_line
 from multitracer.cli._output import page, warn
 from multitracer.errors import InputError
-from multitracer.measure.measured import PLAN, Measured
 from multitracer.measure.run import carry_out
 from multitracer.measure.transports import client
+from multitracer.measure.variables import PLAN, Measured
 from multitracer.words import count, portable, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.cli._measure import Over
-    from multitracer.measure.journal import Journal
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import Plan
-    from multitracer.measure.run import Progress
+    from multitracer.measure.run import Journal, Progress
     from multitracer.measure.transports import Options
     from multitracer.measure.variables import Product, Tuple
     from multitracer.tables import Document

@@ -142,8 +142,7 @@ def _view(folder: Path, *, plain: bool) -> AbstractContextManager[View]:
     import contextlib
     import sys
 
-    from multitracer.recorder.plain import PlainView
-    from multitracer.recorder.screen import ScreenView
+    from multitracer.recorder.screen import PlainView, ScreenView
 
     if plain or not sys.stderr.isatty():
         return contextlib.nullcontext(PlainView(sys.stderr))

@@ -304,7 +304,7 @@ def _taken_options(chosen: Document) -> Options:
 
 def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:
     from multitracer.measure.transports import Options
-    from multitracer.protocols.centaurus import Extension
+    from multitracer.protocols.centaurus.messages import Extension
 
     key = None
     if key_file is not None:

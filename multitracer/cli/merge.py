@@ -67,7 +67,7 @@ def _of_both_sides(session: Path, others: tuple[Path, ...], folder: Path, *, nam
 
 
 def _with_logs(session: Path, others: tuple[Path, ...], folder: Path, *, host: str, name: str) -> list[str]:
-    from multitracer.recorder.added import add_logs
+    from multitracer.recorder.merge import add_logs
 
     logs = list(dict.fromkeys(others))
     for log in logs:

@@ -12,7 +12,7 @@ import re
 from typing import Literal, NamedTuple
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.ppp import PppProtocol
+from multitracer.protocols.l2r import PppProtocol
 
 _FLAG, _ESCAPE, _XOR = 0x7E, 0x7D, 0x20  # RFC 1662, 4.2
 _ALL_CONTROLS = 0xFFFFFFFF  # RFC 1662, 7.1: the default ACCM

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from multitracer.captured import Flag, IpProtocol
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
-from multitracer.protocols.ppp import PppProtocol
+from multitracer.protocols.l2r import PppProtocol
 
 # The fields of a TCP/IP header that compression uses, and the change mask (RFC 1144, section 3.2).
 

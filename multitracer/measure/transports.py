@@ -10,24 +10,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from multitracer.errors import InputError
-from multitracer.measure.centaurus_client import CentaurusClient, class_of
-from multitracer.measure.centaurus_server import CentaurusServer
-from multitracer.measure.endpoint import UdpEndpoint, resolved
-from multitracer.measure.exchange import GOODBYE, HELLO, MAX_MESSAGE_BYTES, RECEIPT, REPLY, REQUEST
-from multitracer.measure.serial_endpoint import BAUD, SerialEndpoint, SerialLine
-from multitracer.measure.stream import KernelConnection
-from multitracer.measure.tcp_client import TcpClient
-from multitracer.measure.tcp_server import TcpServer
-from multitracer.measure.wtcp_server import WtcpServer
-from multitracer.measure.wtcp_stream import WtcpStream
-from multitracer.protocols.centaurus import (
-    CentaurusConfig,
-    Extension,
-    SerialMaster,
-    SerialSlave,
-    UdpWorker,
+from multitracer.measure.centaurus import CentaurusClient, CentaurusServer, class_of
+from multitracer.measure.endpoint import BAUD, SerialEndpoint, SerialLine, UdpEndpoint, resolved
+from multitracer.measure.exchange import (
+    GOODBYE,
+    HELLO,
+    MAX_MESSAGE_BYTES,
+    RECEIPT,
+    REPLY,
+    REQUEST,
+    KernelConnection,
 )
-from multitracer.protocols.wtcp import WtcpConfig
+from multitracer.measure.tcp import TcpClient, TcpServer
+from multitracer.measure.wtcp import WtcpServer, WtcpStream
+from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
+from multitracer.protocols.centaurus.messages import CentaurusConfig, Extension
+from multitracer.protocols.wtcp.state import WtcpConfig
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

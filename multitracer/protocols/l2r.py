@@ -141,3 +141,16 @@ def user_octets(info: bytes) -> int:
         return sum(len(piece.data) for piece in unpack(info))
     except L2rError:
         return 0
+
+
+# Protocol numbers of the point-to-point protocol (RFC 1661).
+
+
+class PppProtocol(IntEnum):
+    """Protocol numbers of PPP frames (IANA, Point-to-Point Protocol Field Assignments)."""
+
+    IP = 0x0021
+    VJ_COMPRESSED = 0x002D
+    VJ_UNCOMPRESSED = 0x002F
+    IPV6 = 0x0057
+    LCP = 0xC021

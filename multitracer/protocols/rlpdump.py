@@ -30,7 +30,7 @@ from multitracer.protocols.pcap_file import (
     packet_block,
     section_header,
 )
-from multitracer.protocols.rlp.frame import is_information
+from multitracer.protocols.rlp import is_information
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -1,16 +1,21 @@
-"""Merges two recordings of one session, each made at one end, into one session folder.
-
-The logs are copied byte by byte; the manifests become one. Each host keeps its own clocks: what relates them
-is found later (`multitracer align`), from the packets and the claps that both recorded.
-"""
+"""Joins recordings: two of one session, each made at one end, or the logs of one more device."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from multitracer.manifest import MANIFEST, Manifest, Variables, read_manifest, write_manifest
+from multitracer.manifest import (
+    MANIFEST,
+    LogFile,
+    Manifest,
+    Variables,
+    checksum,
+    read_manifest,
+    write_manifest,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -101,3 +106,120 @@ def _merged(manifests: Sequence[Manifest], name: str) -> Manifest:
 def _about(manifest: Manifest) -> dict[str, object]:
     ended = {key: manifest.more.get(key) for key in ("ended_ns", "ended_by")}
     return {"name": manifest.name, "created_ns": manifest.created_ns, "hosts": list(manifest.hosts), **ended}
+
+
+# Adds logs of one more device to a session: a copy of the session, with the device as a host of its own.
+#
+# The logs are copied byte by byte and the manifest lists them with their checksums. The device keeps its own
+# clock: what relates it to the others is found later (`multitracer align`).
+
+
+_FOLDER_NAME = re.compile(r"\w[\w.+-]{0,63}")
+"""Names that every file system takes as they are; 64 characters, as Linux takes for a host's name."""
+_TAKEN = frozenset({"truth", "tables"})
+"""Folders of a session that are no hosts: what a model knows, and what `align` keeps."""
+_KEPT_TABLES = "tables"
+"""What `align` kept is of the session before; it is made anew."""
+
+
+def add_logs(session: Path, logs: Sequence[Path], into: Path, *, host: str, name: str) -> Manifest:
+    """Copy a session and logs of another device into one folder.
+
+    Parameters
+    ----------
+    session : Path
+        A session folder, with or without a manifest.
+    logs : sequence of Path
+        Regular files; files that lie beside them and that their reading needs are given too.
+    into : Path
+        An empty folder that exists.
+    host : str
+        The name of the device's folder.
+    name : str
+        The new session's name, if `session` has no manifest.
+
+    Returns
+    -------
+    Manifest
+        Of the new session.
+
+    Raises
+    ------
+    InputError
+        If the session has such a host, the name is no name of a folder, the manifest cannot be read, or two
+        logs have the same name.
+    """
+    manifest = _manifest_of(session, name)
+    _check_host(session, manifest, host)
+    _check_names(logs)
+    _copy_session(session, into)
+    (into / host).mkdir()
+    for log in logs:
+        shutil.copy2(log, into / host / log.name)
+    manifest.host(host)
+    manifest.files += _listed(into, host, [log.name for log in logs])
+    write_manifest(into, manifest)
+    return manifest
+
+
+def _manifest_of(session: Path, name: str) -> Manifest:
+    """Return the manifest of the session; a new one that lists its hosts where it has none."""
+    try:
+        manifest = read_manifest(session)
+    except FormatError as error:
+        raise InputError(f"{error}; repair or remove it first") from error
+    if manifest is None:
+        manifest = Manifest(name)
+        for folder in _folders(session):
+            if folder.name not in _TAKEN:
+                manifest.host(folder.name)
+    return manifest
+
+
+def _check_host(session: Path, manifest: Manifest, host: str) -> None:
+    if not _FOLDER_NAME.fullmatch(host) or host in _TAKEN:
+        raise InputError(
+            f"--host {host!r}: is no name of a host's folder; use letters, digits, '-', '_' and '.', such as "
+            "phone"
+        )
+    if host in manifest.hosts or (session / host).exists():
+        raise InputError(f"{session}: has {host!r} already; give the device another name with --host")
+
+
+def _check_names(logs: Iterable[Path]) -> None:
+    owners: dict[str, Path] = {}
+    for log in logs:
+        other = owners.setdefault(log.name, log)
+        if other is not log:
+            raise InputError(f"{log}: has the name of {other}; rename one, both go into one folder")
+
+
+def _folders(session: Path) -> list[Path]:
+    return [path for path in sorted(session.iterdir()) if path.is_dir() and _is_own(path)]
+
+
+def _is_own(path: Path) -> bool:
+    """Return whether an entry of a session is part of it: hidden ones and links are not."""
+    return not path.is_symlink() and not path.name.startswith(".")
+
+
+def _copy_session(session: Path, into: Path) -> None:
+    """Copy the regular files of the session and of its folders; the manifest is written anew."""
+    _copy_files(session, into)
+    (into / MANIFEST).unlink(missing_ok=True)
+    for folder in _folders(session):
+        if folder.name != _KEPT_TABLES:
+            (into / folder.name).mkdir()
+            _copy_files(folder, into / folder.name)
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    for path in sorted(source.iterdir()):
+        if path.is_file() and _is_own(path):
+            shutil.copy2(path, target / path.name)
+
+
+def _listed(into: Path, host: str, names: Iterable[str]) -> list[LogFile]:
+    """Return the entries of the manifest: of each file its size and checksum, as it was copied."""
+    files = [(f"{host}/{name}", into / host / name) for name in names]
+    return [LogFile(path, host, file.stat().st_size, checksum(file)) for path, file in files]

@@ -9,23 +9,166 @@ The command is begun when the collectors are ready and ended before they are, so
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import secrets
+import select
 import signal
+import socket
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.recorder.child import Child
-from multitracer.recorder.clapperboard import Clapperboard
-from multitracer.recorder.disk import Disk
-from multitracer.recorder.signals import Signals
+from multitracer.recorder.child import Child, Work
+from multitracer.recorder.folder import Disk
 from multitracer.recorder.status import Status, Watcher
-from multitracer.recorder.work import Work
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import FrameType, TracebackType
+    from typing import Self
+
     from multitracer.manifest import CollectorRun
     from multitracer.recorder.folder import SessionFolder
     from multitracer.recorder.plan import Plan
+
+# The signals that end a recording, in a form that a loop can wait for.
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """Catches SIGINT, SIGTERM and, unless `nohup` ignores it, SIGHUP; wakes also when a child ends."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        """Names of the signals that came, in order."""
+
+    def __enter__(self) -> Self:
+        self._wake, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._pipe = (self._wake, wake)
+        taken = [n for n in _ENDING if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+        self._handlers = [(number, signal.signal(number, self._take)) for number in taken]
+        self._handlers.append((signal.SIGCHLD, signal.signal(signal.SIGCHLD, _nothing)))
+        self._before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.set_wakeup_fd(self._before)
+        for number, handler in self._handlers:
+            signal.signal(number, handler)
+        for descriptor in self._pipe:
+            os.close(descriptor)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        self.taken.append(signal.Signals(number).name)
+
+    def wait(self, timeout_ns: int, sources: Sequence[int] = ()) -> list[int]:
+        """Wait for a signal, a source that can be read, or the end of the time; return those sources."""
+        ready, _, _ = select.select([self._wake, *sources], [], [], max(0, timeout_ns) / NS_PER_S)
+        if self._wake in ready:
+            while _drain(self._wake):
+                pass
+        return [source for source in ready if source != self._wake]
+
+
+def _nothing(_: int, __: FrameType | None) -> None:
+    """Do nothing: the handler only makes SIGCHLD write to the wake-up pipe."""
+
+
+def _drain(descriptor: int) -> bool:
+    try:
+        return bool(os.read(descriptor, 512))
+    except BlockingIOError:
+        return False
+
+
+# The clapperboard: one tag at one instant in every log, and in a packet on the network.
+#
+# Each clap makes a random tag. It is sent as a small UDP packet, so that the captures of both ends hold it,
+# and told to every collector, which writes it with its own clock. Alignment can then be exact, and check
+# itself.
+
+
+MAGIC = b"MultiTracer clap "
+"""How the payload of a probe begins; the tag follows as 16 hexadecimal digits."""
+
+_FIRST_NS = 3 * NS_PER_S
+"""Time before the first clap, for the collectors to begin."""
+
+
+class Clapperboard:
+    """Makes tags, sends them, and keeps a log of its own.
+
+    Parameters
+    ----------
+    log : Path
+        JSON lines, one each clap.
+    to : (str, int)
+        Where the probes go.
+    every_ns : int
+        Time between two claps; 0 for none.
+    """
+
+    def __init__(self, log: Path, *, to: tuple[str, int], every_ns: int) -> None:
+        self._path = log
+        self._to = to
+        self._every_ns = every_ns
+        self._due_ns: int | None = None
+        self.claps = 0
+        """How often it was clapped."""
+
+    def __enter__(self) -> Self:
+        family = socket.AF_INET6 if ":" in self._to[0] else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._log = self._path.open("a", encoding="utf-8")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._socket.close()
+        with contextlib.suppress(OSError):  # the disk is full: what was written stays
+            self._log.close()
+
+    def bring_forward(self, now_ns: int) -> None:
+        """Make the next clap due now: the collectors are ready."""
+        if self._every_ns:
+            self._due_ns = now_ns
+
+    def clap(self, now_ns: int) -> str | None:
+        """Clap if it is time; return the tag."""
+        if self._every_ns and self._due_ns is None:
+            self._due_ns = now_ns + min(_FIRST_NS, self._every_ns)
+        if self._due_ns is None or now_ns < self._due_ns:
+            return None
+        self._due_ns = now_ns + self._every_ns
+        self.claps += 1
+        tag = secrets.token_hex(8)
+        before_ns, realtime_ns = time.monotonic_ns(), time.time_ns()
+        error = self._send(tag)
+        record = {
+            "kind": "clap", "tag": tag, "monotonic_before_ns": before_ns, "realtime_ns": realtime_ns,
+            "monotonic_after_ns": time.monotonic_ns(), "to": f"{self._to[0]}:{self._to[1]}", "error": error,
+        }  # fmt: skip
+        with contextlib.suppress(OSError):
+            self._log.write(json.dumps(record) + "\n")
+            self._log.flush()
+        return tag
+
+    def _send(self, tag: str) -> str | None:
+        try:
+            self._socket.sendto(MAGIC + tag.encode(), self._to)
+        except OSError as error:
+            return error.strerror
+        return None
+
 
 _ROUND_NS = 200 * NS_PER_MS
 _LOOK_NS = NS_PER_S

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.protocols.ppp import PppProtocol
+from multitracer.protocols.l2r import PppProtocol
 from parsers._packets.chain import IPV4, IPV6, PPP, SNAP, ethertypes
 from parsers._packets.layers import u16
 

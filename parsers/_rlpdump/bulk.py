@@ -16,8 +16,7 @@ from multitracer.link import LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapType
 from multitracer.protocols.l2r import Address
 from multitracer.protocols.pcap_file import OptionCode
-from multitracer.protocols.rlp.fcs import position_tables
-from multitracer.protocols.rlp.frame import (
+from multitracer.protocols.rlp import (
     FCS_OCTETS,
     FRAME_OCTETS,
     MODULUS,
@@ -27,6 +26,7 @@ from multitracer.protocols.rlp.frame import (
     FrameKind,
     Supervisory,
     Unnumbered,
+    position_tables,
 )
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._packets.layers import rows, u16, u32

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Self
 
-    from multitracer.protocols.position import Epochs
-    from multitracer.protocols.position.nmea import Fix
+    from multitracer.protocols.position import Epochs, Fix
     from multitracer.tables import Array, Column, Document, Schema, Table
     from parsers._text.lines import Lines
 

@@ -15,7 +15,7 @@ from multitracer.clock.session_clock import clocks_of
 from multitracer.clock.sources.claps import CLAPS, relate_claps, relations_of_claps
 from multitracer.errors import ClockError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.recorder.clapperboard import MAGIC, Clapperboard
+from multitracer.recorder.supervisor import MAGIC, Clapperboard
 from multitracer.recording.read import read
 from multitracer.tables import Table
 from parsers import claps

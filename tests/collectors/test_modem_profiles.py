@@ -15,7 +15,7 @@ from collectors._profiles import chosen_profile, matching, profiles
 from multitracer.errors import InputError
 from multitracer.lab.rehearsal.journey import LOOP_S, SetValues, place, radio
 from multitracer.lab.rehearsal.modem import VOICES, answer
-from multitracer.protocols.modem import decode
+from multitracer.protocols.modem.decode import decode
 from multitracer.radio import RADIO
 from tests.collectors.running import PATIENCE_S, command, records, until
 

@@ -13,7 +13,7 @@ import pytest
 
 import parsers
 from multitracer.protocols.gsmtap import PORT
-from multitracer.protocols.rlp.frame import FrameKind, RlpFrame, Supervisory
+from multitracer.protocols.rlp import FrameKind, RlpFrame, Supervisory
 from tests.collectors.running import PATIENCE_S, command, end, run, until
 
 if TYPE_CHECKING:

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import pytest
 
 from multitracer.errors import InputError
-from multitracer.measure.endpoint import UdpEndpoint
-from multitracer.measure.serial_endpoint import SerialEndpoint, SerialLine
-from multitracer.protocols.centaurus import (
-    CentaurusConfig,
-    Delivered,
-    PeerFound,
-    Received,
-    SerialMaster,
-    SerialSlave,
-    UdpWorker,
-)
+from multitracer.measure.endpoint import SerialEndpoint, SerialLine, UdpEndpoint
+from multitracer.protocols.centaurus.events import Delivered, PeerFound, Received
+from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
+from multitracer.protocols.centaurus.messages import CentaurusConfig
 from multitracer.units import NS_PER_S
 from tests.measure.ptys import Cable, cables
 

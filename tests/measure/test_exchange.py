@@ -15,6 +15,7 @@ from multitracer.measure.exchange import (
     MAX_MESSAGE_BYTES,
     REPLY,
     REQUEST,
+    MessageReader,
     Receipt,
     Words,
     decode,
@@ -25,7 +26,6 @@ from multitracer.measure.exchange import (
     is_whole,
     recorded_values,
 )
-from multitracer.measure.stream import MessageReader
 
 WORDS = st.builds(
     Words,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.measure.centaurus_client import CentaurusClient
+from multitracer.measure.centaurus import CentaurusClient
 from multitracer.measure.endpoint import UdpEndpoint
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.measure.transports import Options, client, host_port

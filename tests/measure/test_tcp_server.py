@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.measure import server as serving
 from multitracer.measure.plan import Transaction
-from multitracer.measure.tcp_server import TcpServer
+from multitracer.measure.tcp import TcpServer
 from multitracer.measure.transports import Options, client
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import FormatError, InputError, MultiTracerError
-from multitracer.measure.measured import Measured
-from multitracer.measure.variables import Product, parse_product
+from multitracer.measure.variables import Measured, Product, parse_product
 
 PAPER = Path(__file__).parents[2] / "docs" / "experiments" / "plan.toml"
 CSV = "size,location\n128,downtown\n1024,campus\n8192,\n"

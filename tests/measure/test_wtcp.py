@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.errors import InputError
-from multitracer.measure import wtcp_server
+from multitracer.measure import wtcp
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.plan import Transaction
 from multitracer.measure.transports import Options, client, server
-from multitracer.measure.wtcp_server import WtcpServer
-from multitracer.measure.wtcp_stream import WtcpStream
-from multitracer.protocols.wtcp import WtcpConfig
+from multitracer.measure.wtcp import WtcpServer, WtcpStream
 from multitracer.protocols.wtcp.packet import (
     NO_IDENTITY,
     Ack,
@@ -30,6 +28,7 @@ from multitracer.protocols.wtcp.packet import (
     decode,
     encode,
 )
+from multitracer.protocols.wtcp.state import WtcpConfig
 from tests.cli.program import run
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ def test_a_peer_that_asks_for_any_rate_gets_the_maximum() -> None:
 
 
 def test_who_connects_and_asks_for_nothing_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wtcp_server, "_STRANGER_NS", 1)
+    monkeypatch.setattr(wtcp, "_STRANGER_NS", 1)
     with served() as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
         _proved(made, peer, 1000)
         until_s = time.monotonic() + PATIENCE_S

@@ -20,8 +20,8 @@ from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.measure.plan import Transaction
 from multitracer.measure.transports import Options, client
-from multitracer.measure.wtcp_server import WtcpServer
-from multitracer.protocols.wtcp import WtcpConfig
+from multitracer.measure.wtcp import WtcpServer
+from multitracer.protocols.wtcp.state import WtcpConfig
 from multitracer.units import NS_PER_S
 from tests.cli.program import run
 from tests.protocols.wtcp_path import Direction

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError
-from multitracer.measure.journal import Journal
 from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
+from multitracer.measure.run import Journal
 from multitracer.transactions import TRANSACTIONS
 from parsers.transactions import FORMAT
 from tests.narrowed import parsed

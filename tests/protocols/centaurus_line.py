@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
-from multitracer.protocols.centaurus import CentaurusConfig, Delivered, Event, Expired, Received, Rejected
+from multitracer.protocols.centaurus.events import Delivered, Event, Expired, Received, Rejected
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave, SerialWorker
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import START_NS, S
@@ -15,8 +15,8 @@ from tests.protocols.centaurus_net import START_NS, S
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from multitracer.protocols.centaurus import Outgoing
-    from multitracer.protocols.centaurus.session import MetPeer
+    from multitracer.protocols.centaurus.messages import CentaurusConfig
+    from multitracer.protocols.centaurus.worker import MetPeer, Outgoing
 
 NS_PER_OCTET = 10 * S // 9600
 Name: TypeAlias = str | tuple[int, int]

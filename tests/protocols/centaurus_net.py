@@ -8,19 +8,14 @@ import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from multitracer.protocols.centaurus import (
-    CentaurusConfig,
-    Delivered,
-    Event,
-    Expired,
-    Received,
-    Rejected,
-    UdpWorker,
-)
+from multitracer.protocols.centaurus.events import Delivered, Event, Expired, Received, Rejected
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from tests.protocols import centaurus_wire as wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from multitracer.protocols.centaurus.messages import CentaurusConfig
 
 MS = 1_000_000
 S = 1_000_000_000

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from multitracer.protocols.centaurus import CentaurusConfig, ClockCompared, Extension, Received
-from multitracer.protocols.centaurus.bitmap import Bitmap
-from multitracer.protocols.centaurus.framing import FrameReader, frame
-from multitracer.protocols.centaurus.messages import decode, encode
-from multitracer.protocols.centaurus.packet import Packet, unseal
+from multitracer.protocols.centaurus.events import ClockCompared, Received
+from multitracer.protocols.centaurus.messages import Bitmap, CentaurusConfig, Extension, decode, encode
+from multitracer.protocols.centaurus.packet import FrameReader, Packet, frame, unseal
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, Copy, Network, S, Scripted, perfect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.protocols.centaurus import UdpWorker
+    from multitracer.protocols.centaurus.level1_udp import UdpWorker
 
 LIFETIME_NS = 400 * S
 MESSAGES = st.lists(

@@ -13,8 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus import CentaurusConfig, Extension, Received, SessionEnded, UdpWorker
-from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
+from multitracer.protocols.centaurus.events import Received, SessionEnded
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
+from multitracer.protocols.centaurus.messages import (
+    NO_TOKEN,
+    CentaurusConfig,
+    Done,
+    Extension,
+    Message,
+    Obj,
+    Offer,
+    Pk,
+    encode,
+)
 from multitracer.protocols.centaurus.packet import Packet, seal
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, START_NS, Network, S

@@ -10,15 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus import (
-    CentaurusConfig,
-    ClockCompared,
-    PeerFound,
-    PeerLost,
-    Rejected,
-    SerialSlave,
-    SessionEnded,
-)
+from multitracer.protocols.centaurus.events import ClockCompared, PeerFound, PeerLost, Rejected, SessionEnded
+from multitracer.protocols.centaurus.level1_serial import SerialSlave
+from multitracer.protocols.centaurus.messages import CentaurusConfig
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_line import Lines
 from tests.protocols.centaurus_net import S

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus import (
-    CentaurusConfig,
+from multitracer.protocols.centaurus.events import (
     ClockCompared,
     Delivered,
     Expired,
-    Extension,
     Received,
     Rejected,
     SessionEnded,
 )
+from multitracer.protocols.centaurus.messages import CentaurusConfig, Extension
 from tests.narrowed import known
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import Copy, Network, S, perfect

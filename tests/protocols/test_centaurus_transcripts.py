@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.protocols.centaurus import CentaurusConfig, SerialMaster, SerialSlave, UdpWorker
+from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import (
     Ack,
+    CentaurusConfig,
     Done,
     Message,
     Nope,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.protocols.modem import decode
+from multitracer.protocols.modem.decode import decode
 from multitracer.radio import RADIO
 
 Rows = list[dict[str, Any]]

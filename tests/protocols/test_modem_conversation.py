@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.modem import Answer, Conversation, Unsolicited, decode
-from multitracer.protocols.modem.conversation import MOST_BYTES
+from multitracer.protocols.modem.conversation import MOST_BYTES, Answer, Conversation, Unsolicited
+from multitracer.protocols.modem.decode import decode
 
 CSQ = b"\r\n+CSQ: 15,99\r\n\r\nOK\r\n"
 

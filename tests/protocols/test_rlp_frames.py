@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.rlp.xid import Parameters, decode_parameters
 from multitracer.protocols.rlp import (
+    RESIDUE,
     FcsError,
     FrameError,
     FrameKind,
@@ -19,8 +20,8 @@ from multitracer.protocols.rlp import (
     Supervisory,
     Unnumbered,
     decode,
+    fcs24,
 )
-from multitracer.protocols.rlp.fcs import RESIDUE, fcs24
 from tests.lab.stack.rlp_talk import byte_by_byte, frame, text, whole
 
 if TYPE_CHECKING:

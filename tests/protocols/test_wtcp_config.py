@@ -8,7 +8,8 @@ from dataclasses import fields, replace
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.wtcp import WtcpConfig, WtcpConnection
+from multitracer.protocols.wtcp.connection import WtcpConnection
+from multitracer.protocols.wtcp.state import WtcpConfig
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multitracer.protocols.wtcp import RateChanged, RateReceived, WtcpConfig, WtcpState
+from multitracer.protocols.wtcp.state import RateChanged, RateReceived, WtcpConfig, WtcpState
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.protocols.wtcp_path import Direction, LocalClock, Path, Talk, goodput_packets_per_s
 

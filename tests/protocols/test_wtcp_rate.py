@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.tcp.profile import TcpProfile
-from multitracer.protocols.wtcp import RateCause, RateChanged, WtcpConfig, WtcpCounters
-from multitracer.protocols.wtcp.losses import LossWindow
-from multitracer.protocols.wtcp.rate import Arrival, RateControl
+from multitracer.protocols.wtcp.rate import Arrival, LossWindow, RateControl
+from multitracer.protocols.wtcp.state import RateCause, RateChanged, WtcpConfig, WtcpCounters
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Fate, Pair
 from tests.protocols.wtcp_path import Direction, Path, goodput_packets_per_s

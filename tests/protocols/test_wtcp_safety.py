@@ -11,13 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.wtcp import (
-    IP_UDP_BYTES,
-    WtcpConfig,
-    WtcpConnection,
-    WtcpState,
-    WtcpWorker,
-)
+from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.packet import (
     NO_IDENTITY,
     Ack,
@@ -31,6 +25,8 @@ from multitracer.protocols.wtcp.packet import (
     decode,
     encode,
 )
+from multitracer.protocols.wtcp.state import IP_UDP_BYTES, WtcpConfig, WtcpState
+from multitracer.protocols.wtcp.worker import WtcpWorker
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.protocols.wtcp_path import Direction, Path
 

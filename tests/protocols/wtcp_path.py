@@ -8,8 +8,9 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.wtcp import IP_UDP_BYTES, WtcpConfig, WtcpConnection, WtcpEvent
+from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.packet import DATA_BYTES, HEAD_BYTES
+from multitracer.protocols.wtcp.state import IP_UDP_BYTES, WtcpConfig, WtcpEvent
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from multitracer.manifest import CollectorRun
 from multitracer.recorder.child import Child
 from multitracer.recorder.plan import Source
 from multitracer.recorder.screen import sparkline
-from multitracer.recorder.status import Watcher
-from multitracer.recorder.values import values_of
+from multitracer.recorder.status import Watcher, values_of
 from multitracer.recording.read import read
 from tests.collectors.rehearsal import device
 from tests.recorder.capturing import capturing, command, end, manifest, until

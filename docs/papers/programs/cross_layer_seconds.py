@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.simulator.world import Observer
 from multitracer.lab.tcp.packet import unwrap
-from multitracer.protocols.channel_events import PieceSent, RateAssigned
+from multitracer.protocols.link_events import PieceSent, RateAssigned
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:

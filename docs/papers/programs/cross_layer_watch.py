@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from multitracer.lab.channel.cdma2000 import mean_rate_bps
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.simulator.world import Observer
-from multitracer.protocols.channel_events import RateAssigned
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import PacketDropped, RateAssigned
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName

@@ -22,7 +22,7 @@ from multitracer.lab.rig.virtual import run_virtual
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.measure.transports import Options
-from multitracer.protocols.centaurus import Extension
+from multitracer.protocols.centaurus.messages import Extension
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

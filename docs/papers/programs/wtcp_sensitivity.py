@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.wtcp import WtcpConfig
-from multitracer.protocols.wtcp import config as config_module
+from multitracer.protocols.wtcp import state as config_module
+from multitracer.protocols.wtcp.state import WtcpConfig
 from multitracer.units import NS_PER_S
 from tests.protocols.wtcp_path import Direction, goodput_packets_per_s
 from tests.protocols.wtcp_path import Path as Link

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.logs import Point
 
 MAGIC = b"MultiTracer clap "
-"""How the payload of a probe begins (multitracer/recorder/clapperboard.py)."""
+"""How the payload of a probe begins (multitracer/recorder/supervisor.py)."""
 _PROBE = re.compile(re.escape(MAGIC) + rb"([0-9a-f]{1,32})")
 _LONGEST_BYTES = 200
 """No probe is longer, its headers included."""

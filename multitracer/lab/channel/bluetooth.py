@@ -28,23 +28,21 @@ from multitracer.lab.channel.shared.outages import Outages, Signal
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
-from multitracer.protocols.channel_events import (
+from multitracer.protocols.error_trace import ErrorTrace, LostRuns
+from multitracer.protocols.l2r import PppProtocol
+from multitracer.protocols.link_events import (
+    Flushed,
     OutageEnded,
     OutageStarted,
     PieceLost,
     PieceReceived,
     PieceSent,
-)
-from multitracer.protocols.error_trace import ErrorTrace, LostRuns
-from multitracer.protocols.link_events import (
-    Flushed,
     PppDamaged,
     PppReceived,
     PppSent,
     ResetDone,
     ResetStarted,
 )
-from multitracer.protocols.ppp import PppProtocol
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

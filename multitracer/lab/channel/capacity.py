@@ -22,7 +22,7 @@ from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, Rad
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES
-from multitracer.protocols.channel_events import PieceReceived, PieceSent
+from multitracer.protocols.link_events import PieceReceived, PieceSent
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

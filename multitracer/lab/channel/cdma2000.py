@@ -41,16 +41,16 @@ from multitracer.lab.channel.shared.packet_link import (
     host_names,
 )
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
-from multitracer.protocols.channel_events import (
+from multitracer.protocols.link_events import (
     STREAM_BITS,
     BurstSent,
     OutageEnded,
     OutageStarted,
+    PacketDropped,
     PieceLost,
     PieceSent,
     RateAssigned,
 )
-from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import BITS_PER_BYTE, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.protocols.channel_events import NakGivenUp, NakSent, PieceReceived
-from multitracer.protocols.link_events import PppDamaged
+from multitracer.protocols.link_events import NakGivenUp, NakSent, PieceReceived, PppDamaged
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -39,9 +39,15 @@ from multitracer.lab.channel.shared.packet_link import (
     host_names,
 )
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
-from multitracer.protocols.channel_events import STREAM_BITS, OutageEnded, OutageStarted, PieceLost, PieceSent
 from multitracer.protocols.error_trace import ErrorTrace
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import (
+    STREAM_BITS,
+    OutageEnded,
+    OutageStarted,
+    PacketDropped,
+    PieceLost,
+    PieceSent,
+)
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from math import log
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.protocols.channel_events import AccessWaitEnded, AccessWaitStarted, BurstSent
 from multitracer.protocols.error_trace import LostRuns
+from multitracer.protocols.link_events import AccessWaitEnded, AccessWaitStarted, BurstSent
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.protocols.channel_events import PieceReceived
-from multitracer.protocols.link_events import Flushed, ResetDone, ResetStarted
+from multitracer.protocols.link_events import Flushed, PieceReceived, ResetDone, ResetStarted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,7 @@ from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rConfig, L2rEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.lab.vj import VjCompressor, VjDecompressor, VjError
-from multitracer.protocols.l2r import user_octets
+from multitracer.protocols.l2r import PppProtocol, user_octets
 from multitracer.protocols.link_events import (
     Flushed,
     FrameSent,
@@ -38,8 +38,7 @@ from multitracer.protocols.link_events import (
     ResetDone,
     VjTossed,
 )
-from multitracer.protocols.ppp import PppProtocol
-from multitracer.protocols.rlp.frame import FRAME_OCTETS
+from multitracer.protocols.rlp import FRAME_OCTETS
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class LinkConfig:
     slot_ns: int = 20 * NS_PER_MS
     """Time of one RLP frame: 24 user octets in 20 ms are 1200 B/s."""
     code: CodeName = "9.6"
-    """The channel's code (`codes.py`): whether a frame survives errors of kind "bits"."""
+    """The channel's code (`WEIGHTS`): whether a frame survives errors of kind "bits"."""
     pipe_slots: int = 9
     """Slots between a frame's start at one end and its end at the other: interleaving and the network."""
     queue: QueueConfig = field(default_factory=QueueConfig)

@@ -36,14 +36,14 @@ from multitracer.lab.channel.shared.outages import Outages
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
 from multitracer.lab.channel.shared.queue import QueueConfig, named
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
-from multitracer.protocols.channel_events import (
+from multitracer.protocols.link_events import (
     OutageEnded,
     OutageStarted,
+    PacketDropped,
     PieceLost,
     PieceReceived,
     PieceSent,
 )
-from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from multitracer.lab.testbed.namespaces import Interruption, remove_stale
 from multitracer.lab.testbed.privileges import required
 from multitracer.lab.testbed.world import RealWorld, Workload, check_link
 from multitracer.manifest import Host, Manifest, Role, Variables
-from multitracer.measure.journal import Journal
-from multitracer.measure.run import is_left, opened, tell
+from multitracer.measure.run import Journal, is_left, opened, tell
 from multitracer.measure.transports import Options
 from multitracer.units import NS_PER_S
 

@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import MultiTracerError
 from multitracer.lab.testbed.privileges import take_real_time_priority
-from multitracer.measure.journal import Journal
 from multitracer.measure.plan import Plan
-from multitracer.measure.run import do_all
+from multitracer.measure.run import Journal, do_all
 from multitracer.measure.transports import Options, client, server
-from multitracer.protocols.centaurus import Extension
+from multitracer.protocols.centaurus.messages import Extension
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -25,10 +25,10 @@ from multitracer.lab.rig.watchers import Recorder
 from multitracer.lab.scenario.session_folder import keep_scenario, log_files, write_radio
 from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
-from multitracer.measure.centaurus_client import CentaurusClient
+from multitracer.measure.centaurus import CentaurusClient
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.run import carry_out
-from multitracer.measure.tcp_client import TcpClient
+from multitracer.measure.tcp import TcpClient
 from multitracer.measure.transports import Options, of_transport
 from multitracer.units import NS_PER_S
 
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.measure.journal import Journal
     from multitracer.measure.outcome import Client, Outcome
     from multitracer.measure.plan import Plan, ProtocolName, Transaction
-    from multitracer.measure.run import Progress
+    from multitracer.measure.run import Journal, Progress
 
 _LONGEST_SET_UP_NS = 60 * NS_PER_S
 _COMMAND = ["multitracer.rig"]

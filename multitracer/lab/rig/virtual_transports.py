@@ -16,14 +16,12 @@ from multitracer.lab.simulator.host import Application
 from multitracer.lab.simulator.host_logs import tcp_info_fields
 from multitracer.lab.tcp.packet import Endpoint
 from multitracer.lab.tcp.state import State
-from multitracer.measure.centaurus_server import CentaurusServer
-from multitracer.measure.dialogue import Dialogue
+from multitracer.measure.centaurus import CentaurusServer
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
-from multitracer.measure.server import Records
-from multitracer.measure.wtcp_server import WtcpService
-from multitracer.measure.wtcp_stream import WtcpStream
-from multitracer.protocols.centaurus import UdpWorker
-from multitracer.protocols.centaurus.config import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
+from multitracer.measure.server import Dialogue, Records
+from multitracer.measure.wtcp import WtcpService, WtcpStream
+from multitracer.protocols.centaurus.level1_udp import UdpWorker
+from multitracer.protocols.centaurus.messages import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -34,8 +32,10 @@ if TYPE_CHECKING:
     from multitracer.lab.simulator.world import VirtualWorld
     from multitracer.lab.tcp.connection import Connection
     from multitracer.measure.transports import Options
-    from multitracer.protocols.centaurus import Address, Event, Outgoing
-    from multitracer.protocols.wtcp import WtcpConfig, WtcpOutgoing
+    from multitracer.protocols.centaurus.events import Address, Event
+    from multitracer.protocols.centaurus.worker import Outgoing
+    from multitracer.protocols.wtcp.state import WtcpConfig
+    from multitracer.protocols.wtcp.worker import WtcpOutgoing
 
 # TCP in virtual time under the client and the server of `measure`: connections that wait as sockets do.
 

@@ -19,7 +19,7 @@ from multitracer.lab.rehearsal.modem import answer
 from multitracer.lab.scenario.session_folder import rlp_facts
 from multitracer.lab.simulator.host_logs import HostLogs
 from multitracer.lab.simulator.world import Observer, host_clock
-from multitracer.protocols.modem import decode
+from multitracer.protocols.modem.decode import decode
 
 if TYPE_CHECKING:
     from pathlib import Path

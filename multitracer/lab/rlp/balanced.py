@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.protocols.link_events import PeerBusy, PeerReady, T1Expired
-from multitracer.protocols.rlp.frame import (
+from multitracer.protocols.rlp import (
     COMMAND,
     MODULUS,
     POLL_FINAL,
@@ -26,7 +26,7 @@ from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.lab.rlp.xid import Journal, Parameters, RlpConfig
-    from multitracer.protocols.rlp.frame import RlpFrame
+    from multitracer.protocols.rlp import RlpFrame
 
 # The two windows of RLP: frames sent and not acknowledged, frames received and not delivered.
 #

@@ -22,7 +22,7 @@ from multitracer.errors import LocalProtocolError
 from multitracer.lab.rlp.balanced import BalancedMode, ExhaustedError, Sdu
 from multitracer.lab.rlp.xid import Command, Journal, RlpState, decode_parameters
 from multitracer.protocols import link_events as say
-from multitracer.protocols.rlp.frame import (
+from multitracer.protocols.rlp import (
     U_FRAME,
     FcsError,
     FrameError,

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.link_events import FrameReceived, FrameSent, IdleFrames
-from multitracer.protocols.rlp.frame import FRAME_OCTETS, MODULUS, FrameError, FrameKind, RlpFrame
+from multitracer.protocols.rlp import FRAME_OCTETS, MODULUS, FrameError, FrameKind, RlpFrame
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.protocols.link_events import LinkEvent
-    from multitracer.protocols.rlp.frame import Unnumbered
+    from multitracer.protocols.rlp import Unnumbered
 
 _END = 0  # TS 24.022, 5.2.2.6: ends the parameters
 _MS_PER_UNIT = 10  # the same: T1, T2 and T4 in units of 10 ms

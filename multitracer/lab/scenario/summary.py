@@ -9,12 +9,13 @@ from multitracer.analysis.fairness import fairness_gap, jain_index
 from multitracer.captured import Flag
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.tcp.packet import sequence_length, unwrap
-from multitracer.protocols.channel_events import STREAM_BITS, PieceSent
 from multitracer.protocols.link_events import (
+    STREAM_BITS,
     CallDropped,
     FrameSent,
     PeerBusy,
     PeerReady,
+    PieceSent,
     ResetDone,
     ResetStarted,
     XoffReceived,

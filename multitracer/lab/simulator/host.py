@@ -22,7 +22,7 @@ from multitracer.lab.tcp.packet import (
     sequence_length,
 )
 from multitracer.lab.tcp.state import State, earlier
-from multitracer.measure.payload import payload
+from multitracer.measure.exchange import payload
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -17,9 +17,7 @@ from multitracer.lab.tcp.congestion.base import UNLIMITED_BYTES
 from multitracer.lab.tcp.state import CaState, State
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
-from multitracer.protocols.sock_diag import TcpState
-from multitracer.protocols.sock_diag.tcp_info import INFINITE_SSTHRESH, LAYOUT
-from multitracer.protocols.sock_diag.words import SocketTimer
+from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, LAYOUT, SocketTimer, TcpState
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

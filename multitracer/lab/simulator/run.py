@@ -17,7 +17,8 @@ from multitracer.lab.scenario.summary import Meters, TcpCounts
 from multitracer.lab.simulator.host import DONE, BulkSender, Reader
 from multitracer.lab.simulator.world import Observer, VirtualWorld
 from multitracer.lab.tcp.packet import Endpoint
-from multitracer.protocols.wtcp import WtcpConfig, WtcpConnection, WtcpState
+from multitracer.protocols.wtcp.connection import WtcpConnection
+from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.measure.payload import payload
+from multitracer.measure.exchange import payload
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

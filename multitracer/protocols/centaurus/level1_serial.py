@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.events import PeerFound, PeerLost
-from multitracer.protocols.centaurus.framing import FrameReader, frame
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Poll
-from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.session import CentaurusSession, MetPeer
-from multitracer.protocols.centaurus.worker import Worker
+from multitracer.protocols.centaurus.packet import FrameReader, frame, seal
+from multitracer.protocols.centaurus.worker import CentaurusSession, MetPeer, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.protocols.centaurus.config import CentaurusConfig
     from multitracer.protocols.centaurus.events import Address
+    from multitracer.protocols.centaurus.messages import CentaurusConfig
     from multitracer.protocols.centaurus.packet import Packet
 
 _LOST_AFTER = 3  # polls without an answer: one or two are lost to noise. Ours; not measured

@@ -17,14 +17,13 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.level2 import Indication, Role
 from multitracer.protocols.centaurus.messages import Obj
 from multitracer.protocols.centaurus.packet import seal
-from multitracer.protocols.centaurus.session import CentaurusSession, MetPeer
-from multitracer.protocols.centaurus.worker import Worker
+from multitracer.protocols.centaurus.worker import CentaurusSession, MetPeer, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.protocols.centaurus.config import CentaurusConfig
     from multitracer.protocols.centaurus.events import Address
+    from multitracer.protocols.centaurus.messages import CentaurusConfig
     from multitracer.protocols.centaurus.packet import Packet
 
 _EVICTION_TRIES = 16  # bounds the work per packet under a flood of addresses

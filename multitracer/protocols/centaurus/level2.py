@@ -16,12 +16,14 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.centaurus.config import Extension
-from multitracer.protocols.centaurus.events import Delivered, Rejected
+from multitracer.protocols.centaurus.events import Delivered, Received, Rejected
 from multitracer.protocols.centaurus.messages import (
     NO_TOKEN,
+    SEGMENT_BYTES,
     Ack,
+    Bitmap,
     Done,
+    Extension,
     Message,
     Nope,
     Obj,
@@ -30,13 +32,248 @@ from multitracer.protocols.centaurus.messages import (
     Proceed,
     Reason,
     Rej,
+    padding_for,
+    slots_of,
 )
-from multitracer.protocols.centaurus.receiving import Receiving
-from multitracer.protocols.centaurus.sending import Phase, Sending
+from multitracer.protocols.centaurus.packet import overhead_bytes
+from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.protocols.centaurus.outgoing import OutgoingObject
-    from multitracer.protocols.centaurus.peer import Peer, Shared
+    from multitracer.protocols.centaurus.objects import OutgoingObject, Peer, Shared
+
+# Sending one object in one session: OBJ, PROCEED, PK (one or more), DONE, ACK.
+#
+# The sender's bitmap says what need not be sent. A PROCEED replaces it; SENT sets the bit of the segment that
+# left. With early start, segments leave between OBJ and PROCEED under the nonce of an earlier session (the
+# token); if that PROCEED says that they are taken, their bits stay, since it left before they arrived.
+
+
+EARLY = 0x80
+"""Bit of the extensions in OBJ: early segments follow; in the PROCEED that answers it: they are taken."""
+
+
+class Phase(Enum):
+    """The phase of an object's transmission."""
+
+    OFFER = auto()
+    WAIT_PROCEED = auto()
+    """OBJ was sent; with early start, segments leave meanwhile."""
+    SEND = auto()
+    WAIT_ANSWER = auto()
+    """DONE was sent."""
+
+
+class Sending:
+    """The sender of one object in one session.
+
+    Parameters
+    ----------
+    early_token : int
+        The token that early segments may carry, `NO_TOKEN` for none. It must be of an earlier session: within
+        this one, the segments of an object that was sent before carry its nonce, and may be late.
+    """
+
+    def __init__(self, outgoing: OutgoingObject, peer: Peer, shared: Shared, *, early_token: int) -> None:
+        self.object = outgoing
+        self.phase = Phase.OFFER
+        self._peer = peer
+        self._shared = shared
+        agreed = shared.agreed(peer)
+        longest = min(shared.config.segment_bytes, peer.offer.segment_bytes)
+        outgoing.offered(
+            longest if agreed & Extension.PATH_MTU and longest >= SEGMENT_BYTES else SEGMENT_BYTES
+        )
+        # only the first time: later, the peer may hold segments that its PROCEED would tell of
+        self._starts_early = (
+            bool(agreed & Extension.EARLY_START) and early_token != NO_TOKEN and outgoing.sessions == 1
+        )
+        self._early = Bitmap(outgoing.slots)
+        self._nonce = early_token
+        self._round = 0
+        self._proceeded = False
+        self._unsent: int | None = None
+
+    @property
+    def has_output(self) -> bool:
+        """Whether `outgoing` would return a message; after a PK it waits for SENT."""
+        if self._unsent is not None or self.phase is Phase.WAIT_ANSWER:
+            return False
+        return self.phase is not Phase.WAIT_PROCEED or self._may_go_early
+
+    @property
+    def _may_go_early(self) -> bool:
+        if not self._starts_early:
+            return False
+        return self._early.is_full or self._early.count < self._shared.config.early_segments
+
+    def outgoing(self, now_ns: int) -> Message:
+        """Return the next message."""
+        if self.phase is Phase.OFFER:
+            self.phase = Phase.WAIT_PROCEED
+            return self._obj(now_ns)
+        slot = self.object.bitmap.missing(0)
+        if slot is None:
+            self.phase = Phase.WAIT_ANSWER
+            return Done(self._nonce, self._round)
+        self._unsent = slot
+        self.object.segments_sent += 1
+        return Pk(slot, self._nonce, self.object.segment(slot))
+
+    def _obj(self, now_ns: int) -> Obj:
+        each = self.object
+        overhead = overhead_bytes(self._shared.config.key)
+        padding = padding_for(each.slots, proceed_overhead=overhead, obj_overhead=overhead)
+        lifetime_ms = max(1, -(-(each.expires_ns - now_ns) // NS_PER_MS))
+        return Obj(
+            each.kind,
+            each.stamp_ns,
+            len(each.data),
+            min(lifetime_ms, 0xFFFFFFFF),
+            each.segment_bytes,
+            self._peer.token,
+            self._shared.offer.marked(EARLY if self._starts_early else 0),
+            padding,
+        )
+
+    def sent(self) -> None:
+        """Handle SENT: the segment has left; its bit means sent, not received."""
+        if self._unsent is None:
+            return
+        self.object.bitmap.set(self._unsent)
+        if not self._proceeded:
+            self._early.set(self._unsent)
+        self._unsent = None
+
+    def concerns(self, kind: int, stamp_ns: int) -> bool:
+        """Return whether an answer is about this object."""
+        return (kind, stamp_ns) == (self.object.kind, self.object.stamp_ns)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the peer said PROCEED."""
+        return self._proceeded
+
+    def proceed(self, message: Proceed) -> bool:
+        """Handle a PROCEED; return whether it answers our last control message."""
+        held = Bitmap.parse(message.bitmap, self.object.slots)
+        if (
+            held is None
+            or not self.concerns(message.kind, message.stamp_ns)
+            or not self._awaits(message.round)
+        ):
+            return False
+        answers = self.phase is Phase.WAIT_PROCEED or message.round > 0
+        taken = not self._proceeded and bool(message.offer.extensions & EARLY)
+        resumed = not self._proceeded and self.object.sessions > 1
+        self._peer.token, self._peer.offer = message.nonce, message.offer
+        self._nonce, self._proceeded = message.nonce, True
+        if not answers and taken:
+            return False  # all left early, DONE too: its answer follows
+        early = self._early if taken and message.round == 0 else None
+        self.object.proceed(held, sent_early=early, resumed=resumed)
+        self._round = message.round
+        self.phase = Phase.SEND
+        return answers
+
+    def _awaits(self, number: int) -> bool:
+        if not self._proceeded and number == 0:
+            return self.phase in (Phase.WAIT_PROCEED, Phase.WAIT_ANSWER)
+        return self.phase is Phase.WAIT_ANSWER and number == (self._round + 1) % 256
+
+
+# Receiving one object in one session: its segments, and the answers to OBJ and DONE.
+#
+# Nothing is changed on behalf of a peer that has not echoed the nonce of our PROCEED: a spoofed OBJ costs no
+# memory beyond its session, and supersedes no part of a real object.
+
+
+class Receiving:
+    """The receiver of one object in one session."""
+
+    def __init__(self, obj: Obj, peer: Peer, shared: Shared) -> None:
+        self.obj = obj
+        self._proven = False
+        self._peer = peer
+        self._shared = shared
+        self._known = peer.acceptance.has(obj)
+        self._nonce = shared.nonce()
+        self._round = 0
+        early = Extension.EARLY_START in shared.config.extensions and bool(obj.offer.extensions & EARLY)
+        self._early = obj.token if early and peer.use_up(obj.token) else NO_TOKEN
+
+    def proceed(self) -> Proceed:
+        """Return the PROCEED of the present round."""
+        slots = slots_of(self.obj.size_bytes, self.obj.segment_bytes)
+        held = self._peer.acceptance.partials.get(self.obj.kind)
+        bitmap = Bitmap.full(slots) if self._known else Bitmap(slots)
+        if not self._known and held is not None and held.is_of(self.obj):
+            bitmap = held.bitmap
+        offer = self._shared.offer.marked(EARLY if self._early else 0)
+        return Proceed(self.obj.kind, self.obj.stamp_ns, self._nonce, self._round, offer, bytes(bitmap))
+
+    def is_proof(self, nonce: int) -> bool:
+        """Return whether a nonce proves that its sender received one of ours."""
+        return nonce != NO_TOKEN and nonce in (self._nonce, self._early)
+
+    def belongs_to(self, peer: Peer) -> None:
+        """Act for this peer from now on."""
+        self._peer = peer
+        self._known = peer.acceptance.has(self.obj)
+
+    def _proves(self, nonce: int) -> bool:
+        if not self.is_proof(nonce):
+            return False
+        if not self._proven:
+            self._peer.proved(self._nonce)
+            self._peer.offer = self.obj.offer
+            self._proven = True
+        return True
+
+    def segment(self, message: Pk, now_ns: int) -> bool:
+        """Store a segment; return whether it answers our PROCEED."""
+        if not self._proves(message.nonce):
+            return False
+        if not self._known:
+            self._store(message, now_ns)
+        return message.nonce == self._nonce and self._round == 0  # later, it may answer an earlier PROCEED
+
+    def _store(self, message: Pk, now_ns: int) -> None:
+        shared = self._shared
+        part = shared.part_for(self._peer, self.obj, now_ns)
+        if not part.fits(message.slot, message.data):
+            return
+        if shared.partial_bytes + len(message.data) > shared.config.max_partial_bytes:
+            shared.counters.refused += 1
+            return
+        taken = part.store(message.slot, message.data)
+        shared.partial_bytes += taken
+        shared.counters.duplicate_segments += not taken
+
+    def answers(self, message: Done) -> bool:
+        """Return whether a DONE answers our PROCEED; one that left early does not."""
+        return message.nonce == self._nonce
+
+    def done(self, message: Done, now_ns: int) -> Ack | Proceed | None:
+        """Return the answer to a DONE, None if it is late."""
+        if message.round != self._round or not self._proves(message.nonce):
+            return None
+        if not self._known and not self._completed(now_ns):
+            self._round = (self._round + 1) % 256
+            return self.proceed()
+        return Ack(self.obj.kind, self.obj.stamp_ns)
+
+    def _completed(self, now_ns: int) -> bool:
+        """Indicate the object if all segments have arrived; return whether they have."""
+        part = self._shared.part_for(self._peer, self.obj, now_ns)
+        if not part.bitmap.is_full:
+            return False
+        self._peer.acceptance.complete(part, self._shared.keep_until_ns(self.obj, now_ns))
+        self._shared.partial_bytes -= part.memory_bytes
+        self._known = True
+        facts = part.kind, part.stamp_ns, part.joined(), part.payload_bytes, part.began_ns
+        event = Received(now_ns, self._peer.address, *facts)
+        self._shared.events.append(event)
+        return True
 
 
 class Role(Enum):

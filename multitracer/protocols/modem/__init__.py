@@ -8,19 +8,3 @@ of mmcli and qmicli. Which commands are asked of which modem is data (collectors
 What must hold: a modem may answer anything. Answers are bounded; a value that is not understood or cannot be
 is NA, never 0, and its raw text stays in the log.
 """
-
-from multitracer.protocols.modem.conversation import Answer, Conversation, Unsolicited
-from multitracer.protocols.modem.decode import UNSOLICITED, Decoded, decode, tells
-from multitracer.protocols.modem.grammar import AnswerError, command_name
-
-__all__ = [
-    "UNSOLICITED",
-    "Answer",
-    "AnswerError",
-    "Conversation",
-    "Decoded",
-    "Unsolicited",
-    "command_name",
-    "decode",
-    "tells",
-]

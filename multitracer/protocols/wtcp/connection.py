@@ -18,7 +18,6 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.wtcp.config import WtcpConfig
 from multitracer.protocols.wtcp.packet import (
     IDENTITY_BYTES,
     NO_IDENTITY,
@@ -34,7 +33,7 @@ from multitracer.protocols.wtcp.packet import (
 )
 from multitracer.protocols.wtcp.receiver import Receiver
 from multitracer.protocols.wtcp.sender import Sender
-from multitracer.protocols.wtcp.state import StateChanged, WtcpCounters, WtcpEvent, WtcpState
+from multitracer.protocols.wtcp.state import StateChanged, WtcpConfig, WtcpCounters, WtcpEvent, WtcpState
 
 if TYPE_CHECKING:
     from collections.abc import Callable

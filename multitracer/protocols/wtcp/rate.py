@@ -9,18 +9,151 @@ Rules of the file:
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.protocols.wtcp.losses import LossWindow
-from multitracer.protocols.wtcp.ratios import RunningRatio, StandingQueue
 from multitracer.protocols.wtcp.state import RateCause, RateChanged
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.protocols.wtcp.config import WtcpConfig
-    from multitracer.protocols.wtcp.state import WtcpCounters
+    from multitracer.protocols.wtcp.state import WtcpConfig, WtcpCounters
+
+# Random loss or congestion: the most losses of a window that the receiver expects at random.
+
+
+_LEAST_EXPECTED = 1.0
+"""A single loss never means congestion: an overflowing queue drops several (not measured)."""
+
+
+class LossWindow:
+    """Which of the last transmissions are missing, and how many of them may be.
+
+    Parameters
+    ----------
+    config : WtcpConfig
+        Size of the window, and what is known before any loss was learnt.
+    """
+
+    def __init__(self, config: WtcpConfig) -> None:
+        self._config = config
+        self._size = config.loss_window_packets
+        self._mask = (1 << self._size) - 1
+        self._history = 0
+        self._seen = 0
+        self._mean = self._variance = config.initial_loss_share * self._size
+
+    @property
+    def count(self) -> int:
+        """Transmissions of the window that are missing."""
+        return self._history.bit_count()
+
+    @property
+    def expected(self) -> float:
+        """The most losses in a window that are taken for random."""
+        spread = self._config.loss_deviations * math.sqrt(self._variance)
+        most = self._config.max_loss_share * self._size
+        return max(_LEAST_EXPECTED, min(self._mean + spread, most))
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether more are missing than random losses explain."""
+        return self.count > self.expected
+
+    def note_arrival(self, missing: int) -> None:
+        """Take a new transmission, before which so many are missing."""
+        shift = min(missing, self._size)
+        self._history = ((self._history + 1 << shift) - 1 << 1) & self._mask
+        self._seen += missing + 1
+
+    def note_late(self, age: int) -> None:
+        """Take one that was missing, so many transmissions behind the newest."""
+        self._history &= ~(1 << age)
+
+    def learn(self) -> None:
+        """Take a whole new window as an example of random losses: the caller holds the rate."""
+        if self._seen < self._size:
+            return
+        self._seen = 0
+        error = self.count - self._mean
+        self._mean += self._config.loss_gain * error
+        self._variance += self._config.loss_gain * (error * error - self._variance)
+
+    def clear(self) -> None:
+        """Begin a new window: its losses have been answered."""
+        self._history = self._seen = 0
+
+
+# What the receiver sees of the path: the ratio of both rates, and the queue that grows.
+
+
+class RunningRatio:
+    """Receiving rate by sending rate, as an exponentially weighted average.
+
+    Separations at both ends are averaged and then divided: the mean of single ratios is above 1 on any path
+    whose delay varies.
+
+    Parameters
+    ----------
+    gain : float
+        Weight of a new packet.
+    """
+
+    def __init__(self, gain: float) -> None:
+        self._gain = gain
+        self._sent_ns = self._received_ns = 0.0
+
+    def add(self, sent_ns: int, received_ns: int) -> None:
+        """Take the separations of one packet from the one before, at the sender and at the receiver."""
+        self._sent_ns += self._gain * (sent_ns - self._sent_ns)
+        self._received_ns += self._gain * (received_ns - self._received_ns)
+
+    def clear(self) -> None:
+        """Forget all packets."""
+        self._sent_ns = self._received_ns = 0.0
+
+    @property
+    def value(self) -> float:
+        """The ratio; NaN before any packet."""
+        if self._received_ns <= 0:
+            return float("inf") if self._sent_ns > 0 else float("nan")
+        return self._sent_ns / self._received_ns
+
+
+class StandingQueue:
+    """How long packets wait in a queue that does not go away, without a common clock.
+
+    The delay of each packet is compared with the least that there was; a delay that grows slower than both
+    clocks may drift apart is no queue. What the last packets all waited is the standing queue (as RFC 8289).
+
+    Parameters
+    ----------
+    config : WtcpConfig
+        The slack for the clocks, and how many packets.
+    """
+
+    def __init__(self, config: WtcpConfig) -> None:
+        self._slack = 1 + config.clock_slack
+        self._level_ns = 0.0
+        self._recent: deque[float] = deque(maxlen=config.decision_packets)
+
+    def add(self, sent_ns: int, received_ns: int) -> None:
+        """Take the time between two arrivals, and between the departures of the same packets."""
+        self._level_ns = max(0.0, self._level_ns + received_ns - sent_ns * self._slack)
+        self._recent.append(self._level_ns)
+
+    def clear(self) -> None:
+        """Take the present delay for that of an empty queue."""
+        self._level_ns = 0.0
+        self._recent.clear()
+
+    @property
+    def standing_ns(self) -> int:
+        """The least wait of the last packets."""
+        return int(min(self._recent, default=0))
+
 
 _LONGEST_GAP_NS = 1800 * NS_PER_S
 """Beyond half an hour the 32 bits of the sender's microseconds may have gone round (71 minutes)."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.protocols.ranges import RangeSet
-from multitracer.protocols.wtcp.config import IP_UDP_BYTES
 from multitracer.protocols.wtcp.packet import MAX_RANGES, MODULUS, Ack, Data, PacketFlag
 from multitracer.protocols.wtcp.rate import Arrival, RateControl
+from multitracer.protocols.wtcp.state import IP_UDP_BYTES
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.protocols.wtcp.config import WtcpConfig
-    from multitracer.protocols.wtcp.state import RateChanged, WtcpCounters
+    from multitracer.protocols.wtcp.state import RateChanged, WtcpConfig, WtcpCounters
 
 _REMEMBERED_MISSING = 1024
 """Missing transmissions of which a late arrival is recognised: the largest window of losses."""

@@ -9,10 +9,10 @@ Rules of the file:
 
 from __future__ import annotations
 
+import heapq
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.wtcp.config import IP_UDP_BYTES
-from multitracer.protocols.wtcp.outstanding import Outstanding, StreamSegment
 from multitracer.protocols.wtcp.packet import (
     DATA_BYTES,
     HEAD_BYTES,
@@ -23,16 +23,185 @@ from multitracer.protocols.wtcp.packet import (
     PacketFlag,
 )
 from multitracer.protocols.wtcp.receiver import unwrap
-from multitracer.protocols.wtcp.round_trip import RoundTrip
-from multitracer.protocols.wtcp.state import BlackoutBegan, BlackoutEnded, Lost, RateReceived
+from multitracer.protocols.wtcp.state import IP_UDP_BYTES, BlackoutBegan, BlackoutEnded, Lost, RateReceived
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from multitracer.protocols.wtcp.config import WtcpConfig
     from multitracer.protocols.wtcp.packet import Hello
-    from multitracer.protocols.wtcp.state import WtcpCounters, WtcpEvent
+    from multitracer.protocols.wtcp.state import WtcpConfig, WtcpCounters, WtcpEvent
+
+# What was sent and is not acknowledged: segments of the stream, and when each transmission left.
+
+
+_REMEMBERED_TIMES = 4096
+"""Transmissions whose time of sending is kept: more than a window holds (not measured)."""
+
+
+@dataclass(slots=True)
+class StreamSegment:
+    """A part of the stream that one packet carries; it is sent again in the same pieces."""
+
+    offset: int
+    payload: bytes
+    fin: bool = False
+    number: int = -1
+    """The transmission that carried it last, -1 before the first."""
+    sent_ns: int = 0
+    is_lost: bool = False
+
+    @property
+    def end(self) -> int:
+        """Unit after the last; a FIN takes one unit."""
+        return self.offset + len(self.payload) + self.fin
+
+
+class Outstanding:
+    """The segments in flight or lost, by their place in the stream."""
+
+    def __init__(self) -> None:
+        self._segments: dict[int, StreamSegment] = {}
+        self._lost: list[int] = []
+        self._sent_ns: dict[int, int] = {}
+        self.payload_bytes = 0
+        self._fin_acknowledged = False
+
+    def __len__(self) -> int:
+        """Return how many segments are not acknowledged."""
+        return len(self._segments)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the stream is acknowledged, its FIN included."""
+        return self._fin_acknowledged and not self._segments
+
+    def add(self, segment: StreamSegment) -> None:
+        """Take a new segment, behind all others."""
+        self._segments[segment.offset] = segment
+        self.payload_bytes += len(segment.payload)
+
+    def note_sent(self, number: int, now_ns: int, segment: StreamSegment | None = None) -> None:
+        """Note when a transmission left, and what it carried."""
+        self._sent_ns[number] = now_ns
+        if len(self._sent_ns) > _REMEMBERED_TIMES:
+            del self._sent_ns[next(iter(self._sent_ns))]
+        if segment is not None:
+            segment.number, segment.sent_ns, segment.is_lost = number, now_ns, False
+
+    def next_lost(self) -> StreamSegment | None:
+        """Return the first lost segment, None if there is none."""
+        while self._lost:
+            segment = self._segments.get(self._lost[0])
+            if segment is not None and segment.is_lost:
+                return segment
+            heapq.heappop(self._lost)
+        return None
+
+    def sent_ns(self, number: int) -> int | None:
+        """Return when a transmission left, None if that is no longer known."""
+        return self._sent_ns.get(number)
+
+    def forget_below(self, number: int) -> None:
+        """Forget when transmissions left that are too old to matter."""
+        while self._sent_ns and next(iter(self._sent_ns)) < number:
+            del self._sent_ns[next(iter(self._sent_ns))]
+
+    def acknowledge(self, ack: Ack) -> int:
+        """Drop what has arrived; return how many bytes that were."""
+        gone = [each for each in self._segments.values() if _covers(ack, each)]
+        for segment in gone:
+            del self._segments[segment.offset]
+            self._fin_acknowledged |= segment.fin
+        freed = sum(len(segment.payload) for segment in gone)
+        self.payload_bytes -= freed
+        return freed
+
+    def find_lost(self, newest: int, *, reorder_packets: int, round_trip_ns: int) -> list[StreamSegment]:
+        """Return the segments that must be lost, as the transmission `newest` has arrived and they have not.
+
+        Either enough later transmissions left before it, or it left a round trip later.
+        """
+        newest_ns = self._sent_ns.get(newest)
+        lost = []
+        for segment in self._segments.values():
+            if segment.is_lost or not 0 <= segment.number < newest:
+                continue
+            overtaken = newest - segment.number >= reorder_packets
+            if overtaken or (newest_ns is not None and newest_ns - segment.sent_ns >= round_trip_ns):
+                lost.append(segment)
+        self._mark(lost)
+        return lost
+
+    def _mark(self, lost: Iterable[StreamSegment]) -> None:
+        for segment in lost:
+            segment.is_lost = True
+            heapq.heappush(self._lost, segment.offset)
+
+
+def _covers(ack: Ack, segment: StreamSegment) -> bool:
+    if segment.end <= ack.cumulative:
+        return True
+    return any(left <= segment.offset and segment.end <= right for left, right in ack.ranges)
+
+
+# Round-trip times and lost acknowledgments: by them the sender tunes acknowledgments and patience.
+
+
+_RTT_GAIN, _DEVIATION_GAIN = 1 / 8, 1 / 4  # RFC 6298, section 2.3
+_DEVIATIONS = 4  # RFC 6298, section 2.2: K
+_ACK_LOSS_GAIN = 1 / 8  # not measured: as the RTT's
+_MOST_ACK_LOSS = 0.75
+"""Beyond, more acknowledgments would only fill the slow direction (not measured)."""
+
+
+class RoundTrip:
+    """What acknowledgments show of the round trip.
+
+    Parameters
+    ----------
+    config : WtcpConfig
+        Bounds of the times that follow.
+    """
+
+    def __init__(self, config: WtcpConfig) -> None:
+        self._config = config
+        self.srtt_ns: int | None = None
+        """Smoothed round-trip time without the receiver's wait, None before the first."""
+        self._deviation_ns = 0
+        self._ack_loss = 0.0
+
+    def add(self, rtt_ns: int) -> None:
+        """Take a round-trip time (RFC 6298, section 2)."""
+        if self.srtt_ns is None:
+            self.srtt_ns, self._deviation_ns = rtt_ns, rtt_ns // 2
+            return
+        error_ns = rtt_ns - self.srtt_ns
+        self._deviation_ns += round(_DEVIATION_GAIN * (abs(error_ns) - self._deviation_ns))
+        self.srtt_ns += round(_RTT_GAIN * error_ns)
+
+    def note_acks(self, lost: int) -> None:
+        """Take an acknowledgment before which so many are missing."""
+        self._ack_loss += _ACK_LOSS_GAIN * (lost / (lost + 1) - self._ack_loss)
+
+    @property
+    def ack_interval_ns(self) -> int:
+        """How often the receiver shall acknowledge: in parts of a round trip, more often if ACKs get lost."""
+        config = self._config
+        if self.srtt_ns is None:
+            return config.min_ack_interval_ns
+        arriving = 1 - min(self._ack_loss, _MOST_ACK_LOSS)
+        wanted_ns = round(self.srtt_ns / config.acks_per_rtt * arriving)
+        interval_ns = min(max(wanted_ns, config.min_ack_interval_ns), config.max_ack_interval_ns)
+        return interval_ns // NS_PER_MS * NS_PER_MS
+
+    @property
+    def threshold_ns(self) -> int:
+        """How long no acknowledgment may come before it is a blackout."""
+        if self.srtt_ns is None:
+            return max(self._config.min_silence_ns, self._config.handshake_ns)
+        patience_ns = self.srtt_ns + _DEVIATIONS * self._deviation_ns + 2 * self.ack_interval_ns
+        return max(self._config.min_silence_ns, patience_ns)
 
 
 class Sender:

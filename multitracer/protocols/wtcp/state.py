@@ -1,10 +1,208 @@
-"""The types at the border of the WTCP core: states, counters, and what is reported to a log."""
+"""The types at the border of the WTCP core: parameters, states, counters, and events for a log."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
+
+from multitracer.errors import LocalProtocolError
+from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
+
+# The parameters of WTCP: what paper 001 gives, and what it leaves open with our default and its reason.
+#
+# `docs/papers/wtcp.md` has a table of what each number does to the goodput when it is halved and doubled.
+
+
+IP_UDP_BYTES = 28
+"""Octets around a WTCP packet: an IPv4 header without options (RFC 791) and a UDP header (RFC 768)."""
+MIN_PACKET_BYTES, MAX_PACKET_BYTES = 128, 1500
+"""An acknowledgment with some ranges must fit; Ethernet's longest IP packet (IEEE 802.3)."""
+MAX_RATE_BPS = 1_000_000_000
+"""A gigabit: far above any link that WTCP is for, and well inside the 32 bits of the field."""
+_MAX_TIME_NS = 86_400 * NS_PER_S  # a day: not measured, keeps sums of times small
+_MAX_BUFFER_BYTES = 1 << 24  # not measured: what a reader that forgets to read may cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WtcpConfig:
+    """Parameters of one end; both ends of a connection may differ in all of them.
+
+    A rate counts whole IP packets, with the headers of IP and UDP. Fractions are of 1.
+
+    Raises
+    ------
+    LocalProtocolError
+        If a value is no number or outside its range, or two values contradict each other.
+    """
+
+    packet_bytes: int = 500
+    """Longest IP packet that is sent [paper 001, section IV]."""
+    initial_rate_packets_per_s: float = 1.0
+    """Rate until the packet pair of the start-up arrived [paper 001, section IV.C: a flow begins with 1]."""
+    min_rate_bps: float = 320.0
+    """The receiver never asks for less [paper 001, section II: 9.6 kb/s shared by 30 users]."""
+    max_rate_bps: float = 2_000_000.0
+    """The receiver never asks for more, and the sender never sends faster whatever the peer says
+    [not given: far above the links of the paper]."""
+
+    alpha_plus: float = 0.98
+    """Increase only if the long-term ratio is above [paper 001: "very close to one"; value not given]."""
+    alpha_minus: float = 0.94
+    """Decrease if the long-term ratio is below [not given: a little less than `alpha_plus`]."""
+    beta_plus: float = 0.90
+    """Increase only if the short-term ratio is above [not given: looser, as it is noisier]."""
+    beta_minus: float = 0.80
+    """Decrease if the short-term ratio is below [not given: a sudden loss of a fifth of the rate]."""
+    long_gain: float = 1 / 16
+    """Weight of a new packet in the long-term ratio [not given]."""
+    short_gain: float = 1 / 4
+    """Weight of a new packet in the short-term ratio [not given]."""
+    increase_packets_per_s: float = 0.25
+    """What one increase adds to the rate [paper 001: linear; step not given]."""
+    delta: float = 0.20
+    """Part of the rate that a first decrease takes away; each next one takes twice as much [paper 001]."""
+    max_delta: float = 0.50
+    """Bound of the doubled delta [not given: what a congestion loss takes]."""
+    congestion_share: float = 0.50
+    """Part of the rate that is left after a congestion loss [paper 001: by half]."""
+    decision_packets: int = 4
+    """Packets that the ratios need after a decrease before the next decision [not given]."""
+    queue_limit_packets: float = 2.0
+    """Own packets in a standing queue that mean decrease [ours: a rate a little too high fills any queue]."""
+    queue_free_packets: float = 1.0
+    """Own packets in a standing queue above which the rate is not increased [ours: it drains first]."""
+    clock_slack: float = 0.002
+    """Skew between both clocks that is not taken for a queue [ours: ten times that of a bad crystal]."""
+
+    pair_share: float = 0.50
+    """Part of the packet pair's rate that the flow starts with [not given: others may be there]."""
+    loss_window_packets: int = 32
+    """Window in which losses are counted [not given]."""
+    initial_loss_share: float = 0.10
+    """Random losses expected before any were learnt [paper 001, section I: 1 to 10 % of packets]."""
+    max_loss_share: float = 0.25
+    """The most that may be learnt as random [not given]."""
+    loss_gain: float = 1 / 8
+    """Weight of a new window in the mean of random losses [not given: as the RTT's, RFC 6298]."""
+    loss_deviations: float = 4.0
+    """Standard deviations above the mean that are still random [not given: as the RTO's, RFC 6298]."""
+    reorder_packets: int = 3
+    """Later packets that must arrive before a missing one is sent again [not given: three in RFC 5681]."""
+
+    acks_per_rtt: float = 2.0
+    """Acknowledgments in a round trip that the sender tunes for [not given]."""
+    min_ack_interval_ns: int = 50 * NS_PER_MS
+    """Shortest time between two acknowledgments, whatever the peer demands [not given]."""
+    max_ack_interval_ns: int = 2 * NS_PER_S
+    """Longest time between two acknowledgments [not given]."""
+    min_silence_ns: int = NS_PER_S
+    """Least time without an acknowledgment that means blackout [not given: RFC 6298's least timeout]."""
+    probe_ns: int = NS_PER_S
+    """Time between two probes in a blackout [not given]."""
+    handshake_ns: int = 3 * NS_PER_S
+    """Time between two attempts to connect [not given: RFC 2988's 3 s; round trips here take up to 4 s]."""
+    give_up_ns: int = 3600 * NS_PER_S
+    """Silence of the peer after which the connection ends with an error [not given]."""
+    linger_ns: int = 60 * NS_PER_S
+    """How long a finished end still answers a peer that missed the last acknowledgment [RFC 9293: 2 MSL]."""
+
+    send_buffer_bytes: int = 1 << 16
+    """What the application may write ahead of the acknowledgments."""
+    receive_buffer_bytes: int = 1 << 16
+    """The largest window that is advertised."""
+    max_holes: int = 256
+    """Separate stretches that the receiver keeps out of order; more are dropped and counted."""
+
+    def __post_init__(self) -> None:
+        for key, (least, most) in _RANGES.items():
+            _check_range(key, getattr(self, key), least, most)
+        for low, high in _ORDERED:
+            _check_order(self, low, high)
+
+    @property
+    def packet_bits(self) -> int:
+        """Bits of the longest IP packet."""
+        return self.packet_bytes * BITS_PER_BYTE
+
+    @property
+    def initial_rate_bps(self) -> float:
+        """The rate before anything is known, within the bounds."""
+        return self.bounded_bps(self.initial_rate_packets_per_s * self.packet_bits)
+
+    def bounded_bps(self, rate_bps: float) -> float:
+        """Return the nearest rate within the bounds."""
+        return min(max(rate_bps, self.min_rate_bps), self.max_rate_bps)
+
+
+_ABOVE_0 = 1e-6  # a fraction that is not 0, and too small to be meant
+_RANGES = MappingProxyType(
+    {
+        "packet_bytes": (MIN_PACKET_BYTES, MAX_PACKET_BYTES),
+        "initial_rate_packets_per_s": (0.001, 1e6),
+        "min_rate_bps": (1.0, MAX_RATE_BPS),
+        "max_rate_bps": (1.0, MAX_RATE_BPS),
+        "alpha_plus": (_ABOVE_0, 1.0),
+        "alpha_minus": (_ABOVE_0, 1.0),
+        "beta_plus": (_ABOVE_0, 1.0),
+        "beta_minus": (_ABOVE_0, 1.0),
+        "long_gain": (_ABOVE_0, 1.0),
+        "short_gain": (_ABOVE_0, 1.0),
+        "increase_packets_per_s": (_ABOVE_0, 1e6),
+        "delta": (_ABOVE_0, 1 - _ABOVE_0),
+        "max_delta": (_ABOVE_0, 1 - _ABOVE_0),
+        "congestion_share": (_ABOVE_0, 1 - _ABOVE_0),
+        "decision_packets": (1, 1000),
+        "queue_limit_packets": (0.1, 1e6),
+        "queue_free_packets": (0.0, 1e6),
+        "clock_slack": (0.0, 0.1),
+        "pair_share": (_ABOVE_0, 1.0),
+        "loss_window_packets": (4, 1024),
+        "initial_loss_share": (0.0, 1.0),
+        "max_loss_share": (0.0, 1.0),
+        "loss_gain": (_ABOVE_0, 1.0),
+        "loss_deviations": (0.0, 100.0),
+        "reorder_packets": (1, 1000),
+        "acks_per_rtt": (0.01, 100.0),
+        "min_ack_interval_ns": (NS_PER_MS, _MAX_TIME_NS),
+        "max_ack_interval_ns": (NS_PER_MS, 60 * NS_PER_S),
+        "min_silence_ns": (NS_PER_MS, _MAX_TIME_NS),
+        "probe_ns": (NS_PER_MS, _MAX_TIME_NS),
+        "handshake_ns": (NS_PER_MS, _MAX_TIME_NS),
+        "give_up_ns": (NS_PER_MS, _MAX_TIME_NS),
+        "linger_ns": (0, _MAX_TIME_NS),
+        "send_buffer_bytes": (MAX_PACKET_BYTES, _MAX_BUFFER_BYTES),
+        "receive_buffer_bytes": (MAX_PACKET_BYTES, _MAX_BUFFER_BYTES),
+        "max_holes": (1, 4096),
+    }
+)
+"""Least and greatest value of each key; 60 s is what the wire's field for the interval of ACKs holds."""
+
+_ORDERED = (
+    ("alpha_minus", "alpha_plus"),
+    ("beta_minus", "beta_plus"),
+    ("min_rate_bps", "max_rate_bps"),
+    ("delta", "max_delta"),
+    ("queue_free_packets", "queue_limit_packets"),
+    ("min_ack_interval_ns", "max_ack_interval_ns"),
+)
+"""Pairs whose first must not be above the second: a ratio may not mean increase and decrease at once."""
+
+
+def _check_range(key: str, value: object, least: float, most: float) -> None:
+    whole = isinstance(least, int)
+    number = value if isinstance(value, int) or (isinstance(value, float) and not whole) else math.nan
+    if isinstance(value, bool) or not least <= number <= most:
+        kind = "a whole number" if whole else "a number"
+        raise LocalProtocolError(f"{key}: {value!r} is outside {least:g} to {most:g}; give {kind} within it")
+
+
+def _check_order(config: WtcpConfig, low: str, high: str) -> None:
+    if getattr(config, low) > getattr(config, high):
+        values = f"{getattr(config, low):g} is above {high} {getattr(config, high):g}"
+        raise LocalProtocolError(f"{low}: {values}; give {low} at most {high}")
 
 
 class WtcpState(StrEnum):

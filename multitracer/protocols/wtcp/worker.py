@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.wtcp.config import WtcpConfig
 from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.packet import IDENTITY_BYTES, Data, Hello, Opening, PacketType, decode, encode
-from multitracer.protocols.wtcp.state import WtcpState
+from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from multitracer.lab.channel.cdpd_config import (
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import host_address
 from multitracer.lab.channel.shared.queue import QueueConfig
-from multitracer.protocols.channel_events import PieceLost
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import PacketDropped, PieceLost
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

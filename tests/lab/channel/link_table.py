@@ -13,7 +13,7 @@ from multitracer.lab.channel.cdpd_config import CdpdConfig, CellConfig, NetworkC
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
-from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
+from multitracer.protocols.link_events import AccessWaitEnded, BurstSent
 from tests.lab.channel import cell
 from tests.lab.channel.over import Seen, bulk, echoes
 from tests.narrowed import of_kind

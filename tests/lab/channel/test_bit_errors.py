@@ -20,7 +20,7 @@ from multitracer.lab.channel.shared.frame_errors import (
     frame_error_rate,
     pairwise_failure,
 )
-from multitracer.protocols.rlp.frame import FRAME_OCTETS, RlpFrame, decode, seal
+from multitracer.protocols.rlp import FRAME_OCTETS, RlpFrame, decode, seal
 
 SLOT_NS = 20_000_000
 FADING = ErrorConfig(kind="bits", good_s=2.0, bad_s=0.5, good_ber=0.0, bad_ber=0.5)

@@ -23,8 +23,14 @@ from multitracer.lab.channel.bluetooth_piconet import (
 )
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
-from multitracer.protocols.channel_events import PieceLost, PieceReceived, PieceSent
-from multitracer.protocols.link_events import PacketDropped, ResetDone, ResetStarted
+from multitracer.protocols.link_events import (
+    PacketDropped,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
+    ResetDone,
+    ResetStarted,
+)
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel.link_table import FULL, bluetooth, carried, round_trips
 from tests.lab.channel.over import echoes, number_of, packet

@@ -17,8 +17,7 @@ from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.protocols.capacity_trace import CapacityTrace, parse_capacity_trace
-from multitracer.protocols.channel_events import PieceSent
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import PacketDropped, PieceSent
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel.over import number_of, packet
 from tests.narrowed import of_kind

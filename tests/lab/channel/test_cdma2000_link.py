@@ -27,15 +27,16 @@ from multitracer.lab.channel.cdma2000_radio import (
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.packet_link import FAR
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
-from multitracer.protocols.channel_events import (
+from multitracer.protocols.link_events import (
     STREAM_BITS,
     NakGivenUp,
     NakSent,
+    PacketDropped,
     PieceLost,
     PieceSent,
+    PppDamaged,
     RateAssigned,
 )
-from multitracer.protocols.link_events import PacketDropped, PppDamaged
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel import cell
 from tests.lab.channel.over import bulk, echoes, packet

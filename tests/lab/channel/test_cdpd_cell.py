@@ -21,8 +21,14 @@ from multitracer.lab.channel.cdpd_config import (
     OutageConfig,
 )
 from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
-from multitracer.protocols.channel_events import BurstSent, OutageStarted, PieceLost, PieceReceived, PieceSent
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import (
+    BurstSent,
+    OutageStarted,
+    PacketDropped,
+    PieceLost,
+    PieceReceived,
+    PieceSent,
+)
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.channel.cell import MDLP, NO_OUTAGES, Fates, between, down, full, plain, up
 from tests.narrowed import of_kind

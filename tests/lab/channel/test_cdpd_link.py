@@ -21,16 +21,18 @@ from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
 from multitracer.lab.channel.shared.scheduler import Agenda, ScriptEvent
-from multitracer.protocols.channel_events import (
+from multitracer.protocols.link_events import (
     AccessWaitEnded,
     AccessWaitStarted,
     BurstSent,
+    Flushed,
     OutageEnded,
     OutageStarted,
+    PacketDropped,
     PieceLost,
     PieceSent,
+    ResetStarted,
 )
-from multitracer.protocols.link_events import Flushed, PacketDropped, ResetStarted
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from tests.lab.channel.link_table import CLEAN, ORDINARY, access_waits, busy_cell, carried, round_trips
 from tests.lab.channel.over import Seen, bulk, echoes, number_of, packet

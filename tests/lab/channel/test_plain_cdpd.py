@@ -19,8 +19,7 @@ from multitracer.lab.channel.cdpd_config import (
 )
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
-from multitracer.protocols.channel_events import BurstSent, PieceLost, PieceSent
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import BurstSent, PacketDropped, PieceLost, PieceSent
 from multitracer.units import NS_PER_S
 from tests.lab.channel.cell import MDLP, Fates, between, full, plain
 from tests.narrowed import of_kind

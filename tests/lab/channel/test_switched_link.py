@@ -25,8 +25,7 @@ from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.scenario.toml import parse_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.protocols.channel_events import OutageEnded, OutageStarted, PieceLost
-from multitracer.protocols.link_events import PacketDropped
+from multitracer.protocols.link_events import OutageEnded, OutageStarted, PacketDropped, PieceLost
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.conftest import ROOT
 from tests.lab.channel.over import echoes, number_of, packet

@@ -13,9 +13,9 @@ import pytest
 from multitracer.errors import FormatError, InputError
 from multitracer.lab.rig.radio_join import join_radio
 from multitracer.manifest import LogFile, Manifest, Variables, changed_files, read_manifest, write_manifest
-from multitracer.measure.journal import Journal
 from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
+from multitracer.measure.run import Journal
 from multitracer.units import NS_PER_S
 from tests.narrowed import tables_of
 

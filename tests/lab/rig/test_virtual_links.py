@@ -15,7 +15,7 @@ from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.lab.tcp.profile import LINUX22
 from multitracer.measure.transports import Options
-from multitracer.protocols.centaurus import Extension
+from multitracer.protocols.centaurus.messages import Extension
 from multitracer.units import NS_PER_S
 from tests.lab.rig.virtual import plan, run
 from tests.narrowed import known

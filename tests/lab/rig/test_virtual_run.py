@@ -19,7 +19,7 @@ from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.lab.tcp.profile import tcp_profile
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.transports import Options
-from multitracer.protocols.centaurus import Extension
+from multitracer.protocols.centaurus.messages import Extension
 from multitracer.units import NS_PER_S
 from tests.lab.rig.virtual import CLEAN, LOSSY, link, plan, rows, run
 

@@ -12,8 +12,7 @@ from multitracer.captured import Flag
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.protocols.channel_events import AccessWaitEnded, BurstSent
-from multitracer.protocols.link_events import PacketDropped, ResetStarted
+from multitracer.protocols.link_events import AccessWaitEnded, BurstSent, PacketDropped, ResetStarted
 from tests.lab.simulator.watch import Watched, gaps, slope, watch, watched
 from tests.narrowed import call_of, known
 

@@ -18,7 +18,7 @@ from multitracer.lab.scenario.model import Traffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.lab.simulator.world import Observer
-from multitracer.protocols.channel_events import STREAM_BITS, RateAssigned
+from multitracer.protocols.link_events import STREAM_BITS, RateAssigned
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.quantities import Quantities
 from multitracer.recording.read import read

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer, PppPacket, fcs16
-from multitracer.protocols.ppp import PppProtocol
+from multitracer.protocols.l2r import PppProtocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable

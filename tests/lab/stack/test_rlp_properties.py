@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.protocols.link_events import FrameSent, ResetStarted
-from multitracer.protocols.rlp import FrameKind, decode
-from multitracer.protocols.rlp.fcs import fcs24
+from multitracer.protocols.rlp import FrameKind, decode, fcs24
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio
 
 if TYPE_CHECKING:

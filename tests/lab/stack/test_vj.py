@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.vj import VjCompressor, VjDecompressor, VjError
-from multitracer.protocols.ppp import PppProtocol
+from multitracer.protocols.l2r import PppProtocol
 from tests.narrowed import known
 
 IP, UNC, CMP = PppProtocol.IP, PppProtocol.VJ_UNCOMPRESSED, PppProtocol.VJ_COMPRESSED

@@ -17,7 +17,7 @@ from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.service_times import in_pieces, rate_step
 from multitracer.diagnosis.work_of_others import work_of_others
-from multitracer.protocols.channel_events import STREAM_BITS
+from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 

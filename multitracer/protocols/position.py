@@ -1,13 +1,18 @@
-"""NMEA 0183: sentences with checksums, grouped by the time of day that they carry.
+"""Output of satellite receivers: NMEA 0183 sentences, and the reports of gpsd.
 
-A receiver says one fix in several sentences: RMC has the date, GGA the height and the satellites, GSA whether
-the fix has two or three dimensions. Sentences with the same time of day are one epoch. Source: NMEA 0183 as
-gpsd's driver_nmea0183.c reads it.
+A line comes in; a fix or a part of one comes out (`nmea.sentence`, `gpsd.report`), with time, place, height,
+speed and accuracy, as far as it says so. `Epochs` joins the sentences of one instant, `Dates` gives times of
+day their date.
+
+What must hold: a line that cannot be used raises only `NmeaError` or `ReportError`; what a receiver leaves
+empty is NA. A time is that of the receiver (UTC), never that of arrival.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from multitracer.errors import RemoteProtocolError
@@ -18,6 +23,14 @@ if TYPE_CHECKING:
 
     Fix = dict[str, Any]
     """Columns of POSITION, and `tod_ns` (time of day) and `day` (since 1970), where they are known."""
+    from multitracer.tables import Document
+
+# NMEA 0183: sentences with checksums, grouped by the time of day that they carry.
+#
+# A receiver says one fix in several sentences: RMC has the date, GGA the height and the satellites, GSA
+# whether the fix has two or three dimensions. Sentences with the same time of day are one epoch. Source: NMEA
+# 0183 as gpsd's driver_nmea0183.c reads it.
+
 
 KNOT_MPS = 1852 / 3600  # one nautical mile (1,852 m) an hour
 DAY_NS = 86_400 * NS_PER_S  # without leap seconds, as POSIX
@@ -249,3 +262,76 @@ class Dates:
 def _midnights(before_ns: int, tod_ns: int) -> int:
     """Return how many midnights lie between two times of day that are less than half a day apart."""
     return round((before_ns - tod_ns) / DAY_NS)
+
+
+# The reports of gpsd: JSON objects, one a line; a TPV is a time, a position and a velocity.
+#
+# Source: gpsd_json(5). Fields that are absent are not known. mode 0 and 1 are no fix, 2 and 3 its dimensions.
+
+
+WATCH = b'?WATCH={"enable":true,"json":true};\n'
+"""What gpsd is told, to hear its reports."""
+_ISO_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z")
+_COLUMNS = {
+    "lat": ("lat_deg", 90.0),
+    "lon": ("lon_deg", 180.0),
+    "speed": ("speed_mps", 1e4),
+    "track": ("heading_deg", 360.0),
+    "eph": ("error_m", 1e6),
+}
+_LATEST_NS = 1 << 62  # half of int64: leaves room for differences; the year 2116
+
+
+class ReportError(RemoteProtocolError):
+    """A line that is not a report of gpsd."""
+
+
+def report(line: str) -> tuple[str, Fix]:
+    """Return the class of a report, and the values of a TPV in columns of POSITION.
+
+    Raises
+    ------
+    ReportError
+        If the line is no JSON object with a class.
+    """
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        document = None
+    kind = document.get("class") if isinstance(document, dict) else None
+    if not isinstance(kind, str):
+        raise ReportError("no report of gpsd; skip the line")
+    return kind, _tpv(document) if kind == "TPV" else {}
+
+
+def _tpv(document: Document) -> Fix:
+    mode = document.get("mode")
+    fix: Fix = {"fix_time_ns": _time_ns(document.get("time"))}
+    has_fix = mode in (2, 3) and type(mode) is int
+    fix["fix"] = mode if has_fix else 0
+    if has_fix:
+        fix |= {column: _real(document.get(key), most) for key, (column, most) in _COLUMNS.items()}
+        fix["altitude_m"] = _real(document.get("altMSL", document.get("alt")), 1e5)
+    return {name: value for name, value in fix.items() if value is not None}
+
+
+def _real(value: object, most: float) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= most:
+        return None
+    return float(value)
+
+
+def _time_ns(value: object) -> int | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):  # protocols before 3.5
+        if not 0 <= value < _LATEST_NS / NS_PER_S:
+            return None
+        return int(round(value * 1e3) * (NS_PER_S // 1000))
+    match = _ISO_TIME.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    try:
+        whole = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    seconds = int((whole - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    return seconds * NS_PER_S + int((match[2] or "0").ljust(9, "0")) if 0 <= seconds < 1 << 33 else None

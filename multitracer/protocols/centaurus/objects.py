@@ -1,0 +1,320 @@
+"""The objects of an end: those that go out to a peer, those that came in, and what all sessions share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from multitracer.protocols.centaurus.events import Address, Counters, Event
+from multitracer.protocols.centaurus.messages import (
+    NO_TOKEN,
+    SEGMENT_BYTES,
+    Bitmap,
+    CentaurusConfig,
+    Extension,
+    Obj,
+    Offer,
+    Reason,
+    slots_of,
+)
+from multitracer.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# The table of a peer's outgoing objects: small, in order of time stamps, searched from its start.
+
+
+_FRUITLESS_LIMIT = 2
+"""One may be chance, two mean a path that passes no long packets. RFC 8899, 5.1.2 takes 3."""
+
+
+@dataclass(slots=True)
+class OutgoingObject:
+    """A message on its way to a peer."""
+
+    handle: int
+    kind: int
+    stamp_ns: int
+    data: bytes
+    expires_ns: int
+    segment_bytes: int = 0
+    """Set when it is first offered; kept, so that a bitmap of an earlier session still fits."""
+    bitmap: Bitmap = field(default_factory=lambda: Bitmap(0))
+    """What need not be sent: as the last PROCEED said, and what was sent since."""
+    sessions: int = 0
+    segments_sent: int = 0
+    fruitless: int = 0
+    """Sessions after which the peer held nothing of it."""
+
+    @property
+    def slots(self) -> int:
+        """Number of segments into which it is cut."""
+        return slots_of(len(self.data), self.segment_bytes)
+
+    def segment(self, slot: int) -> bytes:
+        """Return the data of a slot."""
+        return self.data[slot * self.segment_bytes : (slot + 1) * self.segment_bytes]
+
+    def offered(self, segment_bytes: int) -> None:
+        """Note that a session begins to send it, in segments of this size unless it already has a size."""
+        self.sessions += 1
+        if self.is_cut_too_long:
+            self.segment_bytes = SEGMENT_BYTES
+        self.segment_bytes = self.segment_bytes or segment_bytes
+        self.bitmap = Bitmap(self.slots)
+
+    @property
+    def is_cut_too_long(self) -> bool:
+        """Whether its segments are too long for the path, in spite of the negotiation: none ever arrived."""
+        return self.segment_bytes > SEGMENT_BYTES and self.fruitless >= _FRUITLESS_LIMIT
+
+    def proceed(self, held: Bitmap, *, sent_early: Bitmap | None, resumed: bool) -> None:
+        """Handle a PROCEED: its bitmap replaces ours; early segments of this session stay marked as sent."""
+        if resumed:
+            self.fruitless = 0 if held.count else self.fruitless + 1
+        self.bitmap = held | sent_early if sent_early is not None else held
+
+
+class OutgoingTable:
+    """The outgoing objects of one peer, oldest stamp first."""
+
+    __slots__ = ("_objects", "_stamps")
+
+    def __init__(self) -> None:
+        self._objects: list[OutgoingObject] = []
+        self._stamps: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def add(self, handle: int, kind: int, data: bytes, now_ns: int, lifetime_ns: int) -> OutgoingObject:
+        """Add a message; its stamp is the time, or one more than the last stamp of its class."""
+        stamp_ns = max(now_ns, self._stamps.get(kind, -1) + 1)
+        self._stamps[kind] = stamp_ns
+        added = OutgoingObject(handle, kind, stamp_ns, data, now_ns + lifetime_ns)
+        self._objects.append(added)
+        return added
+
+    def has_class(self, kind: int) -> bool:
+        """Return whether a message of this class was ever added."""
+        return kind in self._stamps
+
+    @property
+    def classes(self) -> int:
+        """Number of classes that were ever used."""
+        return len(self._stamps)
+
+    def first(self, now_ns: int) -> OutgoingObject | None:
+        """Return the object to offer next."""
+        return next((each for each in self._objects if each.expires_ns > now_ns), None)
+
+    def remove(self, gone: OutgoingObject) -> None:
+        """Forget an object that was delivered or rejected."""
+        self._objects = [each for each in self._objects if each is not gone]
+
+    def take_expired(self, now_ns: int, *, but: OutgoingObject | None) -> list[OutgoingObject]:
+        """Remove and return the objects whose lifetime is over, except one that is being sent."""
+        expired = [each for each in self._objects if each.expires_ns <= now_ns and each is not but]
+        if expired:
+            self._objects = [each for each in self._objects if each.expires_ns > now_ns or each is but]
+        return expired
+
+    def expiries_ns(self) -> list[int]:
+        """Return when each object expires."""
+        return [each.expires_ns for each in self._objects]
+
+
+# What one end received from a peer: the object acceptance table, and the objects received in part.
+#
+# Both are keyed by class within a peer. A class holds at most one part, because a newer stamp supersedes an
+# older one; the stamps of completed objects only grow (ours), so no message is indicated twice.
+
+
+_BYTES_PER_SEGMENT = 100
+"""What Python keeps beside the data of a stored segment."""
+
+
+@dataclass(slots=True)
+class Partial:
+    """An object that is being received; it is kept when its session ends."""
+
+    kind: int
+    stamp_ns: int
+    size_bytes: int
+    segment_bytes: int
+    expires_ns: int
+    began_ns: int
+    bitmap: Bitmap = field(init=False)
+    segments: dict[int, bytes] = field(default_factory=dict)
+    payload_bytes: int = 0
+    """Payload that arrived for it, duplicates included."""
+    memory_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.bitmap = Bitmap(slots_of(self.size_bytes, self.segment_bytes))
+
+    def is_of(self, obj: Obj) -> bool:
+        """Return whether an offer is for this object, cut into the same segments."""
+        ours = self.kind, self.stamp_ns, self.size_bytes, self.segment_bytes
+        return ours == (obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes)
+
+    def fits(self, slot: int, data: bytes) -> bool:
+        """Return whether a segment belongs to this object."""
+        begin = slot * self.segment_bytes
+        return slot < self.bitmap.slots and len(data) == min(self.segment_bytes, self.size_bytes - begin)
+
+    def store(self, slot: int, data: bytes) -> int:
+        """Keep a segment; return the bytes of memory that it takes, 0 for a duplicate."""
+        self.payload_bytes += len(data)
+        if slot in self.bitmap:
+            return 0
+        self.segments[slot] = data
+        self.bitmap.set(slot)
+        taken = len(data) + _BYTES_PER_SEGMENT
+        self.memory_bytes += taken
+        return taken
+
+    def joined(self) -> bytes:
+        """Return the whole message."""
+        return b"".join(self.segments[slot] for slot in range(self.bitmap.slots))
+
+
+@dataclass(slots=True)
+class Accepted:
+    """The newest completely received object of a class."""
+
+    stamp_ns: int
+    keep_until_ns: int
+    """Until then its sender may still ask for an acknowledgment that got lost."""
+
+
+class Acceptance:
+    """The acceptance table and the partial objects of one peer."""
+
+    __slots__ = ("accepted", "partials")
+
+    def __init__(self) -> None:
+        self.accepted: dict[int, Accepted] = {}
+        self.partials: dict[int, Partial] = {}
+
+    def has(self, obj: Obj) -> bool:
+        """Return whether this very object was completely received before."""
+        held = self.accepted.get(obj.kind)
+        return held is not None and held.stamp_ns == obj.stamp_ns
+
+    def refuses(self, obj: Obj, *, accepts: frozenset[int] | None, max_classes: int) -> Reason | None:
+        """Return why an offered object is rejected, None if it is wanted."""
+        if accepts is not None and obj.kind not in accepts:
+            return Reason.CLASS
+        known = obj.kind in self.accepted or obj.kind in self.partials
+        if not known and len({*self.accepted, *self.partials}) >= max_classes:
+            return Reason.CLASS
+        held, part = self.accepted.get(obj.kind), self.partials.get(obj.kind)
+        if (held and held.stamp_ns > obj.stamp_ns) or (part and part.stamp_ns > obj.stamp_ns):
+            return Reason.NEWER
+        return None
+
+    def complete(self, part: Partial, keep_until_ns: int) -> None:
+        """Note that an object was completely received."""
+        self.accepted[part.kind] = Accepted(part.stamp_ns, keep_until_ns)
+        self.partials.pop(part.kind, None)
+
+    def keep_until_ns(self) -> int:
+        """Return until when this memory is needed."""
+        times = [held.keep_until_ns for held in self.accepted.values()]
+        return max([*times, *(part.expires_ns for part in self.partials.values())], default=0)
+
+
+# The state of one peer, and the state that all sessions of an endpoint share.
+
+
+_NONCES = 4
+"""Nonces of a peer that still prove its address; one is used up in each session that fails early."""
+
+
+class Peer:
+    """One peer across its sessions: objects to it, objects from it, and what it can do."""
+
+    __slots__ = ("acceptance", "address", "nonces", "offer", "outgoing", "token")
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.outgoing = OutgoingTable()
+        self.acceptance = Acceptance()
+        self.offer = Offer(0, SEGMENT_BYTES)
+        """What it is capable of, as last heard."""
+        self.token = NO_TOKEN
+        """The last nonce that it gave out: proof that we live at our address."""
+        self.nonces: dict[int, bool] = {}
+        """Nonces that it echoed, and whether early segments may still use them."""
+
+    def proved(self, nonce: int) -> None:
+        """Note that the peer echoed a nonce: it receives at its address."""
+        self.nonces.pop(nonce, None)
+        self.nonces[nonce] = True
+        while len(self.nonces) > _NONCES:
+            del self.nonces[next(iter(self.nonces))]
+
+    def keep_until_ns(self) -> int:
+        """Return until when to remember it: objects of its last sessions must not be delivered twice."""
+        return self.acceptance.keep_until_ns()
+
+    def use_up(self, nonce: int) -> bool:
+        """Return whether early segments may carry this nonce: each nonce allows this once."""
+        usable = self.nonces.get(nonce, False)
+        if usable:
+            self.nonces[nonce] = False
+        return usable
+
+
+@dataclass(slots=True)
+class Shared:
+    """The state that all sessions of an endpoint share."""
+
+    config: CentaurusConfig
+    random_bytes: Callable[[int], bytes]
+    events: list[Event] = field(default_factory=list)
+    counters: Counters = field(default_factory=Counters)
+    partial_bytes: int = 0
+    """Memory of all partial objects."""
+    outgoing_bytes: int = 0
+
+    def nonce(self) -> int:
+        """Return a number that cannot be guessed, and is not `NO_TOKEN`."""
+        return int.from_bytes(self.random_bytes(4), "big") or 1
+
+    @property
+    def offer(self) -> Offer:
+        """What this end can do."""
+        longest = self.config.segment_bytes if self.config.extensions & Extension.PATH_MTU else SEGMENT_BYTES
+        return Offer(self.config.extensions, longest)
+
+    def agreed(self, peer: Peer) -> Extension:
+        """Return the extensions that both ends may use."""
+        return self.config.extensions & Extension(peer.offer.extensions & 7)
+
+    def part_for(self, peer: Peer, obj: Obj, now_ns: int) -> Partial:
+        """Return the received part of an offered object; a new one replaces an older one of its class."""
+        held = peer.acceptance.partials.get(obj.kind)
+        if held is not None and held.is_of(obj):
+            return held
+        if held is not None:
+            self.forget(peer, held)
+        while len(peer.acceptance.partials) >= self.config.max_partials:
+            self.forget(peer, min(peer.acceptance.partials.values(), key=lambda part: part.expires_ns))
+        until_ns = self.keep_until_ns(obj, now_ns)
+        part = Partial(obj.kind, obj.stamp_ns, obj.size_bytes, obj.segment_bytes, until_ns, now_ns)
+        peer.acceptance.partials[obj.kind] = part
+        return part
+
+    def keep_until_ns(self, obj: Obj, now_ns: int) -> int:
+        """Return until when its sender may refer to an object: in any session that began in its lifetime."""
+        lifetime_ns = min(obj.lifetime_ms * NS_PER_MS, self.config.max_lifetime_ns)
+        return now_ns + lifetime_ns + self.config.cap_ns
+
+    def forget(self, peer: Peer, part: Partial) -> None:
+        """Delete a partial object."""
+        del peer.acceptance.partials[part.kind]
+        self.partial_bytes -= part.memory_bytes
+        self.counters.forgotten_partials += 1

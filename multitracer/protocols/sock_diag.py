@@ -1,0 +1,543 @@
+"""Linux `sock_diag`: the kernel's variables of TCP sockets, as bytes in and values out.
+
+Out go questions: which sockets, by filters that run in the kernel (`filter_bytecode`). In come answers: a
+socket's ends and state (`decode`) and its `struct tcp_info` (`decode_tcp_info`). Nothing here opens a socket: `collectors.tcp_info` does.
+
+What must hold: an older kernel's struct is shorter, a newer one's is longer; fields that are absent are
+absent, and none moves. Values keep the kernel's names and units (microseconds, bytes, segments). Source:
+linux/inet_diag.h, linux/tcp.h, linux/netlink.h.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import sys
+from dataclasses import dataclass, field
+from enum import IntEnum
+from ipaddress import IPv4Network, IPv6Network
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from multitracer.captured import IpProtocol
+from multitracer.errors import LocalProtocolError, RemoteProtocolError
+from multitracer.tables import NA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from multitracer.tables import Document, Numbers
+
+# The names of a sender's states, and their numbers in tables and in the kernel.
+
+
+class Family(IntEnum):
+    """Address families of Linux (linux/socket.h)."""
+
+    INET = 2
+    INET6 = 10
+
+
+class SocketTimer(IntEnum):
+    """Which timer of a socket runs (linux/inet_diag.h: idiag_timer)."""
+
+    NONE = 0
+    RETRANSMISSION = 1
+    KEEP_ALIVE = 2
+    TIME_WAIT = 3
+    ZERO_WINDOW_PROBE = 4
+
+
+class TcpState(IntEnum):
+    """States of a socket as Linux numbers them (include/net/tcp_states.h)."""
+
+    ESTABLISHED = 1
+    SYN_SENT = 2
+    SYN_RECV = 3
+    FIN_WAIT1 = 4
+    FIN_WAIT2 = 5
+    TIME_WAIT = 6
+    CLOSE = 7
+    CLOSE_WAIT = 8
+    LAST_ACK = 9
+    LISTEN = 10
+    CLOSING = 11
+    NEW_SYN_RECV = 12
+    BOUND_INACTIVE = 13
+
+
+class CaState(IntEnum):
+    """The sender's state of loss recovery (enum tcp_ca_state, linux/tcp.h)."""
+
+    OPEN = 0
+    DISORDER = 1
+    """Duplicate ACKs or SACKs arrived; nothing was retransmitted yet."""
+    CWR = 2
+    """The window is being reduced for a reason that is no loss: ECN, or a drop in the host itself."""
+    RECOVERY = 3
+    """Fast retransmit."""
+    LOSS = 4
+    """A retransmission timeout."""
+
+
+class ReadBy(IntEnum):
+    """How a row of tcp_state was obtained."""
+
+    TCP_INFO = 1
+    """Polled: the state at some instant between read_before and read_after."""
+    TCP_PROBE = 2
+    """At the arrival of a segment, before it changed the state."""
+    SS = 3
+    """Polled through the text of `ss`, between two time stamps of the recorder."""
+    SIFTR = 4
+    """At a packet, where FreeBSD's filter saw it."""
+
+
+class TcpEvent(IntEnum):
+    """The events of tcp_events."""
+
+    RETRANSMISSION = 1
+    CA_STATE = 2
+
+
+# Requests to and answers from NETLINK_SOCK_DIAG about TCP sockets.
+#
+# A dump asks for every socket that a filter chooses; a question about one socket costs a fortieth of it,
+# because the kernel need not walk its whole table. Source: linux/netlink.h, linux/inet_diag.h, sock_diag(7).
+# All numbers are in the byte order of the machine, ports and addresses in network order.
+
+
+IpVersion = Literal[4, 6]  # the version field of the IP header
+
+NETLINK_SOCK_DIAG = 4
+"""The protocol number of the netlink socket that carries these messages."""
+
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBBBI48s")
+_SOCKET = struct.Struct("=BBBB48sIIIII")
+_ATTRIBUTE = struct.Struct("=HH")
+
+
+class _Message(IntEnum):
+    """Types of netlink messages (linux/netlink.h: NLMSG_*); BY_FAMILY is sock_diag's question and answer."""
+
+    NOOP = 1
+    ERROR = 2
+    DONE = 3
+    OVERRUN = 4
+    BY_FAMILY = 20
+
+
+class _Attribute(IntEnum):
+    """INET_DIAG_*: attributes of an answer besides the socket."""
+
+    INFO = 2
+    VEGAS = 3
+    CONGESTION = 4
+
+
+_REQUEST_FLAG, _DUMP, _DUMP_INTERRUPTED = 0x01, 0x300, 0x10
+"""linux/netlink.h: NLM_F_REQUEST, NLM_F_DUMP, NLM_F_DUMP_INTR."""
+_FAMILY: dict[IpVersion, Family] = {4: Family.INET, 6: Family.INET6}
+_VERSION: dict[int, IpVersion] = {family: version for version, family in _FAMILY.items()}
+_MAPPED = b"\0" * 10 + b"\xff\xff"  # RFC 4291, 2.5.5.2
+
+_WANTED = 1 << (_Attribute.INFO - 1) | 1 << (_Attribute.VEGAS - 1) | 1 << (_Attribute.CONGESTION - 1)
+"""linux/inet_diag.h: bit n - 1 asks for extension n."""
+_BYTECODE = 1  # linux/inet_diag.h: INET_DIAG_REQ_BYTECODE
+
+ACTIVE = (
+    TcpState.ESTABLISHED,
+    TcpState.SYN_SENT,
+    TcpState.SYN_RECV,
+    TcpState.FIN_WAIT1,
+    TcpState.FIN_WAIT2,
+    TcpState.CLOSE_WAIT,
+    TcpState.LAST_ACK,
+    TcpState.CLOSING,
+)
+"""The states in which a socket has a sender's variables."""
+
+_ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as idiag_states
+
+
+@dataclass(frozen=True, slots=True)
+class Socket:
+    """One socket as an answer describes it.
+
+    `identity` is the kernel's 48-byte socket id (ports, addresses, interface, cookie), as `socket_request`
+    takes it. `attributes` are the raw values by INET_DIAG_* number. Queues are in bytes, `expires_ms` is the
+    time until `timer` fires (a `SocketTimer`).
+    """
+
+    family_version: IpVersion
+    identity: bytes
+    state: int
+    timer: int
+    retransmits: int
+    expires_ms: int
+    receive_queue_bytes: int
+    send_queue_bytes: int
+    uid: int
+    inode: int
+    attributes: dict[int, bytes] = field(repr=False)
+    interrupted: bool = False
+    """The kernel's table changed during the dump: sockets may be missing from it or be there twice."""
+
+    @property
+    def ip_version(self) -> IpVersion:
+        """4 also for IPv4 carried by an IPv6 socket (RFC 4291, section 2.5.5.2)."""
+        return 4 if self.family_version == 4 or self.identity[4:16] == _MAPPED else 6
+
+    @property
+    def address_local(self) -> bytes:
+        """4 or 16 bytes."""
+        return self._address(4)
+
+    @property
+    def address_remote(self) -> bytes:
+        """4 or 16 bytes."""
+        return self._address(20)
+
+    def _address(self, at: int) -> bytes:
+        if self.family_version == 4:
+            return self.identity[at : at + 4]
+        return self.identity[at + 12 : at + 16] if self.ip_version == 4 else self.identity[at : at + 16]
+
+    @property
+    def port_local(self) -> int:
+        """TCP port of this host."""
+        return int.from_bytes(self.identity[0:2], "big")
+
+    @property
+    def port_remote(self) -> int:
+        """TCP port of the peer."""
+        return int.from_bytes(self.identity[2:4], "big")
+
+    @property
+    def cookie(self) -> int:
+        """The number that the kernel gives to a socket once and never again until it restarts."""
+        low, high = struct.unpack_from("=II", self.identity, 40)
+        return int(high << 32 | low)
+
+    @property
+    def tcp_info(self) -> bytes | None:
+        """The raw struct, None if the kernel sent none."""
+        return self.attributes.get(_Attribute.INFO)
+
+    @property
+    def congestion_control(self) -> str | None:
+        """Name of the algorithm, None if the kernel sent none."""
+        name = self.attributes.get(_Attribute.CONGESTION)
+        return None if name is None else name.split(b"\0")[0].decode("ascii", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a dump."""
+
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The kernel's error: `errno` 2 (ENOENT) if the requested socket no longer exists."""
+
+    errno: int
+
+
+Answer = Socket | Done | Refused
+
+
+def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int = 0) -> bytes:
+    """Return the request for every active TCP socket of an IP version that `bytecode` selects."""
+    body = _REQUEST.pack(_FAMILY[ip_version], IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, bytes(48))
+    if bytecode:
+        body += _ATTRIBUTE.pack(_ATTRIBUTE.size + len(bytecode), _BYTECODE) + bytecode
+    return _message(body, flags=_REQUEST_FLAG | _DUMP, sequence=sequence)
+
+
+def socket_request(socket: Socket, *, sequence: int = 0) -> bytes:
+    """Return the request for the one socket that an earlier answer described."""
+    family = _FAMILY[socket.family_version]
+    body = _REQUEST.pack(family, IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, socket.identity)
+    return _message(body, flags=_REQUEST_FLAG, sequence=sequence)
+
+
+def _message(body: bytes, *, flags: int, sequence: int) -> bytes:
+    return _HEADER.pack(_HEADER.size + len(body), _Message.BY_FAMILY, flags, sequence, 0) + body
+
+
+def decode(datagram: bytes, *, sequence: int | None = None) -> Iterator[Answer]:
+    """Yield the answers of one received datagram.
+
+    Parameters
+    ----------
+    datagram : bytes
+        What one `recv` returned.
+    sequence : int, optional
+        Answers to other questions than this one are skipped (a late answer to one that was given up).
+
+    Raises
+    ------
+    RemoteProtocolError
+        If lengths contradict each other or the datagram was cut.
+    """
+    at = 0
+    while at < len(datagram):
+        length, kind, flags, number, _ = _header(datagram, at)
+        body = datagram[at + _HEADER.size : at + length]
+        at += _aligned(length)
+        if sequence is None or number == sequence:
+            answer = _answer(kind, body, interrupted=bool(flags & _DUMP_INTERRUPTED))
+            if answer is not None:
+                yield answer
+
+
+def _header(datagram: bytes, at: int) -> tuple[int, int, int, int, int]:
+    left = len(datagram) - at
+    if left < _HEADER.size:
+        raise RemoteProtocolError(
+            f"netlink: {left} bytes left, a header has {_HEADER.size}; give more buffer"
+        )
+    length, kind, flags, number, port = _HEADER.unpack_from(datagram, at)
+    if not _HEADER.size <= length <= left:
+        raise RemoteProtocolError(f"netlink: a message of {length} bytes in {left}; give more buffer")
+    return length, kind, flags, number, port
+
+
+def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
+    if kind == _Message.BY_FAMILY:
+        return _socket(body, interrupted=interrupted)
+    if kind == _Message.ERROR or (kind == _Message.DONE and len(body) >= 4 and body[:4] != bytes(4)):
+        if len(body) < 4:
+            raise RemoteProtocolError(f"netlink: an error message of {len(body)} bytes; it needs 4")
+        return Refused(abs(int(struct.unpack_from("=i", body)[0])))
+    if kind == _Message.DONE:
+        return Done(interrupted)
+    if kind == _Message.OVERRUN:
+        raise RemoteProtocolError(
+            "netlink: the kernel ran out of room for its answers; ask for fewer sockets"
+        )
+    if kind == _Message.NOOP:
+        return None
+    raise RemoteProtocolError(f"netlink: a message of type {kind} answers nothing that was asked")
+
+
+def _socket(body: bytes, *, interrupted: bool) -> Socket:
+    if len(body) < _SOCKET.size:
+        raise RemoteProtocolError(f"netlink: a socket of {len(body)} bytes; it needs {_SOCKET.size}")
+    family, state, timer, retransmits, identity, expires, received, sending, uid, inode = _SOCKET.unpack_from(
+        body
+    )
+    if family not in _VERSION:
+        raise RemoteProtocolError(f"netlink: a socket of address family {family}; TCP has 2 and 10")
+    return Socket(
+        family_version=_VERSION[family],
+        identity=identity,
+        state=state,
+        timer=timer,
+        retransmits=retransmits,
+        expires_ms=expires,
+        receive_queue_bytes=received,
+        send_queue_bytes=sending,
+        uid=uid,
+        inode=inode,
+        attributes=dict(_attributes(body[_SOCKET.size :])),
+        interrupted=interrupted,
+    )
+
+
+def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    at = 0
+    while len(data) - at >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if not _ATTRIBUTE.size <= length <= len(data) - at:
+            raise RemoteProtocolError(f"netlink: an attribute of {length} bytes in {len(data) - at}")
+        yield kind & 0x3FFF, data[at + _ATTRIBUTE.size : at + length]
+        at += _aligned(length)
+
+
+def _aligned(length: int) -> int:
+    return length + 3 & ~3
+
+
+# Filters that run in the kernel, so that a dump holds only the requested sockets.
+#
+# The program is a row of operations, each a conditional jump forward: `yes` bytes if it holds, else `no`. A
+# socket is chosen if the program ends exactly at its last byte; to refuse one, jump four bytes beyond.
+# Source: linux/inet_diag.h and inet_diag_bc_run in net/ipv4/inet_diag.c. Only operations of the first version
+# are used, so that old kernels accept the program.
+
+
+_JUMP = 1  # linux/inet_diag.h: INET_DIAG_BC_JMP
+_SOURCE = 7  # INET_DIAG_BC_S_COND
+_DESTINATION = 8  # INET_DIAG_BC_D_COND
+_ANY_PORT = -1  # struct inet_diag_hostcond: any port
+_OPERATION_BYTES = 4  # sizeof(struct inet_diag_bc_op)
+_MOST_BYTES = 0xFFFF - _OPERATION_BYTES
+"""The length of a netlink attribute has 16 bits and counts its header."""
+
+Network = IPv4Network | IPv6Network
+
+
+def filter_bytecode(*, ports: Iterable[int] = (), networks: Iterable[Network] = ()) -> bytes:
+    """Return the program that selects sockets by the address or port of either end.
+
+    Parameters
+    ----------
+    ports : iterable of int
+        The local or the remote port must be one of these; none given: any.
+    networks : iterable of IPv4Network or IPv6Network
+        The local or the remote address must lie in one of these; none given: any. An IPv4 network also
+        chooses IPv6 sockets whose addresses are mapped from it.
+
+    Raises
+    ------
+    LocalProtocolError
+        If a port is not one, or the filter is too long for the kernel's 16-bit jumps.
+    """
+    clauses = [
+        [_condition(end, port=_checked(port)) for port in ports for end in (_SOURCE, _DESTINATION)],
+        [_condition(end, network=network) for network in networks for end in (_SOURCE, _DESTINATION)],
+    ]
+    clauses = [clause for clause in clauses if clause]
+    total = sum(map(_clause_bytes, clauses))
+    if total > _MOST_BYTES:
+        raise LocalProtocolError(f"socket filter: {total} bytes of program; name fewer ports or addresses")
+    program = b""
+    for clause in clauses:
+        program += _assemble(clause, rest=total - len(program))
+    return program
+
+
+def _checked(port: int) -> int:
+    if not 0 < port < 1 << 16:
+        raise LocalProtocolError(f"socket filter: no port {port}; ports are 1 to 65535")
+    return port
+
+
+def _condition(end: int, *, port: int = _ANY_PORT, network: Network | None = None) -> tuple[int, bytes]:
+    family, length, address = 0, 0, b""
+    if network is not None:
+        family, length = _FAMILY[network.version], network.prefixlen
+        address = network.network_address.packed
+    return end, struct.pack("=BBxxi", family, length, port) + address
+
+
+def _clause_bytes(clause: Sequence[tuple[int, bytes]]) -> int:
+    conditions = sum(_OPERATION_BYTES + len(argument) for _, argument in clause)
+    return conditions + _OPERATION_BYTES * (len(clause) - 1)
+
+
+def _assemble(clause: Sequence[tuple[int, bytes]], *, rest: int) -> bytes:
+    """Return one clause: the first true condition jumps to its end; without one, the socket is refused."""
+    program, length = b"", _clause_bytes(clause)
+    for code, argument in clause[:-1]:
+        step = _OPERATION_BYTES + len(argument)
+        program += struct.pack("=BBH", code, step, step + _OPERATION_BYTES) + argument
+        program += struct.pack("=BBH", _JUMP, _OPERATION_BYTES, length - len(program))
+    code, argument = clause[-1]
+    refuse = rest - len(program) + _OPERATION_BYTES
+    return program + struct.pack("=BBH", code, _OPERATION_BYTES + len(argument), refuse) + argument
+
+
+# `struct tcp_info`: one layout for every kernel, because fields were only ever added at the end.
+#
+# The oldest kernels return 104 bytes, 6.18 returns 280. Any length decodes, and a field that is not wholly
+# there is absent. Source: linux/tcp.h (include/uapi).
+
+
+ByteOrder = Literal["little", "big"]
+
+_FIELDS = (
+    "B state ca_state retransmits probes backoff options wscale flags",
+    "I rto ato snd_mss rcv_mss unacked sacked lost retrans fackets last_data_sent last_ack_sent",
+    "I last_data_recv last_ack_recv pmtu rcv_ssthresh rtt rttvar snd_ssthresh snd_cwnd advmss reordering",
+    "I rcv_rtt rcv_space total_retrans",
+    "Q pacing_rate max_pacing_rate bytes_acked bytes_received",
+    "I segs_out segs_in notsent_bytes min_rtt data_segs_in data_segs_out",
+    "Q delivery_rate busy_time rwnd_limited sndbuf_limited",
+    "I delivered delivered_ce",
+    "Q bytes_sent bytes_retrans",
+    "I dsack_dups reord_seen rcv_ooopack snd_wnd rcv_wnd rehash",
+    "H total_rto total_rto_recoveries",
+    "I total_rto_time",
+    "I received_ce delivered_e1_bytes delivered_e0_bytes delivered_ce_bytes",
+    "I received_e1_bytes received_e0_bytes received_ce_bytes accecn",
+)
+"""Type code (as in `struct`), then field names without `tcpi_`, in order and without gaps."""
+
+LAYOUT = tuple((name, line[0]) for line in _FIELDS for name in line[2:].split())
+"""(field, `struct` code) in the order of the struct; `wscale` and `flags` are bit fields."""
+
+TCP_INFO_BYTES = struct.calcsize("=" + "".join(code for _, code in LAYOUT))
+"""Length of the longest struct known here; what follows is ignored."""
+
+_PARTS = {"wscale": ("snd_wscale", "rcv_wscale"), "flags": ("app_limited", "fastopen_client_fail")}
+
+INFINITE_SSTHRESH = 0x7FFFFFFF
+"""tcpi_snd_ssthresh before the first loss."""
+
+_ORDER = {"little": "<", "big": ">"}
+
+
+@functools.lru_cache(maxsize=1024)
+def _prefix(length: int, byte_order: ByteOrder) -> tuple[struct.Struct, tuple[str, ...]]:
+    codes, names = "", []
+    for name, code in LAYOUT:
+        if struct.calcsize("=" + codes + code) > length:
+            break
+        codes += code
+        names.append(name)
+    return struct.Struct(_ORDER[byte_order] + codes), tuple(names)
+
+
+def decode_tcp_info(blob: bytes, *, byte_order: ByteOrder = sys.byteorder) -> dict[str, int]:
+    """Return the fields that `blob` holds, by the kernel's names without `tcpi_`, in the kernel's units.
+
+    The bit fields `wscale` and `flags` appear as `snd_wscale`, `rcv_wscale`, `app_limited` and
+    `fastopen_client_fail`. Bytes after the known struct are ignored.
+    """
+    packed, names = _prefix(min(len(blob), TCP_INFO_BYTES), byte_order)
+    fields = dict(zip(names, packed.unpack_from(blob), strict=True))
+    _split(fields, byte_order)
+    return fields
+
+
+def _split(fields: Document, byte_order: ByteOrder) -> None:
+    """Replace the two bit fields by their parts; a little-endian machine has the first part lowest."""
+    little = byte_order == "little"
+    if "wscale" in fields:
+        both = fields.pop("wscale")
+        low, high = both & 0xF, both >> 4
+        fields["snd_wscale"], fields["rcv_wscale"] = (low, high) if little else (high, low)
+    if "flags" in fields:
+        flags = fields.pop("flags")
+        fields["app_limited"] = flags & 1 if little else flags >> 7
+        fields["fastopen_client_fail"] = flags >> 1 & 3 if little else flags >> 5 & 3
+
+
+def tcp_info_columns(blobs: Sequence[bytes], *, byte_order: ByteOrder = "little") -> dict[str, Numbers]:
+    """Return the fields of many structs at once.
+
+    Returns
+    -------
+    dict of str to ndarray of int64, each of shape (n_blobs,)
+        The names are those of `decode_tcp_info`. A field that a struct is too short for, and a rate that is
+        unlimited (all bits set), is NA.
+    """
+    padded = b"".join(blob[:TCP_INFO_BYTES].ljust(TCP_INFO_BYTES, b"\0") for blob in blobs)
+    rows = np.frombuffer(padded, dtype=np.uint8).reshape(-1, TCP_INFO_BYTES)
+    lengths = np.fromiter(map(len, blobs), dtype=np.int64, count=len(blobs))
+    columns: Document = {}
+    end = 0
+    for name, code in LAYOUT:
+        dtype = np.dtype(_ORDER[byte_order] + code)
+        begin, end = end, end + dtype.itemsize
+        values = np.ascontiguousarray(rows[:, begin:end]).view(dtype).reshape(-1).astype(np.int64)
+        columns[name] = np.where(lengths >= end, np.maximum(values, NA), NA)
+    gone = {part: columns[whole] == NA for whole, parts in _PARTS.items() for part in parts}
+    _split(columns, byte_order)
+    return columns | {part: np.where(gone[part], NA, columns[part]) for part in gone}
