@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from multitracer.cli._output import replacing
-from multitracer.clock.captures.two_captures import METHOD
+from multitracer.clock.captures.two_captures import TWO_CAPTURES
 from multitracer.clock.model.edges import edges_table, mapping_table
 from multitracer.errors import ClockError
 from multitracer.manifest import inside
@@ -114,7 +114,7 @@ def _causality(alignment: Aligned, relation: Relation) -> Iterator[str]:
     """Yield, for each pair of captures, the range of offsets at which every packet takes some time."""
     names = f"{_name(alignment, relation.source)} to {_name(alignment, relation.target)}"
     for e in relation.estimates:
-        if relation.method == METHOD and e.lower_ns is not None and e.upper_ns is not None:
+        if relation.method == TWO_CAPTURES and e.lower_ns is not None and e.upper_ns is not None:
             yield (
                 f"{names}: ± takes the two ways of the path for equally long; however unequal they are, the "
                 f"offset lies between {clock_offset(e.lower_ns)} and {clock_offset(e.upper_ns)}"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.clock.sources.snapshots import ONE_KERNEL
+from multitracer.clock.sources.paired_stamps import ONE_KERNEL
 from multitracer.words import time_error
 
 if TYPE_CHECKING:
-    from multitracer.clock.model.graph import Path
+    from multitracer.clock.model.relation import ClockPath
 
 _DRIFT_THAT_COUNTS_PPM = 0.005  # less would be shown as 0.00 or 0.01 ppm
 
 
-def accuracy(path: Path, *, source: str, target: str, bound_ns: float) -> str:
+def accuracy(path: ClockPath, *, source: str, target: str, bound_ns: float) -> str:
     """Return in one line how the times of one host came onto the clock of another, and how sure that is.
 
     Parameters

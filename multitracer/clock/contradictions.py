@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.captures.directions import both_ways
-from multitracer.clock.sources.snapshots import ONE_KERNEL
+from multitracer.clock.sources.paired_stamps import ONE_KERNEL
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
-    from multitracer.clock.model.graph import ClockGraph
-    from multitracer.clock.model.relation import Relation
+    from multitracer.clock.model.relation import ClockGraph, Relation
 
 _STAMPING_NS = NS_PER_MS
 """Hosts stamp packets some time before they send them and after they got them; that much is no proof."""

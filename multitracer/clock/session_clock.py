@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.captures.packet_evidence import with_packets
+from multitracer.clock.captures.directions import with_packets
 from multitracer.clock.captures.two_captures import relate
 from multitracer.clock.contradictions import contradictions, part_false_kernels
-from multitracer.clock.doctor.whole_recording import examine_recording
-from multitracer.clock.model.graph import ClockGraph
-from multitracer.clock.model.relation import DOMAINS, Clock, Placement, Relation
-from multitracer.clock.sources.clap_tags import probes_in, written
-from multitracer.clock.sources.claps import CLAPS, relations_of_claps
-from multitracer.clock.sources.free_running import free_running_clocks
-from multitracer.clock.sources.gps_time import relate_gps
-from multitracer.clock.sources.link_slots import relate_slots
+from multitracer.clock.doctor.examination import examine_recording
+from multitracer.clock.model.relation import DOMAINS, Clock, ClockGraph, Placement, Relation
+from multitracer.clock.sources.claps import CLAPS, probes_in, relations_of_claps, written
 from multitracer.clock.sources.logs_without_capture import relations_of_logs
-from multitracer.clock.sources.snapshots import UTC, relations_of_readings
-from multitracer.clock.sources.transactions import relations_of_transactions
+from multitracer.clock.sources.one_way import free_running_clocks, relate_gps
+from multitracer.clock.sources.paired_stamps import (
+    UTC,
+    relate_slots,
+    relations_of_readings,
+    relations_of_transactions,
+)
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
 from multitracer.native import kernel
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.capture import Capture
-    from multitracer.clock.doctor.complaints import Complaint
+    from multitracer.clock.doctor.faults import Complaint
     from multitracer.clock.model.estimate import Estimate
     from multitracer.logs import LogSource, Point
     from multitracer.tables import Array

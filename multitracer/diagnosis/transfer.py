@@ -25,7 +25,7 @@ from multitracer.analysis.parallel import FEWEST_ROWS, begin, meanwhile
 from multitracer.analysis.two_points import Outcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
-from multitracer.clock.doctor.no_service import contradiction
+from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.moved_table import moved
 from multitracer.clock.session_clock import host_of

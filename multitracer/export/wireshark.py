@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from multitracer import __version__
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.captured import Flag
 from multitracer.clock.accuracy import accuracy
-from multitracer.clock.model.graph import along
+from multitracer.clock.model.relation import along
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.errors import ClockError, InputError
 from multitracer.export.explained import answer, file_name, short_name
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from multitracer.captured import SourceFile
-    from multitracer.clock.model.graph import Path
+    from multitracer.clock.model.relation import ClockPath
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
     from multitracer.recording.part import Part
@@ -289,7 +289,7 @@ class Source:
     part: Part
     place: int
     clock: str = ""
-    path: Path = ()
+    path: ClockPath = ()
     left_out: int = 0
 
     def records(self, selection: Selection) -> Iterator[Record]:
@@ -334,7 +334,7 @@ def sources(recording: Recording) -> list[Source]:
         raise InputError(f"{recording.name}: holds no capture; name a capture, or a session with one")
     for part in recording.parts:
         for file in part.capture.files:
-            if file.path == STANDARD_INPUT or not FilePath(file.path).is_file():
+            if file.path == STANDARD_INPUT or not Path(file.path).is_file():
                 raise InputError(f"{portable(file.path)}: is read twice; write it to a file first")
     captured = [Source(part, place) for place, part in enumerate(recording.parts)]
     for source in captured:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.model.envelope import lower_hull
 from multitracer.clock.model.estimate import EventDirection
+from multitracer.clock.model.skew_posterior import lower_hull
 from multitracer.errors import InputError
 from multitracer.figures.palette import THEMES
 from multitracer.figures.series import Series, thin

@@ -1,7 +1,8 @@
 """Linux `sock_diag`: the kernel's variables of TCP sockets, as bytes in and values out.
 
 Out go questions: which sockets, by filters that run in the kernel (`filter_bytecode`). In come answers: a
-socket's ends and state (`decode`) and its `struct tcp_info` (`decode_tcp_info`). Nothing here opens a socket: `collectors.tcp_info` does.
+socket's ends and state (`decode`) and its `struct tcp_info` (`decode_tcp_info`). No socket is opened here:
+`collectors.tcp_info` does that.
 
 What must hold: an older kernel's struct is shorter, a newer one's is longer; fields that are absent are
 absent, and none moves. Values keep the kernel's names and units (microseconds, bytes, segments). Source:

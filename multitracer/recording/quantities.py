@@ -29,7 +29,7 @@ from multitracer.analysis.series.labelled import (
 )
 from multitracer.clock.model.relation import Clock, Status
 from multitracer.clock.session_clock import host_of
-from multitracer.clock.sources.stalls import METHOD as STALLS
+from multitracer.clock.sources.stalls import STALLS
 from multitracer.errors import InputError
 from multitracer.protocols.link_events import STREAM_BITS
 from multitracer.recording.layers import Layers, data_hosts

@@ -16,7 +16,7 @@ import numpy as np
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.mobility.series import BACK_NS, is_newest_first
 from multitracer.analysis.series.labelled import speed_series, travelled_series
-from multitracer.clock.doctor.no_service import contradiction
+from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
 from multitracer.radio import GAPS, MARKERS, POSITION, RADIO

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.clock.model.causal_bounds import certain
+from multitracer.clock.model.skew_posterior import certain
 
 MS, S = 1e6, 1e9
 LARGEST = 500e-6

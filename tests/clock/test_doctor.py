@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.doctor.complaints import Stamps
 from multitracer.clock.doctor.examination import compare, compare_spans, examine
+from multitracer.clock.doctor.faults import Stamps
 from multitracer.clock.model.estimate import Estimate
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.errors import MultiTracerError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.capture import Capture
-    from multitracer.clock.doctor.complaints import Complaint
+    from multitracer.clock.doctor.faults import Complaint
     from multitracer.tables import Times
 
 MOBILE = SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz"

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.clock.sources.gps_time import relate_gps
-from multitracer.clock.sources.link_edges import relate_link
-from multitracer.clock.sources.stall_sources import is_bad, relate_radio
-from multitracer.clock.sources.stalls import relate_stalls, stalls_of_arrivals, stalls_of_readings
-from multitracer.clock.sources.state_edges import relate_state
-from multitracer.clock.sources.timestamps import relate_timestamps
+from multitracer.clock.sources.logs_without_capture import relate_link, relate_state
+from multitracer.clock.sources.one_way import relate_gps, relate_timestamps
+from multitracer.clock.sources.stalls import (
+    is_bad,
+    relate_radio,
+    relate_stalls,
+    stalls_of_arrivals,
+    stalls_of_readings,
+)
 from multitracer.errors import ClockError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual

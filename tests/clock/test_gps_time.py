@@ -12,7 +12,7 @@ import pytest
 import parsers
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
-from multitracer.clock.sources.gps_time import relate_gps
+from multitracer.clock.sources.one_way import relate_gps
 from multitracer.errors import ClockError
 from multitracer.radio import POSITION
 from multitracer.recording.read import read

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.clock.captures.directions import both_ways
-from multitracer.clock.captures.gross_rate import gross_rates
+from multitracer.clock.captures.intervals import gross_rates
 from multitracer.clock.captures.two_captures import relate
 from tests.clock.altered import one
 from tests.clock.paths import Case, Clock, Path, captures, run, true_offset_ns

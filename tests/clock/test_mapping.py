@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.clock.model.estimate import Estimate
-from multitracer.clock.model.graph import ClockGraph
-from multitracer.clock.model.relation import Clock, Relation, Status
+from multitracer.clock.model.relation import Clock, ClockGraph, Relation, Status
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
 

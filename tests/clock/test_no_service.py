@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import parsers
-from multitracer.clock.doctor.no_service import no_service
+from multitracer.clock.doctor.examination import no_service
 from multitracer.radio import RADIO
 from multitracer.recording.read import read
 from multitracer.tables import NOT_A_TIME

@@ -17,7 +17,7 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.clock.model.graph import ClockGraph
+    from multitracer.clock.model.relation import ClockGraph
 
 S, MS = 1_000_000_000, 1_000_000
 MOBILE, FIXED = Clock("mobile"), Clock("fixed")

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.clock.model.graph import ClockGraph
-from multitracer.clock.model.relation import Clock
-from multitracer.clock.sources.paired_stamps import fitted, rigid
-from multitracer.clock.sources.snapshots import UTC, relations_of_readings
+from multitracer.clock.model.relation import Clock, ClockGraph
+from multitracer.clock.sources.paired_stamps import UTC, fitted, relations_of_readings, rigid
 from multitracer.errors import ClockError
 from parsers import clocks
 from tests.conftest import SAMPLES

@@ -8,7 +8,7 @@ rate, not which capture is nearer to the sender.
 and parted by direction (`directions.py`). Steps of the clocks (`steps.py`, `hidden_steps.py`) part the time
 (`intervals.py`). Then come the slowest link of each direction (`bottleneck.py` and what it imports), the skew
 from both directions together (`skew.py`), and the least delay of each (`least_delay.py`); half the difference
-of the two least delays is the offset. `packet_evidence.py` finds the packets behind an estimate for a figure.
+of the two least delays is the offset. `packet_evidence` finds the packets behind an estimate for a figure.
 
 What must hold: `from` is the first capture's clock, `to` the second's. Exchanging the captures gives the
 exact inverse. A packet takes some time, so the offset is bounded from both sides even where the two ways are

@@ -7,15 +7,372 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from multitracer.captured import Flag
 from multitracer.clock.captures.directions import Way, Ways
-from multitracer.clock.captures.own_queue import doubt_ns, is_consistent, own_queue_ns, without_mistakes
-from multitracer.clock.captures.raster import raster_ns
-from multitracer.clock.captures.serialization import Spacing, slowest_ns_per_byte, spacing
+from multitracer.clock.captures.matching import identities, ip_lengths, unseen_bytes
 from multitracer.clock.captures.steps import ClockLabel, Step, certainly
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from multitracer.capture import Capture
     from multitracer.tables import Array
+
+    Zones = Sequence[tuple[int, int]]
+
+# How long the slowest link of a direction needs for a byte, by the arrivals that it spaced.
+#
+# Two segments that leave the sender while the queue is not empty arrive as far apart as the link needs for
+# the second one (Keshav 1991, the packet pair). Bytes between two segments of one connection are counted by
+# sequence numbers, so that packets that a capture lacks do not pass for time without traffic.
+
+
+_GROUPS = 24  # a median over 24 groups, so that up to half of them may lie in disturbed times
+_LEAST_PAIRS = 12  # three groups of four: with fewer nothing tells how far groups differ
+_LEAST_ERROR = 0.003  # relative, for bytes that are not seen: 4 in 1,400. Not measured
+_LARGEST_DIFFERENCE = 0.02
+"""Between groups of pairs, relative: jitter and a sender's own pace make for more, a busy link does not."""
+_JITTER_NS = 1e8
+"""A link that repeats frames hands over what it held at once; some GSM slots. Not measured."""
+_DEEP = 0.4
+"""Of the usual largest wait: a packet that waited less may have been late by jitter only."""
+_USUAL_LARGEST = 0.9  # quantile of the waits: the largest of all may be an outage. Not measured
+_SIGMAS = 3  # standard errors by which the rate may be too slow
+_BORROWED_PACKETS = 4
+"""Of the largest size: a link may hand over so many at once after their time. Not measured."""
+_PAIRS_A_GROUP = 4  # so that a group has an average, and `_LEAST_PAIRS` make three groups
+_MAD_SIGMA = 1.4826  # standard deviation of a normal distribution by its median absolute deviation
+_MEDIAN_ERROR = 1.25  # sqrt(pi / 2): standard error of a median over that of a mean
+
+
+@dataclass(frozen=True, slots=True)
+class Spacing:
+    """What a busy link's arrivals show of its rate."""
+
+    ns_per_byte: float
+    error: float
+    """One standard error, relative."""
+    pairs: int
+
+
+def spacing(way: Way) -> Spacing | None:
+    """Return seconds per byte of the slowest link, in ns; None if it was hardly ever busy."""
+    order = np.argsort(way.row, kind="stable") if way.sign > 0 else np.argsort(way.sent_ns, kind="stable")
+    sent, arrived = way.sent_ns[order], way.sent_ns[order] + way.delay_ns[order]
+    carried = _carried_bytes(way, order)
+    apart = np.diff(arrived)
+    excess = arrived - sent - float(way.delay_ns.min())
+    deep = _DEEP * float(np.quantile(excess, _USUAL_LARGEST))
+    busy = (carried > 0) & (apart > 0) & (sent[1:] < arrived[:-1] - excess.min() - way.delay_ns.min())
+    busy &= (excess[:-1] > deep) & (excess[1:] > deep)
+    if int(busy.sum()) < _LEAST_PAIRS:
+        return None
+    pooled = _pooled(apart, carried, busy)
+    return pooled if pooled is not None and _bears(pooled, arrived, way.size_bytes[order]) else None
+
+
+def _bears(spacing: Spacing, arrived: Array, size_bytes: Array) -> bool:
+    """Return whether all that arrived could have come through a link of that rate.
+
+    Of any stretch of time the link needs no less than its bytes take; jitter lends some tenth of a second.
+    """
+    rate = spacing.ns_per_byte * (1 - _SIGMAS * spacing.error)
+    order = np.argsort(arrived, kind="stable")
+    ahead = np.cumsum(size_bytes[order]) * rate - arrived[order]
+    borrowed = float((ahead - np.minimum.accumulate(ahead)).max())
+    return borrowed <= _JITTER_NS + _BORROWED_PACKETS * rate * float(size_bytes.max())
+
+
+def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
+    """Return the median of the rates of groups of pairs, and how far the groups differ."""
+    chosen = np.flatnonzero(busy)
+    groups = np.array_split(chosen, min(_GROUPS, len(chosen) // _PAIRS_A_GROUP))
+    rates = np.array([apart[g].sum() / carried[g].sum() for g in groups])
+    rate = float(np.median(rates))
+    differ = _MAD_SIGMA * float(np.median(np.abs(rates - rate))) / rate
+    if differ > _LARGEST_DIFFERENCE:
+        return None
+    return Spacing(rate, float(max(_LEAST_ERROR, _MEDIAN_ERROR * differ / np.sqrt(len(rates)))), len(chosen))
+
+
+def _carried_bytes(way: Way, order: Array) -> Array:
+    """Return what the link carried from each packet's end to the next one's, headers included; 0 if unknown.
+
+    Known is what lies between two segments of one connection, whether captured or not.
+    """
+    flow, payload, size = way.flow[order], way.payload_bytes[order], way.size_bytes[order]
+    known = (np.diff(flow) == 0) & (payload[1:] > 0) & (payload[:-1] > 0)
+    unseen = unseen_bytes(flow, way.seq[order], payload, size)
+    return np.where(known, size[1:] + unseen[1:], 0.0)
+
+
+def slowest_ns_per_byte(arrived_ns: Array, size_bytes: Array) -> float:
+    """Return the largest time per byte with which all packets could have arrived when they did.
+
+    Parameters
+    ----------
+    arrived_ns, size_bytes : ndarray of int64 or float64, shape (n_packets,)
+        Of one direction. But for jitter, any stretch of time is at least as long as its bytes take.
+    """
+    order = np.argsort(arrived_ns, kind="stable")
+    arrived, total = arrived_ns[order], np.cumsum(size_bytes[order])
+    slowest, count = np.inf, len(arrived) - 1
+    while count >= _LEAST_PAIRS:
+        took = arrived[count:] - arrived[:-count] + _JITTER_NS / 2
+        slowest = min(slowest, float((took / (total[count:] - total[:-count])).min()))
+        count //= 2
+    return slowest
+
+
+# How long a packet waited behind others of its own connection, at the least.
+#
+# A bulk transfer fills its queue once and keeps it full: hardly a packet passes without waiting, and where a
+# capture lacks those few, nothing would tell the way's least delay. But the queue is made of packets that the
+# sending side's capture shows. A packet leaves the slowest link no earlier than any packet before it was
+# sent, plus the time for all bytes from there on (Lindley 1952).
+#
+# That is a lower bound, and is kept one: only what certainly was carried counts, at the fastest rate that the
+# arrivals allow, and only the last `_REACH` packets, so that one mistake does no harm for long.
+
+
+_REACH = 12
+"""More would carry one wrong match farther; fewer miss the queue of a burst. Not measured."""
+_CAUTION = 0.002
+"""On top of two standard errors of the rate, for bytes that are not seen (padding). Not measured."""
+_FEW = 6
+"""Packets that must agree before a delay counts as the least: one or two may be mistaken matches."""
+_STRAY = 0.01  # share of mistaken matches that is tolerated. Not measured
+_TILT = 0.02
+"""Of the longest wait: an error of the rate tilts the delays of long waits. Not measured."""
+_APART_NS = 1e6  # a host's own jitter: stamps 1 ms apart are no sign of a queue
+_STRETCH = 2 * _REACH
+"""Packets: a mistake reaches no farther than this."""
+_ISOLATED = 5
+"""A gap so many times as wide as those above it parts mistaken matches from delays. Not measured."""
+_WITNESSES = 3  # two may be wrong together (a packet and its copy); three are not
+_RANGE = ("seq", "payload_bytes")
+
+
+def own_queue_ns(
+    sender: Capture,
+    receiver: Capture,
+    matched: Array,
+    spaced: Spacing,
+    *,
+    jumps: Zones = (),
+    reach: int = _REACH,
+) -> Array:
+    """Return for each matched packet how long it waited behind packets of its host, at the least.
+
+    Parameters
+    ----------
+    sender, receiver : Capture
+        At the sending and at the receiving side of the direction.
+    matched : ndarray of int64, shape (n_matched,)
+        Rows in the sender's capture that arrived, ascending or not.
+    spaced : Spacing
+        What is known of the slowest link's rate.
+    jumps : sequence of (int, int)
+        First and last row at which the sender's clock may have jumped: times across a jump tell no wait.
+    reach : int
+        How many packets before each one count.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape (n_matched,)
+    """
+    segments = sender.segments
+    rows = np.flatnonzero(np.isin(segments["flow"], np.unique(segments["flow"][matched])))
+    arrived = np.zeros(len(segments), dtype=bool)
+    arrived[matched] = True
+    carried = arrived[rows] | _carried_once(sender, receiver, rows)
+    size = ip_lengths(sender, rows)
+    own = np.where(carried, size, 0.0)
+    flow, seq, payload = (segments[name][rows] for name in ("flow", "seq", "payload_bytes"))
+    total = np.cumsum(own + unseen_bytes(flow, seq, payload, size))
+    rate = spaced.ns_per_byte * (1 - 2 * spaced.error - _CAUTION)
+    side = np.sum([(rows >= row).astype(np.int64) for zone in jumps for row in zone] or [0 * rows], axis=0)
+    wait = _longest_wait(segments["time_ns"][rows], total, own, rate, reach, side)
+    for first, last in jumps:
+        wait[(rows >= first) & (rows < last)] = 0.0
+    place = np.searchsorted(rows, matched)
+    result: Array = wait[place]
+    return result
+
+
+def _longest_wait(time_ns: Array, total: Array, own: Array, rate: float, reach: int, side: Array) -> Array:
+    """Return how long each packet waits behind those before it, by the one that makes it wait longest."""
+    wait = np.zeros(len(time_ns))
+    for back in range(1, min(reach, len(time_ns) - 1) + 1):
+        since = (time_ns[back:] - time_ns[:-back]).astype(np.float64)
+        before = total[back:] - own[back:] - total[:-back] + own[:-back]
+        counts = (own[:-back] > 0) & (side[back:] == side[:-back])
+        behind = np.where(counts, before * rate - since, 0.0)
+        wait[back:] = np.maximum(wait[back:], behind)
+    return wait
+
+
+def _carried_once(sender: Capture, receiver: Capture, rows: Array) -> Array:
+    """Return which segments were sent once and never again, though the receiver's capture lacks them.
+
+    TCP would have sent them again, had they been lost.
+    """
+    segments = sender.segments
+    key = identities(segments, rows, _RANGE)
+    _, number, count = np.unique(key, return_inverse=True, return_counts=True)
+    there = np.isin(key, identities(receiver.segments, None, _RANGE))
+    occupies = (segments["payload_bytes"][rows] > 0) | (segments["flags"][rows] & Flag.SYN > 0)
+    requested = _requested_by_duplicates(sender, segments["seq"][rows]) | _requested_by_duplicates(
+        receiver, segments["seq"][rows]
+    )
+    once: Array = (count[number] == 1) & ~there & occupies & ~requested
+    return once
+
+
+def _requested_by_duplicates(capture: Capture, seq: Array) -> Array:
+    """Return which sequence numbers several pure ACKs requested: duplicate ACKs indicate a loss."""
+    segments = capture.segments
+    pure = (segments["payload_bytes"] == 0) & (segments["flags"] & Flag.ACK > 0)
+    number, count = np.unique(segments["ack"][pure], return_counts=True)
+    requested: Array = np.isin(seq, number[count > 1])
+    return requested
+
+
+def is_consistent(flat_ns: Array, waited_ns: Array) -> bool:
+    """Return whether the delays agree with the waits that a rate implies.
+
+    With a rate that is too slow, packets that should have waited long would have been the quicker the longer
+    they should have waited: such spacing came from the sender or from jitter, not from the link.
+
+    Parameters
+    ----------
+    flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
+        Delays as packets of no length would have them; how long each waited, at the least (0 and more).
+    """
+    longest = float(waited_ns.max())
+    rest = flat_ns - waited_ns
+    long, short = rest[waited_ns > longest / 2], rest[waited_ns <= longest / 2]
+    if longest <= 0 or len(long) < _FEW or len(short) < _FEW:
+        return True
+    rank = int(max(2, len(long) * _STRAY))
+    low = np.partition(long, rank)[rank]
+    least = np.sort(np.partition(short, _FEW - 1)[:_FEW])
+    return bool(low > least[0] - 2 * (least[-1] - least[0]) - _TILT * longest)
+
+
+def doubt_ns(flat_ns: Array, waited_ns: Array, usual_ns: float) -> float:
+    """Return how much higher the least delay may be, if the few packets that give it were computed wrongly.
+
+    A packet that was lost unseen and counted makes those behind it look quicker by what it would have needed.
+    That happens here and there; the true level is told in several stretches of the transfer, or by packets
+    that found the link empty.
+
+    Parameters
+    ----------
+    flat_ns, waited_ns : ndarray, shape (n_packets,)
+        As in `is_consistent`, in order of sending.
+    usual_ns : float
+        What the link needs for a usual packet; no mistake is much smaller.
+    """
+    stretches = np.array_split(flat_ns - waited_ns, max(1, len(flat_ns) // _STRETCH))
+    least = np.sort([float(part.min()) for part in stretches])
+    if len(least) < _WITNESSES:
+        return 0.0
+    apart = min(float(least[_WITNESSES - 1]), float(flat_ns.min())) - float(least[0])
+    return apart if apart > usual_ns / 2 else 0.0
+
+
+def without_mistakes(flat_ns: Array, waited_ns: Array) -> Array:
+    """Return the waits, 0 for the few that cannot be: a segment that was lost had been counted.
+
+    Parameters
+    ----------
+    flat_ns, waited_ns : ndarray of float64, ns, shape (n_packets,)
+        Delays as packets of no length would have them; how long each waited, at the least.
+
+    Returns
+    -------
+    ndarray of float64, ns, shape of `waited_ns`
+        0 and more.
+    """
+    rest = np.sort(flat_ns - waited_ns)
+    few = min(max(_FEW, int(_STRAY * len(rest))), len(rest) - _FEW - 1)
+    for k in range(few, 0, -1):
+        if rest[k] - rest[k - 1] > _ISOLATED * (rest[k + _FEW] - rest[k]) + _APART_NS:
+            possible = flat_ns - waited_ns >= rest[k]
+            return np.where(possible, waited_ns, 0.0)
+    return waited_ns
+
+
+# The time raster on which a radio link hands over what it carried.
+#
+# Arrivals of a slotted link (20 ms of a GSM data call) are multiples of the slot apart. A packet waits for
+# its slot, up to a slot long, and where the sender answers arrivals, each packet waits equally long: equal
+# delays then look exact and are not. So a raster is looked for in the arrivals.
+
+
+_SHORTEST_NS, _LONGEST_NS = 4 * NS_PER_MS, 125 * NS_PER_MS
+"""From below a TDMA frame of GSM (4.615 ms, TS 45.002) upward; the slot of GSM data is 20 ms."""
+_FARTHEST_NS = 3 * NS_PER_S
+"""Clocks may drift by 0.1 % between two arrivals without leaving the raster."""
+_LEAST_ARRIVALS = 12  # with fewer, some raster fits any arrivals
+_MOST = 2_000  # enough for a raster of any rate; later arrivals only refine it. Bounds the time
+_ALIKE_NS = NS_PER_MS / 4
+"""A sixteenth of the shortest slot; stamps of hosts scatter by less. Not measured."""
+_TOLERANCE, _SHARE = 0.06, 0.9
+"""Of a slot, of the distances: chance puts 12 % within ±0.06 of a multiple, a raster nearly all."""
+
+
+def raster_ns(arrived_ns: Array, *, spaced_ns: Array) -> float:
+    """Return the slot of the link behind some arrivals, in ns; 0 if there is none.
+
+    Parameters
+    ----------
+    arrived_ns : ndarray of float64, shape (n_packets,)
+        When the packets of one direction arrived.
+    spaced_ns : ndarray of float64
+        Times that the links need for the usual packets: multiples of these are no slots.
+    """
+    apart = np.diff(np.sort(arrived_ns))
+    apart = apart[(apart > _SHORTEST_NS / 2) & (apart < _FARTHEST_NS)][:_MOST]
+    if len(apart) < _LEAST_ARRIVALS:
+        return 0.0
+    unlike = np.unique(np.rint(apart / _ALIKE_NS)) * _ALIKE_NS
+    for rough in _candidates(apart):
+        slot = _refined(rough, apart)
+        if abs(slot / rough - 1) > _TOLERANCE:
+            continue
+        off = np.abs(unlike / slot - np.rint(unlike / slot))
+        if (off < _TOLERANCE).mean() >= _SHARE and not _serialization(slot, spaced_ns):
+            return float(slot)
+    return 0.0
+
+
+def _refined(slot: float, apart: Array) -> float:
+    """Return the slot that fits best, near a rough one: near distances first, then ever farther ones."""
+    for reach in (4, 16, 64):
+        near = apart[apart < reach * slot]
+        whole = np.rint(near / slot)
+        if whole.sum() > 0:
+            slot = float(near[whole > 0].sum() / whole.sum())
+    return slot
+
+
+def _candidates(apart: Array) -> list[float]:
+    """Return the differences of the usual distances, longest first."""
+    rounded, count = np.unique(np.rint(apart / _ALIKE_NS), return_counts=True)
+    usual = rounded[np.argsort(-count)[:24]] * _ALIKE_NS
+    differences = np.abs(usual[:, None] - usual[None, :]).ravel()
+    kept = differences[(differences >= _SHORTEST_NS) & (differences <= _LONGEST_NS)]
+    return sorted(set(kept.tolist()), reverse=True)
+
+
+def _serialization(slot: float, spaced_ns: Array) -> bool:
+    """Return whether a slot is a usual packet's time on the link, or a half or a third of it."""
+    parts = spaced_ns / slot
+    whole = np.rint(parts)
+    return bool(((whole >= 1) & (whole <= 3) & (np.abs(parts - whole) < _TOLERANCE / 2 * whole)).any())
 
 
 _LONG_REACH = 64

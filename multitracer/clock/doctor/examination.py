@@ -9,15 +9,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.clock.doctor import faults_alone, faults_between
-from multitracer.clock.doctor.complaints import Complaint, Stamps
-from multitracer.clock.doctor.faults_between import Difference, Fault, Rule, calendar
-from multitracer.clock.doctor.faults_of_lines import effect_first, rate
-from multitracer.units import NS_PER_S
+from multitracer.captured import Flag
+from multitracer.clock.doctor.faults import (
+    EFFECT_FIRST,
+    OF_LOGS,
+    OF_STEPS,
+    RULES_ALONE,
+    RULES_BETWEEN,
+    Complaint,
+    Difference,
+    Fault,
+    Rule,
+    Stamps,
+    calendar,
+    effect_first,
+    rate,
+)
+from multitracer.clock.model.relation import Clock
+from multitracer.radio import RADIO, SEARCHES
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.words import duration
 
 if TYPE_CHECKING:
@@ -28,6 +43,11 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
     Alone = Callable[[Stamps], Complaint | None]
+
+    from multitracer.capture import Capture
+    from multitracer.clock.model.relation import ClockGraph
+    from multitracer.logs import LogSource, Point
+    from multitracer.tables import Table, Times
 
 _SURE_ERROR_S = 0.5  # half of the least distance between two faults (a leap second)
 _BESIDES = ("whole-seconds", "coarse-stamps")
@@ -41,7 +61,7 @@ _UNLIKE = 3
 """A step so many times the median one is no reset of a drift that runs evenly. Not measured."""
 
 
-def examine(stamps: Stamps, rules: Sequence[Alone] = faults_alone.RULES) -> list[Complaint]:
+def examine(stamps: Stamps, rules: Sequence[Alone] = RULES_ALONE) -> list[Complaint]:
     """Return what the stamps of one log show by themselves."""
     complaints: list[Complaint] = []
     for rule in rules:
@@ -152,7 +172,7 @@ def _of_steps(
         error_ns = float(earlier.bound_ns(earlier.last_ns)) + float(later.bound_ns(later.first_ns))
         moment_ns = int(later.at(later.first_ns))
         difference = Difference(step_ns / NS_PER_S, error_ns / NS_PER_S, moment_ns)
-        if (fault := _explained(difference, faults_between.OF_STEPS)) is None:
+        if (fault := _explained(difference, OF_STEPS)) is None:
             continue
         behind = source if step_ns < 0 else reference
         is_back = behind in set_back or (never_set and step_ns < 0)
@@ -226,7 +246,7 @@ def _gap_ns(own: Array, other: Array) -> int:
     return before if before < 0 else max(after, 0)
 
 
-def _explained(difference: Difference, rules: Sequence[Rule] = faults_between.RULES) -> Fault | None:
+def _explained(difference: Difference, rules: Sequence[Rule] = RULES_BETWEEN) -> Fault | None:
     """Return the first fault that explains a difference."""
     return next(filter(None, (rule(difference) for rule in rules)), None)
 
@@ -269,3 +289,290 @@ def _resets(relation: Relation, source: str) -> Complaint | None:
 def examine_all(logs: Sequence[Stamps]) -> list[Complaint]:
     """Return what each log shows by itself."""
     return [complaint for log in logs for complaint in examine(log)]
+
+
+# A radio log that says that no network served, while packets were answered.
+#
+# Its clock is off, or it is of another modem: a phone whose modem searches for a network gets no packet. Only
+# data that were sent and acknowledged inside such a time count: a host goes on to send into a hole, but
+# nothing answers. That needs one stretch of the log, where relating two clocks by stalls needs five. It asks
+# for the state of the connection alone: a modem that is not registered for circuits may carry packets.
+
+
+_FEWEST_READINGS = 3
+"""One reading may be late, or its answer a moment's."""
+_LONGEST_BETWEEN_NS = 5 * NS_PER_S
+"""Readings farther apart do not tell what was between them. Not measured."""
+_MARGIN_NS = NS_PER_S
+"""Off both ends: a modem takes up to a second to answer, and answers what it last knew. Not measured."""
+_FEWEST_ANSWERS = 5
+"""Acknowledgments in one such time: one or two may be a mistaken pair. Not measured."""
+_FARTHEST_S, _STEP_NS = 60, 500 * NS_PER_MS
+"""Shifts that are tried: as in `stalls`, by half of the usual distance of readings."""
+
+
+class Contradiction(NamedTuple):
+    """A time without service in which packets were answered, on the log's clock."""
+
+    begin_ns: int
+    end_ns: int
+    answers: int
+
+
+def contradiction(radio: Table, capture: Capture) -> Contradiction | None:
+    """Return the first time in which a radio log says that no network served, while packets were answered.
+
+    Parameters
+    ----------
+    radio : Table
+        RADIO of one host, on the clock of its captures as far as is known.
+    capture : Capture
+        Made at that host.
+    """
+    spans = list(_searching(radio))
+    if not spans:  # it spares the sorting of a capture
+        return None
+    answered = _Answered(capture)
+    for begin, end in spans:
+        count = answered.within(begin + _MARGIN_NS, end - _MARGIN_NS)
+        if count >= _FEWEST_ANSWERS:
+            return Contradiction(begin, end, count)
+    return None
+
+
+def no_service(name: str, point: str, radio: Table, capture: Capture) -> Complaint | None:
+    """Return the complaint about a radio log whose times without service cannot be those of the packets.
+
+    Parameters
+    ----------
+    name, point : str
+        The log and the capture, as the user knows them.
+    radio : Table
+    capture : Capture
+        Of the log's host.
+    """
+    contradicted = contradiction(radio, capture)
+    if contradicted is None:
+        return None
+    begin_ns, end_ns, answers = contradicted
+    begin_s = (begin_ns - _Answered(capture).span_ns[0]) / NS_PER_S
+    return Complaint(
+        "no-service",
+        name,
+        f"{name} says that no network served for {duration(end_ns - begin_ns)}, {begin_s:,.1f} s after "
+        f"{point} begins, but {answers:,} answers to packets of that time were captured there: its clock is "
+        "off, or it is of another modem than the one that carried them",
+        f"check the log's clock against that of {point}{_where_it_fits(radio, capture)}, or record with "
+        "`multitracer capture`, whose logs share a clock",
+    )
+
+
+def _where_it_fits(radio: Table, capture: Capture) -> str:
+    """Return in words by which shifts all times without service have no answer; empty if that is open."""
+    answered, spans = _Answered(capture), list(_searching(radio))
+    first, last = answered.span_ns
+    reach = _FARTHEST_S * NS_PER_S // _STEP_NS
+    fits = [
+        step
+        for step in range(-reach, reach + 1)
+        if all(
+            first <= begin + step * _STEP_NS
+            and end + step * _STEP_NS <= last
+            and not answered.within(begin + step * _STEP_NS + _MARGIN_NS, end + step * _STEP_NS - _MARGIN_NS)
+            for begin, end in spans
+        )
+    ]
+    if not fits or fits[-1] - fits[0] >= len(fits):
+        return ""
+    low, high = (step * _STEP_NS / NS_PER_S for step in (fits[0], fits[-1]))
+    by = f"{low:+.1f}" if low == high else f"{low:+.1f} to {high:+.1f}"
+    return f" (moved by {by} s, it fits their pauses)"
+
+
+def _searching(radio: Table) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each run of readings that all say that no network serves."""
+    if len(np.unique(radio["modem"])) > 1:  # one of two cards may serve
+        return
+    rows = np.flatnonzero(
+        (radio["time_ns"] != NOT_A_TIME) & (radio["state"] != "") & (radio["role"] != "neighbour")
+    )
+    rows = rows[np.argsort(radio["time_ns"][rows], kind="stable")]
+    time, out = radio["time_ns"][rows], np.isin(radio["state"][rows], SEARCHES)
+    if not len(rows):
+        return
+    parted = (out[1:] != out[:-1]) | (np.diff(time) > _LONGEST_BETWEEN_NS)
+    for run in np.split(np.arange(len(rows)), np.flatnonzero(parted) + 1):
+        if out[run[0]] and len(run) >= _FEWEST_READINGS:
+            yield int(time[run[0]]), int(time[run[-1]])
+
+
+class _Answered:
+    """When which flow of a capture sent data, and acknowledged those of its counterpart."""
+
+    def __init__(self, capture: Capture) -> None:
+        segments = capture.segments
+        rows = np.flatnonzero(segments["time_ns"] != NOT_A_TIME)
+        self._rows = rows[np.argsort(segments["time_ns"][rows], kind="stable")]
+        self._time = segments["time_ns"][self._rows]
+        self._segments = segments
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """The first time of a segment, and the last; some may carry none."""
+        return int(self._time[0]), int(self._time[-1])
+
+    def within(self, begin_ns: int, end_ns: int) -> int:
+        """Return how many acknowledgments of data came, both between two times."""
+        if end_ns <= begin_ns:
+            return 0
+        rows = self._rows[slice(*np.searchsorted(self._time, [begin_ns, end_ns]).tolist())]
+        flow, payload = self._segments["flow"][rows], self._segments["payload_bytes"][rows]
+        count = 0
+        for each in np.unique(flow[payload > 0]).tolist():
+            data = np.flatnonzero((flow == each) & (payload > 0))
+            count += self._acknowledged(rows[data], rows[data[0] :][flow[data[0] :] == each ^ 1])
+        return count
+
+    def _acknowledged(self, data: Array, answers: Array) -> int:
+        """Return how many different numbers of ACKs cover the first data or more."""
+        segments = self._segments
+        answers = answers[(segments["flags"][answers] & Flag.ACK.value) != 0]
+        first = int(segments["seq"][data[0]]) + int(segments["payload_bytes"][data[0]])
+        beyond = (segments["ack"][answers].astype(np.int64) - first) & 0xFFFFFFFF
+        return len(np.unique(beyond[beyond < 1 << 31]))
+
+
+# The clock doctor's round through a recording: each log by itself, then each clock against the reference.
+
+
+_STAMPED = {"tcp": "tcp_state", "radio": "radio", "position": "position"}
+"""Layer -> the table whose rows tell when its log was written."""
+
+
+def examine_recording(
+    source: LogSource,
+    captures: Sequence[tuple[Point, Capture]],
+    hosts: dict[str, str],
+    graph: ClockGraph,
+    reference: Clock,
+) -> Iterator[Complaint]:
+    """Yield what is wrong with the clocks of a recording.
+
+    Parameters
+    ----------
+    source : LogSource
+    captures : sequence of (Point, Capture)
+    hosts : dict of str to str
+        Capture point -> host.
+    graph : ClockGraph
+        How the clocks relate.
+    reference : Clock
+        Against which the others are held.
+    """
+    logs = [Stamps.of_capture(point.name, capture) for point, capture in captures]
+    alone = [complaint for log in logs for complaint in examine(log)]
+    yield from alone
+    complaints: dict[tuple[str, str], Complaint] = {}
+    set_back = frozenset(hosts[each.source] for each in alone if each.code == "steps-back")
+    for complaint in _of_clocks(graph, reference, set_back):
+        complaints.setdefault((complaint.code, complaint.source), complaint)
+    yield from (each for each in complaints.values() if each.code != EFFECT_FIRST or not alone)
+    if source.folder is None:
+        return
+    own = next((log for log in logs if hosts[log.name] == reference.host), None)
+    for log in logs:
+        if own is not None and Clock(hosts[log.name]) not in (reference, *graph.clocks):
+            named = compare_spans(log, own)
+            yield from named or filter(None, [apart(log, [own])])
+    captured: dict[str, list[Stamps]] = {}
+    for log in logs:
+        captured.setdefault(hosts[log.name], []).append(log)
+    others = list(_others(source))
+    for _, _, log in others:
+        yield from examine(log, OF_LOGS)
+    yield from _of_others(others, captured, own, graph)
+    yield from _of_silences(source, captured)
+
+
+def _of_silences(source: LogSource, captured: dict[str, list[Stamps]]) -> Iterator[Complaint]:
+    """Yield what the radio logs say of hosts whose captures contradict it."""
+    for log, tables in source.logs("radio"):
+        radio = tables.get(RADIO.name)
+        pairs = [(at.name, at.capture) for at in captured.get(log.host, ()) if radio is not None]
+        complaints = (
+            no_service(log.path, name, radio, capture) for name, capture in pairs if radio and capture
+        )
+        yield from list(filter(None, complaints))[:1]
+
+
+def _of_others(
+    others: Sequence[tuple[str, str, Stamps]],
+    captured: dict[str, list[Stamps]],
+    own: Stamps | None,
+    graph: ClockGraph,
+) -> Iterator[Complaint]:
+    """Yield what is wrong with the times of the logs that are no captures.
+
+    Parameters
+    ----------
+    others : sequence of (str, str, Stamps)
+        Host, layer and stamps of each.
+    captured : dict of str to list of Stamps
+        Host -> its captures.
+    own : Stamps, optional
+        The capture on the reference clock.
+    graph : ClockGraph
+        How the clocks relate.
+    """
+    everywhere = [log for logs in captured.values() for log in logs]
+    positions = [log for _, layer, log in others if layer == "position"]
+    overlapping, lonely = set(), {}
+    for host, layer, log in others:
+        overlapped = captured.get(host, everywhere if Clock(host) not in graph.clocks else [])
+        named = list(compare_spans(log, captured[host][-1] if host in captured else own)) if own else []
+        yield from named
+        complaint = apart(log, overlapped or (positions if layer == "radio" and not captured else []))
+        if complaint is None:
+            overlapping.add((host, layer))
+        elif not named:
+            lonely[host, layer, log.name] = complaint
+    for (host, layer, _), complaint in lonely.items():
+        if (host, layer) not in overlapping:  # a file of several that follow each other
+            yield complaint
+
+
+def _of_clocks(graph: ClockGraph, reference: Clock, set_back: frozenset[str]) -> Iterator[Complaint]:
+    """Yield the faults between two clocks; those by a host's own readings come first."""
+    for relation in graph.relations:
+        if (relation.source.domain, relation.target.domain) == ("monotonic", "realtime"):
+            yield from compare_own(relation, source=relation.target.host)
+    for clock in graph.clocks:
+        if clock.domain in {"realtime", "utc"} and clock != reference:
+            yield from _against(clock, reference, graph, set_back)
+
+
+def _against(
+    clock: Clock, reference: Clock, graph: ClockGraph, set_back: frozenset[str]
+) -> Iterator[Complaint]:
+    if reference.domain != "realtime":
+        return
+    direct = [r for r in graph.from_clock(reference) if r.target == clock]
+    for relation in sorted(direct, key=lambda r: r.estimates[0].uncertainty_ns)[:1]:
+        source, other = clock.host or "UTC", reference.host or "UTC"
+        yield from compare(relation, source=source, reference=other, set_back=set_back)
+
+
+def _others(source: LogSource) -> Iterator[tuple[str, str, Stamps]]:
+    """Yield host, layer and stamps of the logs that are no captures; they cover the same time."""
+    for layer, name in _STAMPED.items():
+        for log, tables in source.logs(layer):
+            if name in tables and len(tables[name]):
+                yield log.host, layer, Stamps(log.path, _as_written(tables[name]))
+
+
+def _as_written(table: Table) -> Times:
+    """Return the time of each line of a log that has several rows of one, in the order of the lines."""
+    if "line" not in table.columns:
+        return table["time_ns"]
+    _, first = np.unique(table["line"], return_index=True)
+    return np.asarray(table["time_ns"][first])

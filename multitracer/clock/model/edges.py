@@ -18,7 +18,7 @@ from multitracer.tables import NOT_A_TIME, Column, Schema, Table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.clock.model.graph import ClockGraph, Path
+    from multitracer.clock.model.relation import ClockGraph, ClockPath
     from multitracer.tables import Row
 
 _LINE = (
@@ -122,7 +122,7 @@ def _mapped(graph: ClockGraph, clock: Clock, reference: Clock) -> Iterator[Row]:
         yield {**known, **_line(estimate), "path": methods, "reason": ""}
 
 
-def put_together(path: Path) -> list[Estimate]:
+def put_together(path: ClockPath) -> list[Estimate]:
     """Return the estimates from the first clock of a path to its last, for each interval between steps."""
     joined = list(path[0].estimates)
     for relation in path[1:]:

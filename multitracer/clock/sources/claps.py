@@ -7,22 +7,25 @@ middle is off by at most half the two ways together.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+import parsers
 from multitracer.clock.model.estimate import Estimate, EventDirection, Evidence
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.sources.paired_stamps import fitted
-from multitracer.errors import ClockError
-from multitracer.tables import Column, Schema
+from multitracer.errors import ClockError, MultiTracerError
+from multitracer.tables import Column, Schema, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from multitracer.tables import Array, Table
+    from multitracer.logs import Point
+    from multitracer.tables import Array
 
 CLAPS = Schema(
     "claps",
@@ -37,7 +40,7 @@ CLAPS = Schema(
 )
 """A tag of the clapperboard as one clock stamped it."""
 
-METHOD = "clapperboard"
+CLAPPERBOARD = "clapperboard"
 _LARGEST_PAUSE_NS = 120_000_000_000
 """A probe and one on the way back farther apart than this say little of each other."""
 
@@ -78,7 +81,7 @@ def relate_claps(near: Table, far: Table) -> list[Estimate]:
     is_probe = near["heard"][one].astype(int), far["heard"][other].astype(int)
     together = is_probe[0] == is_probe[1]
     if together.any():
-        return fitted(start[together], end[together], np.maximum(error[together], 1), method=METHOD)
+        return fitted(start[together], end[together], np.maximum(error[together], 1), method=CLAPPERBOARD)
     return _both_ways(start, end, error, is_probe[1] == 1)
 
 
@@ -86,7 +89,7 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     """Return the estimate from probes that went there and back."""
     if there.all() or not there.any():
         raise ClockError(
-            f"{METHOD}: not determinable, because {len(there)} probes were heard, all of them one way; "
+            f"{CLAPPERBOARD}: not determinable, because {len(there)} probes were heard, all of them one way; "
             "what would help: claps of both hosts, each sent to the other"
         )
     out, back = np.flatnonzero(there), np.flatnonzero(~there)
@@ -95,12 +98,12 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     out, nearest = out[close], nearest[close]
     if not len(out):
         raise ClockError(
-            f"{METHOD}: not determinable, because no two probes went both ways within two minutes; what "
-            "would help: claps more often"
+            f"{CLAPPERBOARD}: not determinable, because no two probes went both ways within two minutes; "
+            "what would help: claps more often"
         )
     high, low = end[out] - start[out], end[nearest] - start[nearest]
     half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)
-    estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=METHOD)
+    estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=CLAPPERBOARD)
     direction = np.where(there, EventDirection.FORWARD, EventDirection.BACKWARD).astype(np.int8)
     return [_bounded(estimate, start[out], half, Evidence(start, end, direction)) for estimate in estimates]
 
@@ -114,3 +117,69 @@ def _bounded(estimate: Estimate, stamps: Array, half: Array, points: Evidence) -
         notes=("the probes are assumed to take equally long both ways; the error holds if they do not",),
         points=points,
     )
+
+
+# Where the clapperboard's tags are in a session: in its log at each host, and in probes in captures.
+
+
+MAGIC = b"MultiTracer clap "
+"""How the payload of a probe begins (multitracer/recorder/supervisor.py)."""
+_PROBE = re.compile(re.escape(MAGIC) + rb"([0-9a-f]{1,32})")
+_LONGEST_BYTES = 200
+"""No probe is longer, its headers included."""
+_STAMPING_NS = 100_000
+"""How far a capture's stamp of a packet may be from when it passed."""
+
+
+def written(readings: Table) -> list[Table]:
+    """Return CLAPS of CLOCK_READINGS, whose tags, "" for none, stand in its provenance."""
+    tags = np.array(readings.provenance.get("tags", []), dtype="U32")
+    if not np.any(tags != ""):
+        return []
+    tagged = readings.take(tags != "")
+    half = (tagged["monotonic_after_ns"] - tagged["monotonic_before_ns"] + 1) // 2
+    hosts = tagged["host"].tolist()
+    return [_table(tags[tags != ""].tolist(), hosts, tagged["time_ns"], half, is_probe=False)]
+
+
+def probes_in(points: Iterable[Point], hosts: dict[str, str], known: Sequence[Table]) -> list[Table]:
+    """Return CLAPS of other hosts' probes that captures hold; files that cannot be read have none."""
+    own: dict[str, str] = {t: h for table in known for t, h in zip(table["tag"], table["host"], strict=True)}
+    tables = []
+    for point in points:
+        host = hosts[point.name]
+        first: dict[str, int] = {}
+        for tag, time_ns in _probes(point.paths):
+            if own.get(tag, host) != host:
+                first.setdefault(tag, time_ns)
+        stamps = np.array(list(first.values()), dtype=np.int64)
+        error = np.full(len(stamps), _STAMPING_NS)
+        tables.append(_table(list(first), [host] * len(first), stamps, error, is_probe=True))
+    return tables
+
+
+def _probes(paths: Iterable[str]) -> Iterable[tuple[str, int]]:
+    for path in paths:
+        try:
+            for packet in parsers.read_ip_packets(path):
+                if len(packet.data) < _LONGEST_BYTES and packet.time_ns is not None:
+                    match = _PROBE.search(packet.data)
+                    if match:
+                        yield match[1].decode(), packet.time_ns
+        except MultiTracerError:  # what is wrong with it was said when its packets were read
+            continue
+
+
+def _table(
+    tags: list[str], hosts: list[str], time_ns: np.ndarray, error: np.ndarray, *, is_probe: bool
+) -> Table:
+    length = len(tags)
+    columns = {
+        "tag": np.array(tags, dtype="U32"),
+        "host": np.array(hosts, dtype="U128"),
+        "domain": np.full(length, "realtime", dtype="U16"),
+        "time_ns": time_ns,
+        "error_ns": error.astype(np.int64),
+        "heard": np.full(length, is_probe),
+    }
+    return Table(CLAPS, columns)

@@ -7,23 +7,247 @@ that says most is taken.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from multitracer.captured import Flag
+from multitracer.clock.model.estimate import Estimate, EventDirection
 from multitracer.clock.model.relation import Clock, Relation
-from multitracer.clock.sources.link_edges import relate_link
-from multitracer.clock.sources.stall_sources import relate_radio
-from multitracer.clock.sources.state_edges import relate_state
+from multitracer.clock.model.skew_posterior import corridor
+from multitracer.clock.sources.stalls import relate_radio
 from multitracer.errors import ClockError
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
+    from multitracer.capture import Capture
+    from multitracer.tables import Array, Table
+
+    Columns = tuple[Array, Array, Array]
+    Ends = tuple[bytes, bytes, int, int]
     from collections.abc import Callable, Iterator, Mapping
 
-    from multitracer.capture import Capture
-    from multitracer.clock.model.estimate import Estimate
     from multitracer.logs import LogSource
-    from multitracer.tables import Table
 
     Found = list[Estimate]
+
+# A capture's clock and the clock of a link log of the same host, by the packets that both name.
+#
+# A packet is captured on its way out before the link takes it (`packet_queued`, `ppp_sent`), and on its way
+# in after the link gave it up (`ppp_received`). The log names each by IP identification and TCP sequence
+# number, so that every packet bounds the offset from one side and the two kinds together from both.
+
+
+LINK_PACKETS = "link log: packets handed over"
+_SLACK_NS = 2e6  # two processes of one host stamp a packet a little apart. Not measured
+_LEAST = 5  # with fewer packets one that is mistaken decides
+_SENT = ("packet_queued", "ppp_sent")
+_RECEIVED = ("ppp_received",)
+
+
+def relate_link(capture: Capture, events: Table) -> list[Estimate]:
+    """Return the relation of a link log to a capture at the same host.
+
+    Parameters
+    ----------
+    capture : Capture
+        Captured at the side whose log this is; clock `from`.
+    events : Table
+        `link_events`, their clock is `to`.
+
+    Raises
+    ------
+    ClockError
+        If too few packets are named by both, or only packets of one direction.
+    """
+    parts = [_shared(capture, events, kind, EventDirection.FORWARD) for kind in _SENT]
+    parts += [_shared(capture, events, kind, EventDirection.BACKWARD) for kind in _RECEIVED]
+    start, end, direction = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if len(start) < _LEAST:
+        raise ClockError(
+            f"{LINK_PACKETS}: not determinable, because capture and log name {len(start)} packets in common; "
+            "what would help: a capture at the interface above the link, of the same time"
+        )
+    return [corridor(start, end, direction, method=LINK_PACKETS, slack_ns=_SLACK_NS)]
+
+
+def _shared(capture: Capture, events: Table, kind: str, direction: int) -> tuple[Array, Array, Array]:
+    """Return (capture's stamp, log's stamp, direction) of the packets that events of a kind name."""
+    rows = np.flatnonzero((events["event"] == kind) & (events["ip_id"] != NA) & (events["seq"] != NA))
+    named = _names(events["ip_id"][rows], events["seq"][rows])
+    seen = _names(capture.segments["ip_id"], capture.segments["seq"])
+    once_named, once_seen = _once(named), _once(seen)
+    _, mine, theirs = np.intersect1d(
+        seen[once_seen], named[once_named], assume_unique=True, return_indices=True
+    )
+    time = capture.segments["time_ns"][once_seen[mine]]
+    return time, events["time_ns"][rows[once_named[theirs]]], np.full(len(mine), direction, dtype=np.int8)
+
+
+def _names(ip_id: Array, seq: Array) -> Array:
+    names: Array = (ip_id.astype(np.int64) << 32) + seq.astype(np.int64)
+    return names
+
+
+def _once(names: Array) -> Array:
+    """Return the indexes of names that occur once: what repeats could be any of its copies."""
+    _, first, count = np.unique(names, return_index=True, return_counts=True)
+    indexes: Array = first[count == 1]
+    return indexes
+
+
+# A capture's clock and the clock of a log of TCP variables, by the bytes that were acknowledged.
+#
+# The first reading that shows a byte acknowledged came after the ACK for it was captured, and the last one
+# that does not came before: the sender's oldest unacknowledged number (`snd_una`) ties each reading between
+# two packets. tcp_probe reads before it applies its segment; that reading lies *at* the ACK, and is not
+# later.
+
+
+ACKNOWLEDGED_BYTES = "TCP state: bytes acknowledged"
+"""A capture stamps an ACK some time after the kernel's network card did, and before TCP applies it."""
+_TCP_PROBE = 2
+"""ReadBy.TCP_PROBE of `multitracer.protocols.sock_diag`."""
+_VOTES, _MOST_READINGS = 3, 400
+"""Readings that have to agree which ACK a count of acknowledged bytes stands for; how many are asked."""
+
+
+def relate_state(capture: Capture, state: Table) -> list[Estimate]:
+    """Return the relation of a log of TCP variables to a capture at the same host.
+
+    Parameters
+    ----------
+    capture : Capture
+        Captured at the host whose variables were read; clock `from`.
+    state : Table
+        `tcp_state`, its clock is `to`. Rows without `snd_una` are skipped.
+
+    Raises
+    ------
+    ClockError
+        If no connection has readings and ACKs that fit together.
+    """
+    parts = [_of_connection(capture, state, ends) for ends in _connections(state)]
+    single = []
+    for part in parts:
+        with contextlib.suppress(ClockError):
+            single.append((corridor(*part, method=ACKNOWLEDGED_BYTES, slack_ns=_SLACK_NS), part))
+    if not single:
+        raise ClockError(
+            f"{ACKNOWLEDGED_BYTES}: not determinable, because no reading of the bytes acknowledged meets "
+            "ACKs of its connection in the capture; what would help: readings every 50 ms by "
+            "collectors.tcp_info, at the captured host"
+        )
+    single.sort(key=lambda one: one[0].at_pivot_ns)
+    return [_together(single)]
+
+
+def _together(single: list[tuple[Estimate, Columns]]) -> Estimate:
+    """Return the estimate of all connections that agree with the clearest one.
+
+    A log of the whole machine may tell of the far ends of connections too: their ACKs pass elsewhere.
+    """
+    estimate, kept = single[0]
+    for _, part in single[1:]:
+        more = (
+            np.concatenate([kept[0], part[0]]),
+            np.concatenate([kept[1], part[1]]),
+            np.concatenate([kept[2], part[2]]),
+        )
+        with contextlib.suppress(ClockError):
+            wider = corridor(*more, method=ACKNOWLEDGED_BYTES, slack_ns=0.0)
+            if wider.at_pivot_ns <= estimate.at_pivot_ns:
+                estimate, kept = wider, more
+    return estimate
+
+
+def _connections(state: Table) -> list[Ends]:
+    names = ("address_local", "address_remote", "port_local", "port_remote")
+    rows = np.flatnonzero((state["snd_una"] != NA) | (state["total_acked_bytes"] != NA))
+    columns = [state[name][rows].tolist() for name in names]
+    return sorted({(bytes(a), bytes(b), int(p), int(q)) for a, b, p, q in zip(*columns, strict=True)})
+
+
+def _of_connection(capture: Capture, state: Table, ends: Ends) -> Columns:
+    """Return (capture's stamp, log's stamp, direction) of the events in one connection's readings."""
+    time, number = _acks(capture, ends)
+    rows, una = _readings(state, ends, number)
+    place = np.searchsorted(number, una, side="left").clip(max=max(len(number) - 1, 0))
+    seen = number[place] == una if len(number) else np.zeros(len(una), dtype=bool)
+    rows, place = rows[seen], place[seen]
+    rows, place = _at_next_ack(state, rows, place, len(number))
+    last = place + 1 >= len(number)
+    after, before = rows, rows[~last]
+    return (
+        np.concatenate([time[place], time[place[~last] + 1]]),
+        np.concatenate([state["read_after_ns"][after], state["read_before_ns"][before]]),
+        np.repeat(
+            np.array([EventDirection.FORWARD, EventDirection.BACKWARD], dtype=np.int8),
+            [len(after), len(before)],
+        ),
+    )
+
+
+def _at_next_ack(state: Table, rows: Array, place: Array, acks: int) -> tuple[Array, Array]:
+    """Return the readings, those of tcp_probe with the ACK that they were made at instead of the one before.
+
+    Of readings that show one number, only the last was made at the ACK that acknowledged more.
+    """
+    probed = state["method"][rows] == _TCP_PROBE
+    if not probed.any():
+        return rows, place
+    newest = np.append(np.diff(place) != 0, True)
+    kept = ~probed | (newest & (place + 1 < acks))
+    return rows[kept], (place + probed)[kept]
+
+
+def _readings(state: Table, ends: Ends, number: Array) -> tuple[Array, Array]:
+    """Return the rows of a connection's readings, and what each had seen acknowledged, as `number`."""
+    names = ("address_local", "address_remote", "port_local", "port_remote")
+    wanted = (np.void(ends[0]), np.void(ends[1]), *ends[2:])
+    chosen = np.logical_and.reduce([state[name] == value for name, value in zip(names, wanted, strict=True)])
+    absolute, counted = (chosen & (state[name] != NA) for name in ("snd_una", "total_acked_bytes"))
+    if absolute.any():
+        rows = np.flatnonzero(absolute)
+        origin = int(number[0]) if len(number) else 0
+        return rows, origin + _unwrapped(state["snd_una"][rows], origin)
+    rows = np.flatnonzero(counted)
+    acked = state["total_acked_bytes"][rows]
+    return rows, acked + _origin(acked, number)
+
+
+def _origin(acked: Array, number: Array) -> int:
+    """Return the ACK number at which a count of acknowledged bytes began: the one that fits most readings."""
+    some = np.unique(acked)[:_MOST_READINGS]
+    away = (number[: 8 * _MOST_READINGS, None] - some[None, :]).ravel()
+    if not len(away):
+        return 1 << 40
+    values, votes = np.unique(away, return_counts=True)
+    return int(values[np.argmax(votes)]) if votes.max() >= _VOTES else 1 << 40
+
+
+def _acks(capture: Capture, ends: Ends) -> tuple[Array, Array]:
+    """Return when each ACK of something new was captured, and its number as int64, ascending."""
+    local, remote, port, far_port = ends
+    flows, segments = capture.flows, capture.segments
+    a, b, p, q = (flows[name] for name in ("address_a", "address_b", "port_a", "port_b"))
+    first = (a == np.void(remote)) & (b == np.void(local)) & (p == far_port) & (q == port)
+    second = (a == np.void(local)) & (b == np.void(remote)) & (p == port) & (q == far_port)
+    wanted = np.concatenate([2 * np.flatnonzero(first), 2 * np.flatnonzero(second) + 1])
+    rows = np.flatnonzero(np.isin(segments["flow"], wanted) & (segments["flags"] & Flag.ACK > 0))
+    if not len(rows):
+        return segments["time_ns"][rows], segments["ack"][rows].astype(np.int64)
+    origin = int(segments["ack"][rows[0]])
+    number = origin + _unwrapped(segments["ack"][rows], origin)
+    new = np.concatenate([[True], number[1:] > np.maximum.accumulate(number)[:-1]])
+    return segments["time_ns"][rows[new]], number[new]
+
+
+def _unwrapped(number: Array, origin: int) -> Array:
+    """Return 32-bit numbers as int64 relative to an origin within 2^31 of them."""
+    away: Array = (number.astype(np.int64) - origin + (1 << 31)) % (1 << 32) - (1 << 31)
+    return away
 
 
 def relations_of_logs(

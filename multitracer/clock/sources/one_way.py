@@ -7,18 +7,26 @@ error.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.model.envelope import envelope
+from multitracer.captured import Flag, Mark
 from multitracer.clock.model.estimate import PPM, Estimate, EventDirection, Evidence
-from multitracer.clock.model.skew_posterior import skew_posterior, window_lows
+from multitracer.clock.model.relation import Clock, Relation
+from multitracer.clock.model.skew_posterior import envelope, skew_posterior, window_lows
 from multitracer.errors import ClockError
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array
+    from collections.abc import Callable, Iterator, Mapping
 
+    from multitracer.capture import Capture
+    from multitracer.logs import LogSource
+    from multitracer.tables import Array, Table
 
 LEAST_STAMPS = 20  # with fewer the promptest stamp is chance
 _CAUTION = 2.0
@@ -85,3 +93,171 @@ def one_way_estimate(
         notes=(f"the fastest stamp is assumed to have travelled for {delay_ns / 1e6:.0f} ms at most",),
         points=Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.BACKWARD, dtype=np.int8)),
     )
+
+
+# A host's clock and GPS time, by the reports of a receiver.
+#
+# A receiver reports a fix some time after it was true: it computes, then a serial line takes its time. So GPS
+# time is ahead of what the difference of the stamps says, by an unknown part of a second at most.
+
+
+GPS_TIME = "GPS time of position fixes"
+LONGEST_DELAY_NS = 600 * NS_PER_MS
+"""From the epoch of a fix to its report: of receivers with a report a second."""
+
+
+def relate_gps(position: Table) -> list[Estimate]:
+    """Return the relation of GPS time (as UTC) to the clock that stamped the reports.
+
+    Parameters
+    ----------
+    position : Table
+        `position`; rows without a time of the fix, or with it only, are skipped.
+
+    Raises
+    ------
+    ClockError
+        If there are too few.
+    """
+    read, fix = position["time_ns"], position["fix_time_ns"]
+    known = (read != NOT_A_TIME) & (fix != NOT_A_TIME) & (read != fix)
+    return [
+        one_way_estimate(
+            read[known], fix[known], method=GPS_TIME, delay_ns=LONGEST_DELAY_NS, tick_ns=NS_PER_MS
+        )
+    ]
+
+
+# The clock behind a host's TCP timestamps (RFC 7323, section 5.4), seen at a capture point.
+#
+# Timestamps tick at a rate of their own, usually 1, 10, 100, 250 or 1000 Hz, from an origin that may differ
+# for each connection. The slope of their values over the capture's clock is the skew of the two (Kohno,
+# Broido and Claffy, "Remote physical device fingerprinting", 2005).
+
+
+TCP_TIMESTAMPS = "TCP timestamps"
+USUAL_RATES_HZ = (1, 2, 10, 100, 250, 300, 500, 1000)
+"""RFC 7323, 5.4 allows 1 to 1000; most are the HZ of a kernel."""
+_NEAR = 0.02
+"""A host's clock is not farther from its nominal rate; a measured rate farther off is of another kind."""
+
+
+def relate_timestamps(capture: Capture, flow: int, *, delay_ns: float = 0.0) -> list[Estimate]:
+    """Return the relation of a sender's timestamp clock to the capture's, in ns since its first value.
+
+    Parameters
+    ----------
+    capture : Capture
+        Its clock is `from`.
+    flow : int
+        One direction of a connection, as in its segments: 2 x row in flows + direction.
+    delay_ns : float
+        The least time from the sender to the capture point, as far as it is not known; 0 at the sender.
+
+    Raises
+    ------
+    ClockError
+        If there are too few timestamps, or they tick at no usual rate.
+    """
+    segments = capture.segments
+    mine = (segments["flow"] == flow) & (segments["marks"] & Mark.HAS_TIMESTAMPS > 0)
+    rows = np.flatnonzero(mine & (segments["flags"] & (Flag.SYN | Flag.RST) == 0))
+    if len(rows) < LEAST_STAMPS:
+        raise ClockError(
+            f"{TCP_TIMESTAMPS}: not determinable, because {len(rows)} segments with timestamps are too few; "
+            "what would help: a longer connection, or timestamps switched on"
+        )
+    time = segments["time_ns"][rows]
+    ticks = np.cumsum(
+        np.diff(segments["tsval"][rows], prepend=segments["tsval"][rows][:1]).view(np.int32), dtype=np.int64
+    )
+    rate = _rate(time, ticks)
+    return [
+        one_way_estimate(
+            time,
+            ticks * (NS_PER_S // rate),
+            method=TCP_TIMESTAMPS,
+            delay_ns=delay_ns,
+            tick_ns=NS_PER_S / rate,
+        )
+    ]
+
+
+def _rate(time_ns: Array, ticks: Array) -> int:
+    """Return the usual rate nearest to the one at which the ticks of the whole connection went by."""
+    span = int(time_ns[-1] - time_ns[0])
+    measured = int(ticks[-1] - ticks[0]) * NS_PER_S / span if span > 0 else 0.0
+    nearest = min(USUAL_RATES_HZ, key=lambda usual: abs(measured / usual - 1))
+    if abs(measured / nearest - 1) > _NEAR + 2 / max(1, int(ticks[-1])):
+        raise ClockError(
+            f"{TCP_TIMESTAMPS}: not determinable, because they tick at {measured:.4g} Hz, no rate that hosts "
+            "use; what would help: a longer connection"
+        )
+    return nearest
+
+
+# Free-running clocks: those of TCP timestamps and of modems, each related to its host.
+#
+# They count from an origin of their own, so that only their rate and their steps tell anything.
+
+
+_MODEM = "the modem's clock"
+
+
+def free_running_clocks(
+    source: LogSource, captures: Mapping[str, Capture], sender: str, refused: list[str]
+) -> Iterator[Relation]:
+    """Yield the relations of these clocks by the hosts' captures and radio logs, as far as they exist.
+
+    Parameters
+    ----------
+    source : LogSource
+        Of a session folder; of loose files nobody knows whose host they are.
+    captures : mapping of str to Capture
+        By host.
+    sender : str
+        The host that sends the larger direction.
+    refused : list of str
+        Gets a sentence for each clock that is there and cannot be related.
+    """
+    for host, capture in captures.items():
+        flow = _own_flow(capture, is_sender=host == sender)
+        if flow is not None:
+            yield from _one(host, "tsval", partial(relate_timestamps, capture, flow), refused)
+    for log, tables in source.logs("radio"):
+        if (radio := tables.get("radio")) is not None and np.isfinite(radio["modem_clock_s"]).any():
+            yield from _one(log.host, "modem", partial(_of_modem, radio), refused)
+
+
+def _one(
+    host: str, domain: str, estimator: Callable[[], list[Estimate]], refused: list[str]
+) -> Iterator[Relation]:
+    try:
+        estimates = tuple(replace(estimate, points=None) for estimate in estimator())
+    except ClockError as error:
+        refused.append(f"{host} and {host}:{domain}: {error}")
+    else:
+        yield Relation(Clock(host), Clock(host, domain), estimates)
+
+
+def _own_flow(capture: Capture, *, is_sender: bool) -> int | None:
+    """Return the flow of the largest connection that the host itself sent; None if it has no timestamps."""
+    segments = capture.segments
+    if not len(segments):
+        return None
+    bulk = int(np.argmax(np.bincount(segments["flow"], weights=segments["payload_bytes"])))
+    flow = bulk if is_sender else bulk ^ 1
+    stamped = (segments["flow"] == flow) & (segments["marks"] & Mark.HAS_TIMESTAMPS > 0)
+    return flow if np.count_nonzero(stamped) > LEAST_STAMPS else None
+
+
+def _of_modem(radio: Table) -> list[Estimate]:
+    known = np.isfinite(radio["modem_clock_s"])
+    stamps_ns = np.round(radio["modem_clock_s"][known] * NS_PER_S).astype(np.int64)
+    waited_ns = radio["answered_ns"][known] - radio["asked_ns"][known]
+    delay_ns = float(np.median(waited_ns)) if len(waited_ns) else 0.0
+    return [
+        one_way_estimate(
+            radio["time_ns"][known], stamps_ns, method=_MODEM, delay_ns=delay_ns, tick_ns=NS_PER_S
+        )
+    ]

@@ -10,17 +10,26 @@ Such pairs need no model of a path: each says the offset within its own error.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, Estimate, EventDirection, Evidence
+from multitracer.clock.model.relation import Clock, Relation
+from multitracer.clock.model.skew_posterior import certain
 from multitracer.errors import ClockError
-from multitracer.units import NS_PER_MS
+from multitracer.manifest import Role
+from multitracer.tables import NA, NOT_A_TIME
+from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.tables import Array
+    from collections.abc import Iterator
+
+    from multitracer.logs import Log, LogSource
+    from multitracer.tables import Array, Table
 
 UNSEEN_SKEW_PPM = 100.0
 """What a single pair leaves open: the rate of a cheap quartz."""
@@ -171,3 +180,306 @@ def _excess(squares: Array) -> float:
 
 def _evidence(from_ns: Array, to_ns: Array) -> Evidence:
     return Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.TOGETHER, dtype=np.int8))
+
+
+# Edges from readings that hosts took of their own clocks (clocks.jsonl), and of what disciplines them.
+#
+# - realtime, monotonic and boottime of a host, read between two readings of monotonic: exact to the bracket.
+#   A jump of realtime against monotonic is somebody setting the clock; one of boottime is a suspend.
+# - Two hosts whose readings are the same to the nanosecond are one kernel: namespaces share its clocks.
+# - A kernel that says it is synchronized bounds its distance from UTC (adjtimex(2): `maxerror`).
+
+
+UTC = Clock("", "utc")
+ONE_KERNEL = "one kernel"
+"""Method of a relation of two hosts that share their clocks."""
+_METHOD = "bracketed readings"
+_DISCIPLINED = "the kernel's own bound (NTP)"
+_MOST_HOSTS = 64  # a session has two or three; bounds the time on a log that invents them
+_LONGEST_BRACKET_NS = 1_000_000_000
+"""A reading that took longer says nothing; the machine slept or was stopped in between."""
+
+
+def relations_of_readings(readings: Table) -> Iterator[Relation]:
+    """Yield the relations by the clock readings of all hosts, CLOCK_READINGS in the order of their log."""
+    hosts = list(dict.fromkeys(readings["host"].tolist()))[:_MOST_HOSTS]
+    tables = {host: _usable(readings.take(readings["host"] == host)) for host in hosts}
+    for host, table in tables.items():
+        if len(table):
+            with suppress(ClockError):  # a log whose clocks jump at each reading says nothing
+                yield from _of_host(host, table)
+    yield from _same_kernels({host: table for host, table in tables.items() if len(table)})
+
+
+def _usable(table: Table) -> Table:
+    """Return the readings with a whole and short bracket."""
+    before, after = table["monotonic_before_ns"], table["monotonic_after_ns"]
+    known = (before != NOT_A_TIME) & (after != NOT_A_TIME) & (table["time_ns"] != NOT_A_TIME)
+    brief = np.zeros(len(table), dtype=bool)
+    brief[known] = (after[known] >= before[known]) & (after[known] - before[known] < _LONGEST_BRACKET_NS)
+    return table.take(brief)
+
+
+def _of_host(host: str, table: Table) -> Iterator[Relation]:
+    before, after = table["monotonic_before_ns"], table["monotonic_after_ns"]
+    middle, error = before + (after - before) // 2, (after - before + 1) // 2 + 1
+    monotonic = Clock(host, "monotonic")
+    for domain, column in (("realtime", "time_ns"), ("boottime", "boottime_ns")):
+        rows = np.flatnonzero(table[column] != NOT_A_TIME)
+        if len(rows):
+            estimates = rigid(middle[rows], table[column][rows], error[rows], method=_METHOD)
+            yield Relation(monotonic, Clock(host, domain), tuple(estimates))
+    yield from _disciplined(host, table)
+
+
+def _disciplined(host: str, table: Table) -> Iterator[Relation]:
+    """Yield the relation to UTC that a synchronized kernel vouches for."""
+    bound = table["max_error_ns"]
+    rows = np.flatnonzero((table["synchronized"] == 1) & (bound != NOT_A_TIME) & (bound >= 0))
+    if not len(rows):
+        return
+    left = table["offset_ns"][rows]
+    left = np.where(left == NOT_A_TIME, 0, left)
+    realtime = table["time_ns"][rows]
+    estimates = fitted(realtime, realtime + left, bound[rows], method=_DISCIPLINED)
+    widest = [_no_better_than(e, realtime, bound[rows]) for e in estimates]
+    yield Relation(Clock(host), UTC, tuple(widest))
+
+
+def _no_better_than(estimate: Estimate, stamps: Array, bound_ns: Array) -> Estimate:
+    """Return the estimate with the best single bound: errors of one server do not average out."""
+    here = np.asarray(estimate.covers(stamps))
+    best = int(bound_ns[here].min()) if here.any() else int(bound_ns.min())
+    return Estimate.around(
+        estimate.pivot,
+        float(best),
+        first_ns=estimate.first_ns,
+        last_ns=estimate.last_ns,
+        offset_ns=estimate.offset_ns,
+        skew_ppm=estimate.skew_ppm,
+        skew_uncertainty_ppm=estimate.skew_uncertainty_ppm,
+        method=estimate.method,
+        evidence=estimate.evidence,
+        notes=("a bound that the kernel states, not a measurement of ours",),
+        points=estimate.points,
+    )
+
+
+def _same_kernels(tables: dict[str, Table]) -> Iterator[Relation]:
+    """Yield that two hosts are one machine, where their readings are the same ones."""
+    for one, other in pairwise(tables):
+        mine, theirs = (_names(tables[host]) for host in (one, other))
+        shared = len(np.intersect1d(mine, theirs))
+        if shared and shared == min(len(mine), len(theirs)):
+            yield from same_kernel(one, other, shared)
+
+
+def _names(table: Table) -> Array:
+    """Return what identifies a reading: no two are taken at the same nanosecond of three clocks."""
+    columns = ("monotonic_before_ns", "time_ns", "monotonic_after_ns")
+    return np.unique(np.stack([table[name] for name in columns], axis=1).view("V24").ravel().view(np.void))
+
+
+def same_kernel(one: str, other: str, evidence: int) -> Iterator[Relation]:
+    """Yield that the clocks of two hosts are the same ones."""
+    always = Estimate(
+        first_ns=-(1 << 60),
+        last_ns=(1 << 62) - 1,
+        offset_ns=0,
+        skew_ppm=0.0,
+        uncertainty_ns=0.0,
+        skew_uncertainty_ppm=0.0,
+        method=ONE_KERNEL,
+        evidence=evidence,
+        lower_ns=0,
+        upper_ns=0,
+    )
+    for domain in ("realtime", "monotonic", "boottime"):
+        yield Relation(Clock(one, domain), Clock(other, domain), (always,))
+
+
+# Clocks of the two sides of a link, by the slots that both of their logs number.
+#
+# A slot (20 ms of a GSM data call) is the same piece of time on both sides, whatever clock stamps it: no
+# model of a path is needed. What remains open is where within a slot each side takes its stamp.
+
+
+LINK_SLOTS = "slots of the link"
+PHASE_SHARE = 0.05
+"""Both sides are taken to stamp a slot at the same place in it, to this share of its length (assumption)."""
+_FEWEST = 50  # one second of 20 ms slots
+_WINDOWS = 200  # parts whose medians make the line; each has ten slots or more. Not measured
+_MAD_SIGMA = 1.4826
+"""From the median deviation to the standard deviation of normal noise."""
+_OF_A_MEDIAN = 1.2533
+"""Its standard error over that of a mean."""
+
+
+def relate_slots(near: Table, far: Table) -> list[Estimate]:
+    """Return the relation of the far side's clock to the near side's, for each interval between steps.
+
+    Parameters
+    ----------
+    near, far : Table
+        LINK_FRAMES of the two sides of one call.
+
+    Raises
+    ------
+    ClockError
+        If they number too few slots in common.
+    """
+    near_tick, near_ns = _stamped(near)
+    far_tick, far_ns = _stamped(far)
+    _, one, other = np.intersect1d(near_tick, far_tick, assume_unique=True, return_indices=True)
+    if len(one) < _FEWEST:
+        raise ClockError(
+            f"{LINK_SLOTS}: not determinable, because the two logs number {len(one)} slots in common, fewer "
+            f"than {_FEWEST}; what would help: logs of the same call, of some seconds at least"
+        )
+    start, end, error = _levels(near_ns[one], far_ns[other])
+    phase_ns = PHASE_SHARE * _slot_ns(near_tick, near_ns)
+    return [
+        _with_phase(estimate, phase_ns, near_ns[one])
+        for estimate in fitted(start, end, error, method=LINK_SLOTS)
+    ]
+
+
+def _stamped(frames: Table) -> tuple[Array, Array]:
+    """Return the slots that a log numbers, ascending, and the first stamp of each."""
+    rows = np.flatnonzero(frames["tick"] != NA)
+    tick, first = np.unique(frames["tick"][rows], return_index=True)
+    return tick, frames["time_ns"][rows[first]]
+
+
+def _levels(near_ns: Array, far_ns: Array) -> tuple[Array, Array, Array]:
+    """Return the middles of some hundred stretches: both clocks, and how sure the difference is."""
+    parts = np.array_split(np.arange(len(near_ns)), min(_WINDOWS, len(near_ns) // 10))
+    start = np.array([int(np.median(near_ns[part])) for part in parts], dtype=np.int64)
+    difference = far_ns - near_ns
+    middle = np.array([int(np.median(difference[part])) for part in parts], dtype=np.int64)
+    spread = np.array([np.median(np.abs(difference[p] - m)) for p, m in zip(parts, middle, strict=True)])
+    lengths = np.array([len(part) for part in parts])
+    error = _SIGMAS * _OF_A_MEDIAN * _MAD_SIGMA * spread / np.sqrt(lengths)
+    return start, start + middle, np.maximum(np.rint(error), 1).astype(np.int64)
+
+
+def _slot_ns(tick: Array, time_ns: Array) -> float:
+    lasted = np.diff(time_ns) / np.diff(tick)
+    return float(np.median(lasted))
+
+
+def _with_phase(estimate: Estimate, phase_ns: float, stamps: Array) -> Estimate:
+    """Return the estimate with the uncertainty of the phase within a slot; its evidence is slots."""
+    return replace(
+        estimate,
+        uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, phase_ns)),
+        evidence=int(np.count_nonzero(estimate.covers(stamps))),
+        notes=(f"both sides are assumed to stamp the same point of a slot, to {phase_ns / 1e6:.1f} ms",),
+    )
+
+
+# Clocks of the two ends of a measurement, as CentaurusComm compared them in each transaction.
+#
+# Each question and its answer bound the server's clock from both sides, whatever the two ways of the path are
+# like (docs/centauruscomm.md). What is left between the bounds does not average out over transactions.
+
+
+CENTAURUSCOMM = "centauruscomm"
+_FARTHEST_S = 1e9
+"""Clocks farther apart than 32 years are damage."""
+_LONGEST_NAME = 100  # names are shown and sorted; a log may hold anything
+_NOTE = (
+    "both programs count from the time of day at their start; later steps of their hosts' clocks do not show"
+)
+
+
+def relations_of_transactions(source: LogSource, refused: list[str]) -> Iterator[Relation]:
+    """Yield by how much a measurement's server is ahead of its client, by each log of transactions with both.
+
+    Parameters
+    ----------
+    source : LogSource
+    refused : list of str
+        Gets a sentence for each log whose comparisons say nothing.
+    """
+    for log, tables in source.logs("transactions"):
+        table = tables["transactions"]
+        compared = table.take(_compared(table))
+        if not len(compared):
+            continue  # TCP, or a server that was never reached: nothing to be said
+        client, server = _clocks_of_peers(source, log)
+        try:
+            yield Relation(client, server, tuple(relate_transactions(compared)))
+        except ClockError as error:
+            refused.append(f"{client.host} and {server.host}: {error}")
+
+
+def _compared(table: Table) -> Array:
+    """Return which transactions compared the clocks."""
+    offset, bound = table["clock_offset_s"], table["clock_uncertainty_s"]
+    known: Array = (table["start_ns"] != NOT_A_TIME) & (bound >= 0) & (bound < _FARTHEST_S)
+    return known & (np.abs(offset) < _FARTHEST_S)
+
+
+def _clocks_of_peers(source: LogSource, log: Log) -> tuple[Clock, Clock]:
+    """Return the clocks of client and server: of hosts in the manifest, the server by its address.
+
+    Over a modelled link there is no address: the manifest says which host was which.
+    """
+    manifest = source.manifest
+    plan = manifest.variables.measurement if manifest else None
+    roles = {host.role: name for name, host in manifest.hosts.items()} if manifest else {}
+    if plan is not None and plan.over is not None and {Role.CLIENT, Role.SERVER} <= set(roles):
+        return Clock(roles[Role.CLIENT]), Clock(roles[Role.SERVER])
+    server = ((plan.server if plan else None) or "server")[:_LONGEST_NAME]
+    address = server if server.startswith("serial:") else server.rpartition(":")[0].strip("[]") or server
+    own = log.host
+    for host, facts in manifest.hosts.items() if manifest else ():
+        address = host if address in facts.addresses else address
+    if manifest and source.folder is not None and log.host == str(source.folder):
+        noted = {str(source.folder / file.path): file.host for file in manifest.files}
+        own = noted.get(log.path, next(iter(manifest.hosts), own))
+    return Clock(own), Clock(address if address != own else f"{address} (server)")
+
+
+def relate_transactions(compared: Table) -> list[Estimate]:
+    """Return the server's clock as seen by the client's, for each interval between steps.
+
+    Parameters
+    ----------
+    compared : Table
+        TRANSACTIONS whose clocks were compared. The comparison is somewhere in the transaction: what the
+        clocks may drift meanwhile is added to its bound.
+
+    Raises
+    ------
+    ClockError
+        If the clocks jump at every transaction.
+    """
+    took = np.where(np.isfinite(compared["rtt_s"]), compared["rtt_s"], compared["timeout_s"]) * NS_PER_S
+    start = compared["start_ns"] + np.rint(np.nan_to_num(took) / 2).astype(np.int64)
+    offset = np.rint(compared["clock_offset_s"] * NS_PER_S).astype(np.int64)
+    bound = compared["clock_uncertainty_s"] * NS_PER_S + UNSEEN_SKEW_PPM * PPM * np.nan_to_num(took) / 2
+    bound = np.maximum(np.ceil(bound).astype(np.int64), 1)
+    return [
+        _certain(estimate, start, offset, bound)
+        for estimate in fitted(start, start + offset, bound, method=CENTAURUSCOMM)
+    ]
+
+
+def _certain(estimate: Estimate, start: Array, offset: Array, bound: Array) -> Estimate:
+    """Return the estimate with what all its comparisons together leave open, as bounds and as error."""
+    here = np.asarray(estimate.covers(start))
+    time = (start[here] - estimate.first_ns).astype(np.float64)
+    away = (offset[here] - estimate.offset_ns).astype(np.float64)
+    half = bound[here].astype(np.float64)
+    least, most = certain((time, away + half), (time, half - away), 0.0)
+    least, most = min(least, most), max(least, most)
+    return replace(
+        estimate,
+        offset_ns=estimate.offset_ns + round(min(max(least, 0.0), most)),
+        uncertainty_ns=float(np.hypot(estimate.uncertainty_ns, half.min())),
+        lower_ns=estimate.offset_ns + round(least),
+        upper_ns=estimate.offset_ns + round(most),
+        notes=(_NOTE,),
+    )

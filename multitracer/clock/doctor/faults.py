@@ -1,26 +1,94 @@
-"""Faults that the stamps of one log show by themselves, one rule a function.
-
-Each rule returns a Complaint or None. They go from the particular to the general: what one explains, the next
-ones leave alone (`examination.examine`).
-"""
+"""The faults of clocks, one rule a function: of one log's stamps, of two clocks, of the line between."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from multitracer.captured import Flag
-from multitracer.clock.doctor.complaints import Complaint
+from multitracer.clock.model.estimate import MOST_SKEW_PPM
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
-from multitracer.words import count, duration
+from multitracer.words import count, duration, time_error
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.capture import Capture
-    from multitracer.clock.doctor.complaints import Stamps
-    from multitracer.tables import Array
+    from multitracer.clock.model.relation import Relation
+    from multitracer.tables import Array, Times
+
+# What the clock doctor hands over, and what it looks at.
+
+
+@dataclass(frozen=True, slots=True)
+class Stamps:
+    """The stamps of one log, in the order of its records."""
+
+    name: str
+    """The file or host, as the user knows it."""
+    time_ns: Times
+    capture: Capture | None = None
+    """Where they come from, if that is a capture: its directions and ACKs tell more."""
+
+    @classmethod
+    def of_capture(cls, name: str, capture: Capture) -> Stamps:
+        """Return the stamps of a capture's TCP segments."""
+        return cls(name, capture.segments["time_ns"], capture)
+
+    @property
+    def known_ns(self) -> Array:
+        """Those that are known: int64, ns since 1970, shape (n_known,), in the order of the records."""
+        known: Array = self.time_ns[self.time_ns != NOT_A_TIME]
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """A fault of a clock, with the repair that is proposed; the raw stamps stay as they are."""
+
+    code: str
+    """Stable name: tai, gps, gps-epoch, time-zone, day-month, year, no-overlap, no-service, rate,
+    effect-first; whole-seconds, coarse-stamps, steps-back, saw-tooth, direction-clocks."""
+    source: str
+    """The log whose stamps are at fault."""
+    sentence: str
+    """What is wrong and how that is known."""
+    repair: str
+    """What is proposed, in words."""
+    shift_ns: int | None = None
+    """Add this to every stamp of the log that `concerns` chooses, where that is the repair."""
+    proposed_ns: Times | None = None
+    """The stamps after a repair that is no mere shift, in the order of the records."""
+    concerns: Callable[[Array], Array] | None = None
+    """From all stamps, in the order of the records, to a mask of those that are at fault; None: all are."""
+
+    def repaired(self, time_ns: Array) -> Array:
+        """Return stamps of the log after the proposed repair; those given are left alone.
+
+        Parameters
+        ----------
+        time_ns : ndarray of int64
+            All stamps of the log, in the order of its records.
+        """
+        if self.proposed_ns is not None:
+            return self.proposed_ns.copy()
+        right = time_ns == NOT_A_TIME
+        if self.concerns is not None:
+            right = right | ~self.concerns(time_ns)
+        return np.where(right, time_ns, time_ns + np.int64(self.shift_ns or 0))
+
+
+# Faults that the stamps of one log show by themselves, one rule a function.
+#
+# Each rule returns a Complaint or None. They go from the particular to the general: what one explains, the
+# next ones leave alone (`examination.examine`).
+
 
 _FEW = 20
 """Fewer stamps show nothing."""
@@ -275,5 +343,221 @@ def _raised(time_ns: Array, rows: Array, known: Array, falls: Array) -> Array:
 
 OF_LOGS = (coarse_stamps, steps_back)
 """Of logs that are no captures: one reading a second has whole seconds by design, and no directions."""
-RULES = (whole_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
+RULES_ALONE = (whole_seconds, coarse_stamps, direction_clocks, saw_tooth, steps_back)
 """In this order; the first that explains a log is the one that counts, but for whole seconds."""
+
+
+# Faults that show as the difference of two clocks: time scales, zones and calendars, one rule a function.
+#
+# Each rule is given the difference (a log's clock less the reference's), by how much that may be off, and a
+# stamp of the reference; it returns the part of the difference that is a fault, or None. Leap seconds: IERS
+# Bulletin C; GPS counts from 1980-01-06 without them.
+
+
+GPS_EPOCH_S = 315_964_800
+"""1980-01-06T00:00:00Z in seconds since 1970."""
+_TAI_LESS_GPS_S = 19  # IS-GPS-200, 3.3.4: GPS time was UTC on 1980-01-06, when TAI was 19 s ahead
+_TAI_LESS_UTC_S = (
+    (datetime(1999, 1, 1, tzinfo=UTC), 32),
+    (datetime(2006, 1, 1, tzinfo=UTC), 33),
+    (datetime(2009, 1, 1, tzinfo=UTC), 34),
+    (datetime(2012, 7, 1, tzinfo=UTC), 35),
+    (datetime(2015, 7, 1, tzinfo=UTC), 36),
+    (datetime(2017, 1, 1, tzinfo=UTC), 37),
+)
+"""IERS Bulletin C: no leap second since 2017."""
+_QUARTER_S = 900  # zones lie on quarters of an hour (UTC+05:45)
+_WIDEST_ZONE_S = 14 * 3600
+"""UTC+14 is the farthest zone; two logs may differ by 26 h, but one of a pair is nearly always in UTC."""
+_FINE_S = 0.5
+"""A scale's constant must be met this closely: two clocks that are set by hand differ by anything."""
+_COARSE_S = 2.0  # clocks set by hand or by a network's zone message are right to some seconds
+_MOST_COARSE_S = 300.0
+"""A difference that is known no better says nothing of quarters of an hour."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # of POSIX time
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How two clocks differ."""
+
+    seconds: float
+    """The log's clock less the reference's."""
+    error_s: float
+    reference_ns: int
+    """A stamp of the reference at that time."""
+
+    @property
+    def at(self) -> datetime | None:
+        """The time by the reference; None where no calendar reaches."""
+        return calendar(self.reference_ns / NS_PER_S)
+
+    @property
+    def says(self) -> datetime | None:
+        """The time by the log's clock."""
+        return calendar(self.reference_ns / NS_PER_S + self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The part of a difference that a fault explains."""
+
+    code: str
+    seconds: float
+    """To be taken off the stamps of the log that is ahead."""
+    says: str
+    """What the clock that is ahead does; {other} what the one behind does."""
+
+
+def calendar(seconds: float) -> datetime | None:
+    """Return the time so many seconds after 1970; None where no calendar reaches."""
+    try:
+        return _EPOCH + timedelta(seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _leap_seconds(at: datetime | None) -> Iterator[int]:
+    """Yield TAI - UTC at a date and today's, which a wrong date may hide."""
+    today = _TAI_LESS_UTC_S[-1][1]
+    then = [leap for begin, leap in _TAI_LESS_UTC_S if at is not None and begin <= at]
+    yield from dict.fromkeys((today, *then[-1:]))
+
+
+def _scale(difference: Difference, seconds: float, within_s: float) -> float | None:
+    """Return the constant with the difference's sign, if the difference is that constant."""
+    if difference.error_s > within_s or abs(abs(difference.seconds) - seconds) > within_s:
+        return None
+    return seconds if difference.seconds > 0 else -seconds
+
+
+def tai(difference: Difference) -> Fault | None:
+    """One clock counts atomic time: 37 s ahead of UTC since 2017."""
+    for leap in _leap_seconds(difference.at):
+        if (part := _scale(difference, leap, _FINE_S)) is not None:
+            return Fault("tai", part, f"counts atomic time (TAI), {leap} s ahead of UTC")
+    return None
+
+
+def gps(difference: Difference) -> Fault | None:
+    """One clock counts GPS time: 18 s ahead of UTC since 2017."""
+    for leap in _leap_seconds(difference.at):
+        seconds = leap - _TAI_LESS_GPS_S
+        if (part := _scale(difference, seconds, _FINE_S)) is not None:
+            return Fault("gps", part, f"counts GPS time, which has no leap seconds, {seconds} s ahead of UTC")
+    return None
+
+
+def gps_epoch(difference: Difference) -> Fault | None:
+    """One clock counts from the GPS epoch, 1980-01-06, and was read as if it counted from 1970."""
+    for leap in (0, *(leap - _TAI_LESS_GPS_S for leap in _leap_seconds(difference.at))):
+        part = _scale(difference, GPS_EPOCH_S - leap, max(_COARSE_S, difference.error_s))
+        if part is not None and difference.error_s <= _MOST_COARSE_S:
+            more = f" and has no leap seconds ({leap} s)" if leap else ""
+            return Fault("gps-epoch", part, f"is right, and the other counts from 1980-01-06 (GPS){more}")
+    return None
+
+
+def time_zone(difference: Difference) -> Fault | None:
+    """One clock shows local time: the difference is a multiple of 15 minutes, up to 14 hours."""
+    part = round(difference.seconds / _QUARTER_S) * _QUARTER_S
+    within = max(_COARSE_S, difference.error_s)
+    if not 0 < abs(part) <= _WIDEST_ZONE_S or abs(difference.seconds - part) > within:
+        return None
+    if difference.error_s > _MOST_COARSE_S:
+        return None
+    hours, minutes = divmod(abs(part) // 60, 60)
+    return Fault("time-zone", part, f"shows the local time of a zone {hours}:{minutes:02d} h farther east")
+
+
+def day_month(difference: Difference) -> Fault | None:
+    """One log's dates were read with day and month exchanged: 11 December for 12 November."""
+    at, says = difference.at, difference.says
+    if at is None or says is None or at.day > 12 or (at.day, at.month) == (at.month, at.day):
+        return None
+    swapped = at.replace(month=at.day, day=at.month)
+    return _if_reached("day-month", difference, swapped, "has day and month of its dates exchanged")
+
+
+def year(difference: Difference) -> Fault | None:
+    """One log's dates have another year, as in a format that omits the year."""
+    at, says = difference.at, difference.says
+    if at is None or says is None:
+        return None
+    for number in (says.year - 1, says.year, says.year + 1):
+        try:
+            moved = at.replace(year=number)
+        except ValueError:  # 29 February, or beyond the calendar
+            continue
+        if number != at.year and (fault := _if_reached("year", difference, moved, _years(number - at.year))):
+            return fault
+    return None
+
+
+def _years(more: int) -> str:
+    years = f"{abs(more)} year{'s' if abs(more) > 1 else ''}"
+    return f"has another year in its dates, {years} {'later' if more > 0 else 'earlier'}"
+
+
+def _if_reached(code: str, difference: Difference, moved: datetime, says: str) -> Fault | None:
+    """Return the fault if the log shows what the reference's time becomes by it."""
+    at = difference.at
+    assert at is not None
+    part = (moved - at).total_seconds()
+    within = max(_COARSE_S, difference.error_s)
+    if abs(part) < 86_400 or within > _MOST_COARSE_S or abs(difference.seconds - part) > within:
+        return None
+    return Fault(code, part, says)
+
+
+Rule = Callable[[Difference], Fault | None]
+RULES_BETWEEN: tuple[Rule, ...] = (tai, gps, gps_epoch, time_zone, day_month, year)
+OF_STEPS: tuple[Rule, ...] = (tai, gps, time_zone)
+"""Those that a clock may begin or end to have while it runs."""
+
+
+# Faults of the line that relates two clocks: a rate that no quartz has, packets that no line explains.
+
+
+EFFECT_FIRST = "effect-first"
+"""The code of what any fault may bring about: it is told where no other explains it."""
+_NO_QUARTZ_PPM = 1.1 * MOST_SKEW_PPM
+"""NTP takes no clock for faster; a tenth more, since two estimates of the same clocks differ a little."""
+_PPM_OF_PERCENT = 10_000.0  # by definition: a hundredth in millionths
+
+
+def rate(relation: Relation, source: str, reference: str) -> Complaint | None:
+    """One clock runs faster or slower than any quartz."""
+    estimate = max(relation.estimates, key=lambda e: abs(e.skew_ppm) - e.skew_uncertainty_ppm)
+    skew, error = estimate.skew_ppm, estimate.skew_uncertainty_ppm
+    if abs(skew) - error < _NO_QUARTZ_PPM:
+        return None
+    percent, wide = abs(skew) / _PPM_OF_PERCENT, error / _PPM_OF_PERCENT
+    than = f"{'faster' if skew > 0 else 'slower'} than {reference}"
+    return Complaint(
+        "rate",
+        source,
+        f"{source} runs {percent:,.3f} ± {wide:,.3f} % {than}, "
+        f"and quartzes differ by {MOST_SKEW_PPM / _PPM_OF_PERCENT:g} % at most: one of the two is of a "
+        "simulation or a virtual machine, or its stamps are in a wrong unit",
+        "none is needed between the two, which are mapped at this rate; find out which is wrong, since every "
+        "duration and rate that it shows alone is off by as much",
+        shift_ns=0,
+    )
+
+
+def effect_first(relation: Relation, source: str, reference: str) -> Complaint | None:
+    """Packets arrive before they are sent, whatever line relates the clocks."""
+    worst = max(relation.estimates, key=lambda e: e.crossed_ns)
+    if not worst.crossed_ns:
+        return None
+    bound_ns = float(worst.bound_ns((worst.first_ns + worst.last_ns) // 2))
+    return Complaint(
+        EFFECT_FIRST,
+        source,
+        f"packets arrive up to {time_error(worst.crossed_ns)} before they are sent, whatever offset and rate "
+        f"relate {source} and {reference}: one of the two clocks stood still, jumped unseen, or has coarse "
+        "stamps",
+        f"none; the two are known against each other to ± {time_error(bound_ns)} only",
+        shift_ns=0,
+    )
