@@ -1,13 +1,12 @@
-"""How a collector tells the recorder that its source is open: one line into a pipe.
-
-The recorder names the pipe's descriptor in the environment, so that a collector that does not know of it
-works as ever. One that runs alone has nobody to tell.
-"""
+"""When a polling collector reads, and how it tells the recorder that its source is open."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
+
+from multitracer.units import NS_PER_S
 
 VARIABLE = "MULTITRACER_READY_FD"
 """Names the descriptor of the pipe; the recorder, which imports no collector, has the same word."""
@@ -22,3 +21,24 @@ def ready() -> None:
     with contextlib.suppress(OSError):  # the recorder is gone: that is noticed elsewhere
         os.write(int(descriptor), _LINE)
         os.close(int(descriptor))
+
+
+# When a polling collector reads.
+
+
+class Schedule:
+    """When rounds are due: absolute instants, so that one late round does not shift the next ones."""
+
+    def __init__(self, *, hz: float, poisson: bool, start_ns: int) -> None:
+        self._mean_ns = NS_PER_S / hz
+        self._poisson = poisson
+        self._random = random.SystemRandom()
+        self.due_ns: float = start_ns
+
+    def advance(self, now_ns: int) -> int:
+        """Move on to the next instant after `now_ns`; return how many were passed over."""
+        passed = -1
+        while passed < 0 or self.due_ns <= now_ns:
+            self.due_ns += self._random.expovariate(1 / self._mean_ns) if self._poisson else self._mean_ns
+            passed += 1
+        return passed

@@ -22,9 +22,9 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from collectors._collector import Collector
+from collectors._line import ANYWHERE, NoPortError, Port, candidates, check_pyserial
 from collectors._log import Log, clock_reading
 from collectors._options import header, parser, run
-from collectors._ports import ANYWHERE, NoPortError, Port, candidates, check_pyserial
 from collectors._ready import ready
 from collectors._stop import Stop
 from multitracer.errors import InputError, PreflightError, RemoteProtocolError

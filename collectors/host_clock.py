@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
-from collectors._kernel_clock import discipline, read_together
 from collectors._log import Log
 from collectors._options import header, parser, run
 from collectors._ready import ready
-from collectors._stop import Stop
+from collectors._stop import Stop, discipline, read_together
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

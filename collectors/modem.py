@@ -24,14 +24,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
-from collectors._line import Line
+from collectors._line import ANYWHERE, BAUD, Line, NoPortError, Port, candidates, check_pyserial
 from collectors._log import Log, clock_reading
 from collectors._modem_tools import TOOLS, Tool, ToolModem, manages_a_modem
 from collectors._options import header, parser, rate_hz, run
-from collectors._ports import ANYWHERE, BAUD, NoPortError, Port, candidates, check_pyserial
 from collectors._profiles import chosen_profile, matching, profiles
-from collectors._ready import ready
-from collectors._schedule import Schedule
+from collectors._ready import Schedule, ready
 from collectors._stop import Stop
 from multitracer.errors import PreflightError
 from multitracer.protocols.modem.decode import decode, tells

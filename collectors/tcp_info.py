@@ -31,8 +31,7 @@ from collectors._collector import Collector
 from collectors._log import Log, clock_reading, line
 from collectors._options import header, parser, rate_hz, run
 from collectors._owners import Owners
-from collectors._ready import ready
-from collectors._schedule import Schedule
+from collectors._ready import Schedule, ready
 from collectors._stop import Stop
 from multitracer.errors import CollectorError, PreflightError, RemoteProtocolError
 from multitracer.protocols.sock_diag import (

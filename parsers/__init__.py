@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
-    from parsers._text.sidecar import is_map
+    from parsers._text.lines import is_map
 
 __all__ = [
     "HEAD_BYTES",
@@ -63,7 +63,7 @@ _LAZY = {
     "first_packet_ns": "parsers._chunks",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
-    "is_map": "parsers._text.sidecar",
+    "is_map": "parsers._text.lines",
     "is_plain": "parsers._one_flow",
     "left_out": "parsers._registry",
     "propose_map": "parsers._propose",

@@ -11,7 +11,7 @@ from parsers import pcap
 from parsers._pcapng.blocks import is_pcapng
 from parsers._registry import formats, recognise
 from parsers._stream import Stream, open_stream
-from parsers._text.sidecar import has_map
+from parsers._text.lines import has_map
 
 if TYPE_CHECKING:
     import os

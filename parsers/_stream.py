@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import stat
 import sys
+import time
+from os import fstat
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from parsers._compression import compression_of
+from parsers._expand import compression_of
 from parsers._format import HEAD_BYTES
-from parsers._ranges import Ranges
-from parsers._until import Until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +25,94 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
     from multitracer.captured import SourceFile
-    from parsers._compression import Source
+    from parsers._expand import Source
+
+# Some ranges of a file, one after the other, as if nothing lay between them.
+
+
+class Ranges(io.RawIOBase):
+    """The bytes of a file in ranges of begin and end.
+
+    Parameters
+    ----------
+    raw : io.RawIOBase
+        A file that can seek.
+    ranges : sequence of (int, int)
+        Ascending, none empty.
+    """
+
+    def __init__(self, raw: io.RawIOBase, ranges: Sequence[tuple[int, int]]) -> None:
+        self._raw, self._ranges = raw, list(reversed(ranges))
+        self._left = 0
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Fill some of `buffer`; return how many bytes, 0 only behind the last range."""
+        if not self._left and self._ranges:
+            begin, end = self._ranges.pop()
+            self._left = end - begin
+            self._raw.seek(begin)
+        count = self._raw.readinto(memoryview(buffer)[: self._left]) or 0 if self._left else 0
+        self._left = self._left - count if count else 0
+        return count
+
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._raw.fileno()
+
+    def close(self) -> None:
+        """Close the file, too."""
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
+
+# An input that can be asked to end: a pipe that its writer never closes, or a file that is long.
+
+
+_LOOK_S = 0.2
+"""How often a silent pipe is left to ask whether to end: a user does not see a delay that short."""
+_GRACE_S = 2.0
+"""How long the writer may go on: tcpdump gets the same Ctrl-C, writes what it holds, and ends at once."""
+
+
+class Until(io.RawIOBase):
+    """The bytes of a file or pipe up to its end, or until `stop` returns True.
+
+    A pipe is read on for up to two seconds then, so that what its writer still holds is not lost.
+    """
+
+    def __init__(self, raw: io.RawIOBase, stop: Callable[[], bool]) -> None:
+        self.stopped = False
+        """Whether it ended before the input did."""
+        self._raw, self._stop = raw, stop
+        self._is_file = stat.S_ISREG(fstat(raw.fileno()).st_mode)
+        self._last_s: float | None = None
+
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]
+        """Fill some of `buffer`; return how many bytes, 0 only at the end."""
+        if self._is_file:
+            self.stopped = self.stopped or self._stop()
+        while not self.stopped and not self._is_file:
+            self.stopped = self._is_over()
+            if select.select([self._raw], [], [], 0 if self.stopped else _LOOK_S)[0]:
+                break
+        return 0 if self.stopped else self._raw.readinto(buffer) or 0
+
+    def _is_over(self) -> bool:
+        if self._last_s is None and self._stop():
+            self._last_s = time.monotonic() + _GRACE_S
+        return self._last_s is not None and time.monotonic() > self._last_s
+
+    def fileno(self) -> int:
+        """Return the descriptor of the file."""
+        return self._raw.fileno()
+
+    def close(self) -> None:
+        """Close the file, too."""
+        if not self.closed:
+            self._raw.close()
+        super().close()
+
 
 STDIN = "-"
 SUSPICIOUS_RATIO = 200.0

@@ -15,8 +15,7 @@ from multitracer.protocols.modem.grammar import is_final
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.date_line import date_line
-from parsers._text.lines import Lines
+from parsers._text.lines import Lines, date_line
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.errors import FormatError
 from multitracer.radio import CLOCK_READINGS
 from parsers._format import Format, Match
-from parsers._text.clock_pairs import is_time
+from parsers._text.collector_log import is_time
 from parsers._text.lines import Lines
-from parsers._text.rows import Rows
+from parsers._text.times import Rows
 from parsers.clocks import in_order_of_log
 
 if TYPE_CHECKING:

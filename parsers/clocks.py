@@ -17,9 +17,9 @@ from multitracer.radio import CLOCK_READINGS
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
-from parsers._text.clock_pairs import LATEST_NS, is_time
+from parsers._text.collector_log import LATEST_NS, is_time
 from parsers._text.lines import Lines
-from parsers._text.rows import Rows
+from parsers._text.times import Rows
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table

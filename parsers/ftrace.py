@@ -21,9 +21,9 @@ from multitracer.sender import TCP_EVENTS, TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_US
 from parsers._format import Format, Match
-from parsers._text.clock_pairs import ClockPairs
+from parsers._text.collector_log import ClockPairs
 from parsers._text.lines import Lines
-from parsers._text.rows import Rows, address, decimal_ns, filled
+from parsers._text.times import Rows, address, decimal_ns, filled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,9 +18,8 @@ import numpy as np
 from multitracer.errors import FormatError
 from multitracer.tables import NA
 from parsers._format import HEAD_BYTES, Format, Match
-from parsers._text.column_map import column_map
+from parsers._text.column_map import WORDS, column_map
 from parsers._text.mapped_log import read_mapped
-from parsers._text.technology import WORDS
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table

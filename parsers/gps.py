@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.position import Epochs, report, sentence
 from parsers._format import Format, Match
-from parsers._text.clock_pairs import is_time
-from parsers._text.collector_log import CollectorLog, Positions, header_of
+from parsers._text.collector_log import CollectorLog, Positions, header_of, is_time
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:

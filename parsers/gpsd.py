@@ -15,8 +15,7 @@ from multitracer.protocols.position import Epochs, NmeaError, report, sentence
 from multitracer.radio import POSITION
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions, Sparse
-from parsers._text.date_line import date_line
-from parsers._text.lines import Lines
+from parsers._text.lines import Lines, date_line
 
 if TYPE_CHECKING:
     from typing import Self

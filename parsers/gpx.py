@@ -20,10 +20,9 @@ from multitracer.words import count
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
-from parsers._text.jumps import Jumps
 from parsers._text.lines import ZONELESS, Lines
-from parsers._text.rows import Rows
-from parsers._text.times import time_ns
+from parsers._text.mapped_log import Jumps
+from parsers._text.times import Rows, time_ns
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table

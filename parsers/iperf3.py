@@ -18,7 +18,7 @@ from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.json_log import documents, members, real, section, whole, words
 from parsers._text.lines import Lines
-from parsers._text.rows import address
+from parsers._text.times import address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

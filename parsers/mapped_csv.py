@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from multitracer.errors import FormatError
 from parsers._format import Format, Match
 from parsers._text.column_map import MapError, column_map
+from parsers._text.lines import has_map, map_of
 from parsers._text.mapped_log import read_mapped
-from parsers._text.sidecar import has_map, map_of
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

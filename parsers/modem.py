@@ -13,8 +13,7 @@ import numpy as np
 from multitracer.protocols.modem.decode import UNSOLICITED, decode
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
-from parsers._text.clock_pairs import is_time
-from parsers._text.collector_log import CollectorLog, Sparse, header_of
+from parsers._text.collector_log import CollectorLog, Sparse, header_of, is_time
 from parsers._text.lines import Lines
 
 if TYPE_CHECKING:

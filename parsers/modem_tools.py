@@ -14,10 +14,8 @@ from multitracer.protocols.modem.decode import decode
 from multitracer.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.date_line import date_line
-from parsers._text.jumps import Jumps
-from parsers._text.legs import name_legs
-from parsers._text.lines import Lines
+from parsers._text.lines import Lines, date_line
+from parsers._text.mapped_log import Jumps, name_legs
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

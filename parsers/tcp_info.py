@@ -17,10 +17,9 @@ from multitracer.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US
 from parsers._format import Format, Match
-from parsers._text.clock_pairs import is_time
-from parsers._text.collector_log import CollectorLog, header_of
+from parsers._text.collector_log import CollectorLog, header_of, is_time
 from parsers._text.lines import Lines
-from parsers._text.rows import Rows, address, filled, scaled_ns, times
+from parsers._text.times import Rows, address, filled, scaled_ns, times
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Table

@@ -23,9 +23,8 @@ from multitracer.tables import NA
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
-from parsers._text.date_line import date_line
-from parsers._text.jumps import Jumps
-from parsers._text.lines import Lines
+from parsers._text.lines import Lines, date_line
+from parsers._text.mapped_log import Jumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from parsers._format import Format, Match
-from parsers._text.bundled import read_bundled, sniff_layer
+from parsers._text.mapped_log import read_bundled, sniff_layer
 
 if TYPE_CHECKING:
     from multitracer.tables import Table

@@ -39,7 +39,7 @@ def test_a_capture_loads_no_other_format_and_no_package_that_makes_traffic(sampl
     others = ("lab", "protocols.wtcp", "protocols.modem")
     unused = {f"multitracer.{package}" for package in others} | {"parsers.tcp_info", "importlib.metadata"}
     unused |= {"parsers.pcapng", "parsers.erf", "parsers._signalling", "multitracer.manifest"}
-    unused |= {"parsers._text.lines", "parsers._unread_formats"}
+    unused |= {"parsers._text.lines", "parsers._registry"}
     assert not modules & (unused | {"numpy.ma", "hashlib", "socket", "json", "concurrent.futures"})
 
 

@@ -21,7 +21,7 @@ from multitracer.protocols.rlp import is_information
 from multitracer.radio import POSITION, RADIO
 from multitracer.signalling import HANDOVERS, SIGNALLING
 from multitracer.words import count
-from parsers._signalling.packets import gsmtap_datagram
+from parsers._signalling.gsmtap import gsmtap_datagram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

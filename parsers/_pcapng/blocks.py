@@ -16,7 +16,7 @@ from multitracer.errors import FormatError
 from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.units import NS_PER_S
 from parsers._capture.bounds import largest_packet
-from parsers._plug_ins import has_plug_ins
+from parsers._registry import has_plug_ins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from multitracer.protocols.rlp import FRAME_OCTETS, FrameError, FrameKind, is_in
 from multitracer.protocols.rlpdump import MARK
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._pcapng.blocks import Resolution, byte_order, options, text
-from parsers._text.rows import Rows, filled
+from parsers._text.times import Rows, filled
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, Schema, Table

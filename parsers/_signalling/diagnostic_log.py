@@ -2,20 +2,163 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import FormatError, PreflightError
 from multitracer.tables import NOT_A_TIME
-from parsers._signalling.conversion import MOST_BYTES, Conversion
-from parsers._signalling.programs import program
+from parsers._signalling.dissection import Bounds, program, run
 from parsers._signalling.signalling import read_signalling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from multitracer.tables import Document, Table
+
+# A diagnostic log through SCAT to captures, also where SCAT fails on a record: it goes on behind that.
+#
+# SCAT reads its files one after the other and says which. The log is given to it in pieces. If it fails, the
+# piece is read once more with a file for each frame, which shows the frame; that one is counted and left out.
+
+
+LEAST_S, BYTES_PER_S = 60.0, 50_000
+"""SCAT reads 340 kB/s on one core of 2020: a machine seven times slower may finish."""
+LEAST_OUTPUT_BYTES, EXPANSION = 64 << 20, 8
+"""A record of 30 octets becomes a packet of 110, and a second one with the line of its cell."""
+MOST_BYTES = 2 << 30
+"""Of frames that SCAT gets: a day of a busy phone. What follows is counted."""
+_PIECE_BYTES = 256 << 10
+"""2 GiB are 8,192 pieces: their names fit the 2 MiB that a command may have (execve(2))."""
+_MOST_RESTARTS = 20
+"""A log on which SCAT fails more often is of a modem that it does not know; each time costs a second."""
+_FAILED = ("failed with status", "was ended by signal")
+_READING = re.compile(rb"INFO: Reading from ")
+_UNKNOWN = re.compile(rb"WARNING: ([Uu]nknown [ -~]{1,100}?)\r?\n")
+_MOST_WORDS_BYTES = 16 << 20
+"""Of what SCAT says: a line of 130 octets for each record of 300 that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Frames of a log in a file of their own."""
+
+    path: Path
+    lengths: list[int]
+    """Octets of each frame."""
+
+
+class Conversion:
+    """A log through SCAT.
+
+    Parameters
+    ----------
+    folder : Path
+        Where its files are made.
+    command : sequence of str
+        SCAT and its options, without files.
+    suffix : str
+        By which SCAT knows the format.
+
+    Attributes
+    ----------
+    captures : list of Path
+        What SCAT made, in the order of the log.
+    left_out : int
+        Frames behind the bound on their octets.
+    refused : Counter of str
+        Records that SCAT does not know, by its words.
+    failed : Counter of str
+        Frames on which SCAT failed, by its words.
+    stopped : str
+        Why the rest was not read, in words that follow its name; "" if all was.
+    """
+
+    def __init__(self, folder: Path, command: Sequence[str], suffix: str) -> None:
+        self._folder, self._command, self._suffix = folder, command, suffix
+        self.captures: list[Path] = []
+        self.left_out = 0
+        self.refused: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.stopped = ""
+        self._files = self._runs = 0
+
+    def convert(self, frames: Iterable[bytes]) -> None:
+        """Give the frames to SCAT."""
+        pending = self._written(frames)
+        restarts = 0
+        while pending:
+            capture = self._folder / f"messages-{self._runs}.pcap"
+            failure, reading = self._run(pending, capture, counts=True)
+            self.captures += [capture] if capture.exists() and capture.stat().st_size else []
+            if not failure:
+                return
+            restarts += 1
+            if not failure.startswith(_FAILED) or reading is None or restarts > _MOST_RESTARTS:
+                self.stopped = failure
+                return
+            pending = self._behind(pending[reading], failure) + pending[reading + 1 :]
+
+    def _behind(self, piece: Piece, failure: str) -> list[Piece]:
+        """Return what follows the frame of a piece on which SCAT fails."""
+        data, begin, single = piece.path.read_bytes(), 0, []
+        for length in piece.lengths:
+            single.append(self._piece([data[begin : begin + length]]))
+            begin += length
+        again, reading = self._run(single, self._folder / "again.pcap", counts=False)
+        for each in single:
+            each.path.unlink()
+        words = failure.partition("(")[2].rstrip(")") or failure
+        if not again or reading is None:  # it fails only behind others: nothing of the piece is sure
+            self.failed[words] += len(piece.lengths)
+            return []
+        self.failed[words] += 1
+        rest = piece.lengths[reading + 1 :]
+        begin = sum(piece.lengths[: reading + 1])
+        if not rest:
+            return []
+        behind = self._piece([data[begin:]])
+        return [Piece(behind.path, rest)]
+
+    def _written(self, frames: Iterable[bytes]) -> list[Piece]:
+        """Write all frames, as pieces."""
+        pieces, held, size, total = [], list[bytes](), 0, 0
+        for frame in frames:
+            if total + len(frame) > MOST_BYTES:
+                self.left_out += 1
+                continue
+            held.append(frame)
+            size += len(frame)
+            total += len(frame)
+            if size >= _PIECE_BYTES:
+                pieces.append(self._piece(held))
+                held, size = [], 0
+        return [*pieces, self._piece(held)] if held else pieces
+
+    def _piece(self, frames: list[bytes]) -> Piece:
+        self._files += 1
+        path = self._folder / f"{self._files}{self._suffix}"
+        path.write_bytes(b"".join(frames))
+        return Piece(path, [len(frame) for frame in frames])
+
+    def _run(self, pieces: list[Piece], capture: Path, *, counts: bool) -> tuple[str, int | None]:
+        """Return why SCAT failed on pieces, and the number of that which it was reading."""
+        self._runs += 1
+        size = sum(sum(piece.lengths) for piece in pieces)
+        bounds = Bounds(LEAST_S + size / BYTES_PER_S, LEAST_OUTPUT_BYTES + EXPANSION * size)
+        files = [str(piece.path) for piece in pieces]
+        output = self._folder / "scat.out"
+        failure = run([*self._command, "-F", str(capture), "-d", *files], into=output, bounds=bounds)
+        with output.open("rb") as file:
+            words = file.read(_MOST_WORDS_BYTES)
+        if counts:
+            self.refused.update(match[1].decode() for match in _UNKNOWN.finditer(words))
+        read = len(_READING.findall(words))
+        return failure, read - 1 if 0 < read <= len(pieces) else None
+
 
 _LAYERS = "nas,rrc"
 """Those that signalling needs: without the users' packets, which SCAT would pass on as well."""

@@ -10,14 +10,12 @@ import numpy as np
 from multitracer.radio import RADIO
 from multitracer.signalling import HANDOVERS, SIGNALLING
 from multitracer.tables import NA, NOT_A_TIME, Table
-from parsers._signalling.change import Seen
-from parsers._signalling.changes import Tracker
+from parsers._signalling.changes import Seen, Tracker
 from parsers._signalling.clocks import sentences, stretches, without_network
 from parsers._signalling.dissection import Dissection
-from parsers._signalling.gsmtap import LOG
+from parsers._signalling.gsmtap import LOG, Messages
 from parsers._signalling.measurements import Lines, readings
 from parsers._signalling.messages import names
-from parsers._signalling.packets import Messages
 from parsers._text.collector_log import Sparse
 
 if TYPE_CHECKING:
@@ -26,9 +24,9 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Document
     from parsers._signalling.dissection import Dissected
+    from parsers._signalling.gsmtap import Numbered
     from parsers._signalling.measurements import Reading
     from parsers._signalling.messages import Named
-    from parsers._signalling.packets import Numbered
 
 _CELL_COLUMNS = {"LTE": ("lte_cell_id", 28, "lte_area", 16), "NR": ("nr_cell_id", 36, "nr_area", 24)}
 """Fields of SIB1 and their lengths in bits (TS 36.331 and TS 38.331, 6.3.4 and 6.3.2)."""

@@ -12,13 +12,34 @@ from datetime import UTC, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from multitracer.radio import POSITION, RADIO
-from parsers._text.times import AUTO, EPOCH_NS, is_form
-from parsers._text.units import factor, plain, without_unit
+from parsers._text.times import AUTO, EPOCH_NS, factor, is_form, plain, without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from multitracer.tables import Column, Document
+
+# Words by which loggers name radio technologies, and ours for each.
+
+
+RAT = {
+    "LTE": "LTE", "LTE-CA": "LTE", "LTE_CA": "LTE", "LTE-A": "LTE", "LTE+": "LTE", "4G": "LTE", "4G+": "LTE",
+    "5G": "NR", "NR": "NR", "5G SA": "NR", "5G NSA": "NR", "NR_SA": "NR", "NR_NSA": "NR", "NR-SA": "NR",
+    "NR-NSA": "NR", "UMTS": "UMTS", "WCDMA": "UMTS", "3G": "UMTS", "HSPA": "HSPA", "HSPA+": "HSPA",
+    "HSPAP": "HSPA", "HSDPA": "HSPA", "HSUPA": "HSPA", "EDGE": "EDGE", "GPRS": "GSM", "GSM": "GSM",
+    "2G": "GSM", "CDMA": "CDMA", "1XRTT": "CDMA", "EVDO": "EVDO",
+}  # fmt: skip
+_MORE = {
+    "LTE FDD": "LTE", "LTE TDD": "LTE", "LTE-FDD": "LTE", "LTE-TDD": "LTE", "LTE_FDD": "LTE",
+    "LTE_TDD": "LTE", "E-UTRAN": "LTE", "EUTRAN": "LTE", "E-UTRA": "LTE", "EUTRA": "LTE", "4G/LTE": "LTE",
+    "LTE/4G": "LTE", "4G LTE": "LTE", "Lte": "LTE", "5G NR": "NR", "5G-NR": "NR", "5GNR": "NR", "NR5G": "NR",
+    "NR5G-SA": "NR", "NR5G-NSA": "NR", "UTRAN": "UMTS", "UTRA": "UMTS", "Umts": "UMTS", "Wcdma": "UMTS",
+    "GERAN": "GSM", "Gsm": "GSM",
+}  # fmt: skip
+"""Words that a proposed map has only where the log has them."""
+WORDS = RAT | _MORE | {word.lower(): rat for word, rat in (RAT | _MORE).items()}
+"""In capital and in small letters."""
+
 
 SCHEMAS = {"radio": RADIO, "position": POSITION}
 RANGES = {

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import os
+import re
+import stat
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
+from parsers._text.times import decimal_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _LONGEST_LINE_BYTES = 1 << 20
 _MOST_WARNINGS = 100
@@ -111,3 +118,191 @@ def _text(row: bytes) -> str:
         return row.decode()
     except UnicodeDecodeError:
         return row.decode("cp1252", errors="replace")
+
+
+# The line of a CSV log that names its columns.
+
+
+_LONGEST = 100_000
+_MOST_COMMENTS = 50
+_SEPARATOR = re.compile(r"sep=.", re.IGNORECASE)
+
+
+def first_line(lines: Iterable[str]) -> str:
+    """Return the line that names the columns: the first that is no comment; empty if there is none."""
+    for text in islice(lines, _MOST_COMMENTS):
+        stripped = text.strip("\ufeff \t")
+        if stripped and not stripped.startswith("#") and not _SEPARATOR.fullmatch(stripped):
+            return text
+    return ""
+
+
+def names_in(text: str, delimiter: str) -> list[str]:
+    """Return the names in the first line of a log; none if it is no CSV."""
+    try:
+        return next(csv.reader([text[:_LONGEST]], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+# The map of columns next to a CSV log, `drive.csv.toml` (mapped_csv.py reads it).
+
+
+def map_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of a file's map."""
+    return f"{os.fspath(path)}.toml"
+
+
+def has_map(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has a map next to it."""
+    try:
+        return stat.S_ISREG(os.lstat(map_of(path)).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def is_map(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is the map of one that lies next to it."""
+    name = os.fspath(path)
+    log = name.removesuffix(".toml")
+    return log != name and os.path.isfile(log) and has_map(log)  # noqa: PTH113  a name may hold NUL
+
+
+# Time stamps that scripts put on lines: `date` in its forms, seconds since 1970, ISO 8601.
+
+
+_EPOCH = re.compile(r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?(?=[\s:;,]|$)")
+_DAY = r"(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
+_CLOCK = r"(?P<hour>\d\d?):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
+_HALF = r"(?: (?P<half>[AaPp])[Mm])?"
+_OFFSET_H = {
+    "CET": 1, "CEST": 2, "MET": 1, "MEST": 2, "MEZ": 1, "MESZ": 2, "WET": 0, "WEST": 1, "EET": 2, "EEST": 3,
+    "WAT": 1, "CAT": 2, "EAT": 3, "SAST": 2, "IDT": 3, "PKT": 5, "WIB": 7, "WITA": 8, "WIT": 9, "HKT": 8,
+    "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "ACDT": 10.5, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
+    "HST": -10, "AKST": -9, "AKDT": -8, "PDT": -7, "MDT": -6,
+}  # fmt: skip
+"""Abbreviation -> hours ahead of UTC, where the tz database has one meaning since 2000 and no other country
+writes the same letters (but for KST, half an hour less in Pyongyang from 2015 to 2018)."""
+_OF_SEVERAL = (
+    *("IST", "CST", "CDT", "EST", "EDT", "PST", "MST"),
+    *("BST", "AST", "ADT", "GST", "SST", "NST", "MSK"),
+)
+"""Those that name zones hours apart: India, Israel and Ireland; the USA, China and Australia."""
+_GREENWICH = ("UTC", "GMT", "UT", "Z")
+_OFFSET = r"(?:UTC|GMT)?[+-]\d\d:?\d\d(?!\d)"
+_NAMED = "|".join((*_GREENWICH, *_OFFSET_H, *_OF_SEVERAL))
+_ZONE = rf"(?: ?(?P<zone>{_OFFSET}|(?:{_NAMED})(?!\w|[+-]\d)))?"
+"""Of a line that goes on: a word that is no zone, as AT, OK or RING, is what the modem wrote."""
+_ANY_ZONE = rf"(?: (?P<zone>{_OFFSET}|[A-Z]{{2,5}}))?"
+_MONTH = r"(?P<name>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_FORMS = (
+    rf"{_DAY}[T ]{_CLOCK}{_ZONE}",
+    rf"(?:[A-Z][a-z]{{2}},? +)?{_MONTH} +(?P<day>\d\d?) +{_CLOCK}{_HALF}{_ANY_ZONE} +(?P<year>\d{{4}})",
+    rf"(?:[A-Z][a-z]{{2}},? +)?(?P<day>\d\d?) {_MONTH} (?P<year>\d{{4}}) +{_CLOCK}{_HALF}{_ZONE}",
+    _CLOCK,
+)
+_DATES = tuple(re.compile(form) for form in _FORMS)
+_AT_END = tuple(
+    re.compile(rf"(?<![^\s,;|@\[(])(?:(?:time|date|at|ts|t|stamp|timestamp)[:=]\s*)?{form}[\])]?\s*$")
+    for form in (r"(?P<s>\d{10})(?:[.,](?P<fraction>\d{1,9})|(?P<digits>\d{3}|\d{6}|\d{9}))?", *_FORMS)
+)
+_LONGEST_STAMP = 64
+_MAY_END = re.compile(r"(?:\d{10}|\d:\d\d)[^:]{0,40}$")
+"""What every stamp at the end of a line has; it is looked for first, because most lines have none."""
+_LEAD = re.compile(r"\W{0,5}(?:[A-Za-z]{1,12}[:=]\s*)?")
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+@dataclass(frozen=True, slots=True)
+class DateLine:
+    """A time stamp at the start or end of a line: the instant, its resolution, and the rest of the line."""
+
+    time_ns: int
+    resolution_ns: int
+    rest: str
+    doubt: str | None = None
+    """What had to be assumed: the zone, or the day."""
+    has_day: bool = True
+
+
+def date_line(text: str, *, time_of_day: bool = False) -> DateLine | None:
+    """Return the time stamp at the start of a line, None if there is none.
+
+    Parameters
+    ----------
+    text : str
+        The line.
+    time_of_day : bool
+        Whether a time of day without a date is a stamp also if more follows on the line.
+    """
+    lead = _LEAD.match(text)
+    begin = lead.end() if lead else 0
+    try:
+        if epoch := _EPOCH.match(text, begin):
+            return _epoch(epoch, text[epoch.end() :].strip())
+        for form in _DATES:
+            if match := form.match(text, begin):
+                rest = text[match.end() :].strip()
+                if rest and form is _DATES[-1] and not (time_of_day and text[match.end()].isspace()):
+                    return None
+                return _date(match.groupdict(), rest)
+    except ValueError:  # a 13th month, a zone 99 hours away, the year 9999
+        return None
+    return None
+
+
+def date_at_end(text: str) -> DateLine | None:
+    """Return the time stamp at the end of a line, None if there is none or the line holds nothing more."""
+    begin = max(len(text) - _LONGEST_STAMP, 0)
+    if not _MAY_END.search(text, begin):
+        return None
+    try:
+        for form in _AT_END:
+            if (match := form.search(text, begin)) and (rest := text[: match.start()].strip()):
+                return _epoch(match, rest) if form is _AT_END[0] else _date(match.groupdict(), rest)
+    except ValueError:
+        return None
+    return None
+
+
+def _epoch(match: re.Match[str], rest: str) -> DateLine:
+    fraction = match["fraction"] or match["digits"] or ""
+    return DateLine(decimal_ns(match["s"], fraction), 10 ** (9 - len(fraction)), rest)
+
+
+def _date(parts: dict[str, str | None], rest: str) -> DateLine:
+    fraction = parts["fraction"] or ""
+    zone, doubt = _zone(parts.get("zone"))
+    if parts.get("year") is None:
+        doubt = "the day is not given; taken as 1970-01-01"
+    instant = datetime(
+        int(parts.get("year") or 1970), _month(parts), int(parts.get("day") or 1), _hour(parts),
+        int(parts["minute"] or 0), min(int(parts["second"] or 0), 59), tzinfo=zone,
+    )  # fmt: skip
+    seconds = int((instant - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    has_day = parts.get("year") is not None
+    return DateLine(decimal_ns(str(seconds), fraction), 10 ** (9 - len(fraction)), rest, doubt, has_day)
+
+
+def _month(parts: dict[str, str | None]) -> int:
+    name = parts.get("name")
+    return _MONTHS.index(name) + 1 if name else int(parts.get("month") or 1)
+
+
+def _hour(parts: dict[str, str | None]) -> int:
+    hour, half = int(parts["hour"] or 0), (parts.get("half") or "").lower()
+    return hour if not half else hour % 12 + (12 if half == "p" else 0)
+
+
+def _zone(text: str | None) -> tuple[timezone, str | None]:
+    if text is None:
+        return UTC, ZONELESS
+    if text in _GREENWICH:
+        return UTC, None
+    if text[-1].isdigit():
+        sign, digits = re.sub("[UTCGM:]", "", text)[0], re.sub(r"\D", "", text)
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        return timezone(offset if sign == "+" else -offset), None
+    if text in _OFFSET_H:
+        return timezone(timedelta(hours=_OFFSET_H[text])), None
+    return UTC, f"the time zone {text} can mean several; taken as UTC"

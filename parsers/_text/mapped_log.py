@@ -8,33 +8,226 @@ table; a log of which no line has a time is an error.
 from __future__ import annotations
 
 import csv
+import functools
 import math
+import tomllib
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from importlib import resources
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from multitracer.errors import FormatError
 from multitracer.radio import RADIO
+from multitracer.tables import NOT_A_TIME
+from multitracer.units import NS_PER_S
 from multitracer.words import count
+from parsers._format import HEAD_BYTES
 from parsers._text.collector_log import Sparse
-from parsers._text.column_map import AUTO_DELIMITER, RANGES, SCHEMAS, Header, delimiter_of
-from parsers._text.first_line import first_line, names_in
-from parsers._text.jumps import Jumps
-from parsers._text.legs import name_legs
-from parsers._text.lines import ZONELESS, Lines
-from parsers._text.times import AUTO, UncertainTimeError, form_of, time_ns
-from parsers._text.units import decimal_of, factor, plain, value_of
+from parsers._text.column_map import (
+    AUTO_DELIMITER,
+    RANGES,
+    SCHEMAS,
+    ColumnMap,
+    Header,
+    column_map,
+    delimiter_of,
+)
+from parsers._text.lines import ZONELESS, Lines, first_line, names_in
+from parsers._text.times import (
+    AUTO,
+    UncertainTimeError,
+    decimal_of,
+    factor,
+    form_of,
+    plain,
+    time_ns,
+    value_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import BinaryIO
 
-    from multitracer.tables import Column, Table
-    from parsers._text.column_map import Cell, ColumnMap, RowMap
+    from multitracer.tables import Column, Mask, Numbers, Table
+    from parsers._format import Match
+    from parsers._text.column_map import Cell, RowMap
 
     Fields = tuple[int, list[str]]
     """Number of a line, and its fields."""
+
+# Times of a log that jump: back, or far ahead, as where a phone takes its time from two clocks.
+
+
+_BACK_NS = NS_PER_S
+"""Loggers write some lines of one second in another order."""
+_AHEAD_NS = 86_400 * NS_PER_S
+"""A day between two lines; not measured."""
+
+
+class Jumps:
+    """The jumps among the times of a log, as they are taken in its order."""
+
+    def __init__(self) -> None:
+        self._last_ns: int | None = None
+        self._jumps: dict[str, tuple[int, int, int]] = {}
+        self._later_less_earlier = 0
+
+    def take(self, number: int, at_ns: int) -> None:
+        """Take the time of a line, in ns since 1970."""
+        passed = 0 if self._last_ns is None else at_ns - self._last_ns
+        self._last_ns = at_ns
+        self._later_less_earlier += (passed > 0) - (passed < 0)
+        if -_BACK_NS < passed < _AHEAD_NS:
+            return
+        way = "back" if passed < 0 else "ahead"
+        times, most, line = self._jumps.get(way, (0, 0, number))
+        self._jumps[way] = (times + 1, max(most, abs(passed)), line)
+
+    def sentences(self) -> Iterator[str]:
+        """Yield a sentence for the jumps back, unless the newest line is first, and one for those ahead."""
+        for way, (times, most_ns, line) in self._jumps.items():
+            if way == "back" and self._later_less_earlier < 0:
+                continue
+            seconds = most_ns // NS_PER_S
+            often = count(times, "time")
+            yield f"the times jump {way} {often}, by up to {seconds:,} s, first at line {line:,}: two clocks?"
+
+
+# The second leg of a dual connection, where a log names the cells of both technologies in one statement.
+
+
+_MOSTLY_BOTH = 0.5
+"""From this share of times with both on, a log has a line for each cell; a log of one cell a line may have
+both in one second, when the cell changes (a drive of the UCC data set: 1 of 524). Not measured on others."""
+
+
+def name_legs(radio: Table) -> None:
+    """Make the NR cell of a statement that has a serving LTE cell, too, a secondary one, in place.
+
+    A phone with both has its anchor in LTE (EN-DC: TS 37.340, 4.1.2). Taken for two serving cells, they would
+    be a change of the cell, and back, with each statement.
+
+    Parameters
+    ----------
+    radio : Table
+        RADIO of one log. Rows of one line are of one statement, and rows of one time, if most times with NR
+        have LTE, too.
+    """
+    serving = np.isin(radio["role"], ("serving", ""))
+    lte, nr = (serving & (radio["rat"] == rat) for rat in ("LTE", "NR"))
+    legs = _together(nr, lte, radio["line"].astype(np.int64))
+    timed = radio["time_ns"] != NOT_A_TIME
+    at_one_time = _together(nr & timed, lte & timed, radio["time_ns"])
+    if at_one_time.sum() >= _MOSTLY_BOTH * max(int(nr.sum()), 1):
+        legs |= at_one_time
+    radio["role"][legs] = "secondary"
+
+
+def _together(nr: Mask, lte: Mask, statement: Numbers) -> Mask:
+    """Return which rows of NR are of a statement that has LTE, too."""
+    return np.asarray(nr & np.isin(statement, statement[lte]))
+
+
+# The column maps that come with MultiTracer, `parsers/maps/NAME.toml`, chosen by a log's first line.
+#
+# A map fits if all columns that it needs are there, in any order, in small or capital letters. Of several
+# that fit, the one with most of its columns in the log is taken; a tie is an error that names both.
+
+
+@dataclass(frozen=True, slots=True)
+class BundledMap:
+    """One map that comes with MultiTracer."""
+
+    name: str
+    """Of its file, without the ending."""
+    description: str
+    source: str
+    """Where its columns are written down."""
+    certain: str
+    """What of it is known, and how."""
+    needs: tuple[str, ...]
+    """Columns without which a log is not this one."""
+    columns: ColumnMap
+
+    @property
+    def layer(self) -> str:
+        """The layer of its tables: position if that is all that it gives, otherwise radio."""
+        return "radio" if any(row.table == "radio" for row in self.columns.rows) else "position"
+
+    def matched(self, header: Header) -> int:
+        """Return how many of its columns a log has; 0 if one that it needs is not there."""
+        if not all(header.find(column) is not None for column in self.needs):
+            return 0
+        return sum(header.find(column) is not None for column in self.columns.columns)
+
+
+@functools.cache
+def bundled_maps() -> tuple[BundledMap, ...]:
+    """Return every map that comes with MultiTracer, by name."""
+    folder = resources.files("parsers") / "maps"
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda p: p.name)
+    return tuple(_read(path.name.removesuffix(".toml"), path.read_text("utf-8")) for path in paths)
+
+
+def _read(name: str, text: str) -> BundledMap:
+    data = tomllib.loads(text)
+    about = data["map"]
+    return BundledMap(
+        name,
+        about["description"],
+        about["source"],
+        about["certain"],
+        tuple(about["needs"]),
+        column_map(data),
+    )
+
+
+def _best(header: Header) -> list[BundledMap]:
+    """Return the map that fits a header best; several if they fit alike, none if no map fits."""
+    matched = [(each.matched(header), each) for each in bundled_maps()]
+    most = max((count for count, _ in matched), default=0)
+    return [each for count, each in matched if count == most and most]
+
+
+def sniff_layer(head: bytes, layer: str) -> Match:
+    """Return "yes" for a first line that has the columns of a bundled map of a layer."""
+    text = head.decode("utf-8-sig", "replace")
+    is_cut = len(head) >= HEAD_BYTES
+    whole = text if is_cut else text[: text.rfind("\n") + 1]
+    line = first_line(whole.splitlines())
+    best = _best(Header(names_in(line, delimiter_of(line)))) if line else []
+    return "yes" if best and best[0].layer == layer else "no"
+
+
+def read_bundled(stream: BinaryIO, *, path: str, name: str) -> dict[str, Table]:
+    """Return the tables of a log by the bundled map that fits it best.
+
+    Raises
+    ------
+    FormatError
+        If no map fits, several fit alike, or no line has a time.
+    """
+    chosen: list[BundledMap] = []
+
+    def choose(header: Header) -> ColumnMap:
+        chosen.extend(_best(header))
+        if not chosen:
+            raise FormatError(
+                path, "no bundled map fits the names of its columns; write one beside it", line=1
+            )
+        if len(chosen) > 1:
+            names = " and ".join(each.name for each in chosen)
+            raise FormatError(path, f"fits the maps {names} alike; put one beside it as {path}.toml", line=1)
+        return chosen[0].columns
+
+    tables = read_mapped(stream, choose, path=path, name=name)
+    for table in tables.values():
+        table.provenance["map"] = chosen[0].name
+    return tables
+
 
 _RATES = ("downlink_bps", "uplink_bps")
 _MOST = 1 << 53

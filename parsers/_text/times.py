@@ -6,16 +6,291 @@ first lines decide. A day and a month that could be exchanged in all of them are
 
 from __future__ import annotations
 
+import functools
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from ipaddress import IPv6Address, ip_address
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
-from parsers._text.rows import decimal_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import timezone
+
+    from multitracer.tables import Array, Column, Schema
+
+# Units that logs write in headers, in maps and behind values, as factors to the unit of a table's column.
+
+
+_KNOT = 1852 / 3600
+_FACTORS: dict[str, dict[str, float]] = {
+    "m/s": {
+        "m/s": 1.0, "mps": 1.0, "km/h": 1 / 3.6, "kmh": 1 / 3.6, "kph": 1 / 3.6, "kmph": 1 / 3.6,
+        "mph": 0.44704, "mi/h": 0.44704, "kn": _KNOT, "kt": _KNOT, "kts": _KNOT, "knot": _KNOT,
+        "knots": _KNOT,
+    },
+    "bit/s": {
+        "bit/s": 1.0, "bps": 1.0, "b/s": 1.0, "kbit/s": 1e3, "kbps": 1e3, "kb/s": 1e3, "Mbit/s": 1e6,
+        "Mbps": 1e6, "Mb/s": 1e6, "Gbit/s": 1e9, "Gbps": 1e9, "Gb/s": 1e9, "B/s": 8.0, "byte/s": 8.0,
+        "bytes/s": 8.0, "kB/s": 8e3, "KB/s": 8e3, "MB/s": 8e6,
+    },
+    "m": {"m": 1.0, "meter": 1.0, "meters": 1.0, "metres": 1.0, "ft": 0.3048, "feet": 0.3048, "km": 1e3},
+    "dBm": {"dBm": 1.0},
+    "dB": {"dB": 1.0},
+    "degrees": {"degrees": 1.0, "degree": 1.0, "deg": 1.0, "°": 1.0, "dd": 1.0},
+    "%": {"%": 1.0, "percent": 1.0, "pct": 1.0},
+    "s": {"s": 1.0, "sec": 1.0, "ms": 1e-3},
+}  # fmt: skip
+"""Unit of a column -> unit of a log -> factor. A mile is 1609.344 m, a foot 0.3048 m (NIST SP 811, B.6)."""
+_ANY_CASE = {
+    own: {unit.casefold(): factor for unit, factor in units.items() if "B" not in unit.replace("dB", "")}
+    for own, units in _FACTORS.items()
+}
+"""Without bytes, which only a capital letter tells from bits."""
+_IN_HEADER = re.compile(r"(?P<name>.*\S)\s*[(\[{](?P<unit>[^()\[\]{}]{1,16})[)\]}]$")
+_BEHIND = re.compile(r"([+-]?[\d.,]+)\s*([^\W\d]\S{0,7}|%|°)")
+_ANGLE = re.compile(
+    r"(?P<before>[NSEW])?\s*(?P<sign>[+-])?(?:(?P<decimal>\d{1,3}(?:[.,]\d+)?)\s*(?:°|º|d|deg)?"
+    r"|(?P<whole>\d{1,3})(?:\s*(?:°|º|d|deg|:)\s*|\s+)(?P<minutes>\d{1,2}(?:[.,]\d+)?)"
+    r"(?:\s*(?:['′’m:]\s*|(?<=\d)\s)(?:(?P<seconds>\d{1,2}(?:[.,]\d+)?)\s*(?:[\"″”s]|''|′′)?)?)?)"
+    r"\s*(?P<after>[NSEW])?",
+    re.IGNORECASE,
+)
+_SIXTY = 60
+_INVISIBLE = re.compile("[\ufeff\u200b-\u200d\u2060]")
+"""Byte-order marks and blanks without width, which some exports hold in their headers."""
+
+
+def factor(unit: str, own: str) -> float | None:
+    """Return by what a number is multiplied to be in the unit of a column; None if the unit is not known.
+
+    Parameters
+    ----------
+    unit : str
+        As the log writes it, for example km/h.
+    own : str
+        Unit of the column of ours, for example m/s.
+    """
+    text = unit.strip()
+    exact = _FACTORS.get(own, {}).get(text)
+    return exact if exact is not None else _ANY_CASE.get(own, {}).get(text.casefold())
+
+
+def is_unit(text: str) -> bool:
+    """Return whether a text is a unit of any column."""
+    return any(factor(text, own) is not None for own in _FACTORS)
+
+
+def without_unit(name: str) -> tuple[str, str]:
+    """Return the name of a header's column and the unit in the brackets behind it, empty if there is none."""
+    match = _IN_HEADER.fullmatch(name)
+    return (match["name"], match["unit"].strip()) if match else (name, "")
+
+
+def plain(name: str) -> str:
+    """Return the name of a column for comparison: small letters, single blanks, nothing invisible."""
+    return " ".join(_INVISIBLE.sub("", name).strip().strip('"').split()).casefold()
+
+
+def split_unit(text: str) -> tuple[str, str]:
+    """Return a number's text and the unit behind it, empty if there is none."""
+    match = _BEHIND.fullmatch(text)
+    return (match[1], match[2]) if match else (text, "")
+
+
+def value_of(text: str, own: str) -> float | None:
+    """Return a number with its own unit behind it, or an angle, in the unit of a column; None if it is none.
+
+    Parameters
+    ----------
+    text : str
+        A number that names no unit stays as it is.
+    own : str
+        Unit of the column.
+    """
+    if own == "degrees" and (angle := degrees_of(text)) is not None:
+        return angle
+    bare, unit = split_unit(text)
+    number = decimal_of(bare)
+    by_unit = factor(unit, own) if unit else 1.0
+    return None if number is None or by_unit is None else number * by_unit
+
+
+def degrees_of(text: str) -> float | None:
+    """Return an angle that is written in degrees, minutes and seconds, or with N, S, E or W; None if none is.
+
+    Of 52° 14' 30.5" N, N52 14.508 and 52.2418° N the same.
+    """
+    match = _ANGLE.fullmatch(text.strip())
+    if match is None or (match["before"] and match["after"]):
+        return None
+    degrees, minutes, seconds = (
+        float((match[name] or "0").replace(",", "."))
+        for name in ("decimal" if match["decimal"] else "whole", "minutes", "seconds")
+    )
+    if minutes >= _SIXTY or seconds >= _SIXTY:
+        return None
+    size = degrees + minutes / _SIXTY + seconds / _SIXTY**2
+    south_or_west = (match["before"] or match["after"] or "").upper() in ("S", "W")
+    return -size if south_or_west or match["sign"] == "-" else size
+
+
+def decimal_of(text: str) -> float | None:
+    """Return a number in which the last of commas and points, where there are both, is the decimal sign."""
+    if "," in text:
+        decimal_comma = text.rfind(",") > text.rfind(".")
+        text = text.replace(".", "").replace(",", ".") if decimal_comma else text.replace(",", "")
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+# The common part of readers of a sender's state: endpoints, exact numbers from text, sparse tables.
+
+
+_LATEST_WRITTEN_S = 1 << 33
+_CHUNK_ROWS = 1 << 16
+
+
+@functools.lru_cache(maxsize=4096)
+def address(text: str) -> tuple[int, bytes]:
+    """Return the IP version and 16 bytes of an address as in a table, without its zone.
+
+    Raises
+    ------
+    ValueError
+        If it is none: a name, for example.
+    """
+    parsed = ip_address(text.partition("%")[0].strip("[]"))
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped:
+        parsed = parsed.ipv4_mapped
+    return parsed.version, parsed.packed.ljust(16, b"\0")
+
+
+def decimal_ns(seconds: str, fraction: str = "") -> int:
+    """Return a time of decimal seconds in nanoseconds, exactly; digits beyond the ninth are dropped.
+
+    Raises
+    ------
+    ValueError
+        If it lies beyond the year 2242, or is no number.
+    """
+    whole = int(seconds[:12])
+    if whole >= _LATEST_WRITTEN_S:
+        raise ValueError(f"{seconds} seconds is no time")
+    return whole * NS_PER_S + int(fraction[:9].ljust(9, "0"))
+
+
+class Rows:
+    """Rows that all have the same columns of a schema; the other columns become NA.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the table to make.
+    names : sequence of str
+        The columns that `append` is given values for, in this order.
+    """
+
+    def __init__(self, schema: Schema, names: Sequence[str]) -> None:
+        self._schema = schema
+        self._columns = [column for name in names for column in schema if column.name == name]
+        self._rows: list[tuple[object, ...]] = []
+        self._chunks: list[list[Array]] = []
+
+    def __len__(self) -> int:
+        return sum(len(chunk[0]) for chunk in self._chunks) + len(self._rows)
+
+    def append(self, *values: object) -> None:
+        """Add one row."""
+        self._rows.append(values)
+        if len(self._rows) >= _CHUNK_ROWS:
+            self._pack()
+
+    def extend(self, columns: Mapping[str, Array]) -> None:
+        """Add many rows, given as one array for each of the columns."""
+        self._pack()
+        self._chunks.append([columns[c.name].astype(c.dtype, copy=False) for c in self._columns])
+
+    def _pack(self) -> None:
+        values = zip(*self._rows, strict=True) if self._rows else [()] * len(self._columns)
+        self._chunks.append([_array(c, v) for c, v in zip(self._columns, values, strict=True)])
+        self._rows = []
+
+    def columns(self) -> dict[str, Array]:
+        """Return the columns collected, by name: each of shape (len(self),), dtype of its column."""
+        self._pack()
+        joined = map(np.concatenate, zip(*self._chunks, strict=True))
+        return dict(zip((c.name for c in self._columns), joined, strict=True))
+
+    def table(self, provenance: Mapping[str, object]) -> Table:
+        """Return the table."""
+        return filled(self._schema, self.columns(), provenance)
+
+
+def filled(schema: Schema, columns: Mapping[str, Array], provenance: Mapping[str, object]) -> Table:
+    """Return a table in order of time; columns that are not given are NA.
+
+    Parameters
+    ----------
+    schema : Schema
+    columns : mapping of str to ndarray, each of shape (n_rows,)
+        Some columns of the schema; `time_ns` (int64, ns since 1970) must be among them.
+    provenance : mapping
+    """
+    order = np.argsort(columns["time_ns"], kind="stable")
+    full = {c.name: columns[c.name][order] if c.name in columns else _missing(c, len(order)) for c in schema}
+    return Table(schema, full, dict(provenance))
+
+
+def times(factors: Array, values: Array) -> Array:
+    """Return a product in which a missing factor makes a missing value.
+
+    Parameters
+    ----------
+    factors, values : ndarray of int64, same shape
+        NA (-1) where missing.
+
+    Returns
+    -------
+    ndarray of int64, same shape
+        NA where one of both is.
+    """
+    return np.where((factors == NA) | (values == NA), NA, factors * values)
+
+
+def scaled_ns(values: Array, unit_ns: int) -> Array:
+    """Return durations in nanoseconds; NA becomes NOT_A_TIME.
+
+    Parameters
+    ----------
+    values : ndarray of int64, any shape
+        Durations in units of `unit_ns`; NA (-1) where missing.
+    unit_ns : int
+
+    Returns
+    -------
+    ndarray of int64, ns, shape of `values`
+    """
+    return np.where(values == NA, NOT_A_TIME, values * unit_ns)
+
+
+def _array(column: Column, values: Sequence[Any]) -> Array:
+    if column.dtype.startswith("V"):
+        return np.frombuffer(b"".join(values), dtype=column.dtype)
+    return np.array(values, dtype=column.dtype)
+
+
+def _missing(column: Column, length: int) -> Array:
+    if column.unit.startswith("ns"):
+        return np.full(length, NOT_A_TIME, dtype=column.dtype)
+    return np.full(length, NA, dtype=column.dtype) if column.na else np.zeros(length, dtype=column.dtype)
+
 
 AUTO = "auto"
 EPOCH_NS = {"epoch_s": NS_PER_S, "epoch_ms": NS_PER_MS, "epoch_us": NS_PER_US, "epoch_ns": 1}

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import parsers
 from collectors import host_clock
-from collectors._kernel_clock import SetAlarm, read_together
 from collectors._log import Log
+from collectors._stop import SetAlarm, read_together
 from collectors.host_clock import HostClockRecorder
 from tests.collectors.running import PATIENCE_S, command, run, until
 from tests.netns import namespaces

@@ -11,7 +11,7 @@ import pytest
 
 import parsers
 from collectors import collectors
-from collectors._ports import NoPortError, Port, candidates
+from collectors._line import NoPortError, Port, candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

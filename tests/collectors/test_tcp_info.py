@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors._schedule import Schedule
+from collectors._ready import Schedule
 from multitracer.protocols.sock_diag import decode_tcp_info
 from tests.collectors.running import command, connection, end, records, run, running, until
 from tests.narrowed import known

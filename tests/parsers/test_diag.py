@@ -20,7 +20,8 @@ import parsers
 from multitracer.errors import FormatError, PreflightError
 from multitracer.tables import NOT_A_TIME
 from parsers import diag
-from parsers._signalling import conversion, programs
+from parsers._signalling import diagnostic_log as conversion
+from parsers._signalling import dissection as programs
 from parsers._signalling.hdlc import Frames, escaped, holds, stamp_ns, unescaped
 from tests.conftest import FIXTURES
 

@@ -15,16 +15,16 @@ import parsers
 from multitracer.analysis.mobility.handovers import changes_of
 from multitracer.errors import FormatError
 from parsers import drive_csv, track_csv
-from parsers._text import bundled
-from parsers._text.bundled import bundled_maps
+from parsers._text import mapped_log as bundled
 from parsers._text.column_map import SCHEMAS
+from parsers._text.mapped_log import bundled_maps
 from tests.narrowed import tables_of
 from tests.parsers.damage import damaged, survives
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from parsers._text.bundled import BundledMap
+    from parsers._text.mapped_log import BundledMap
 
 MAPS = bundled_maps()
 S = 1_000_000_000

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, InputError, PluginError, UnknownFormatError
-from parsers import _plug_ins, _registry
+from parsers import _registry
+from parsers import _registry as _plug_ins
 from tests.conftest import SAMPLES
 from tests.parsers.frames import interface, option, section
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import FormatError
-from parsers._text.times import UncertainTimeError, form_of, time_ns
-from parsers._text.units import degrees_of, factor
+from parsers._text.times import UncertainTimeError, degrees_of, factor, form_of, time_ns
 from tests.narrowed import tables_of
 
 if TYPE_CHECKING:

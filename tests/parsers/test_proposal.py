@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError, UnknownFormatError
-from parsers._text.guesses import guesses, named_unit, tokens
+from parsers._text.proposal import guesses, named_unit, tokens
 from tests.narrowed import tables_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ import parsers
 from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.tables import NOT_A_TIME
-from parsers._signalling import dissection, programs
+from parsers._signalling import dissection
+from parsers._signalling import dissection as programs
 from parsers._signalling.dissection import COLUMNS, FIELDS
 from parsers._signalling.gsmtap import message
 from parsers._signalling.signalling import read_signalling

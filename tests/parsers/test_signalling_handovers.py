@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from parsers import diag
-from parsers._signalling.programs import program
+from parsers._signalling.dissection import program
 from parsers._signalling.signalling import read_signalling
 from tests.conftest import FIXTURES
 from tests.parsers.signalling_messages import START_NS, nr, packet, read_messages, serving, version_2

@@ -51,7 +51,7 @@ wait $capture
 echo $? >{room}/out/status
 {python} -c '
 import subprocess
-from collectors._kernel_clock import SetAlarm
+from collectors._stop import SetAlarm
 alarm = SetAlarm()
 told = [alarm.take()]
 subprocess.run(["date", "-s", "+1 seconds"])
