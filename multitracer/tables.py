@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.errors import SchemaError
-from multitracer.schemas import FLOWS as FLOWS  # noqa: PLC0414  # whoever makes a table needs its schema
-from multitracer.schemas import NA as NA  # noqa: PLC0414
-from multitracer.schemas import NOT_A_TIME as NOT_A_TIME  # noqa: PLC0414
-from multitracer.schemas import SACK_BLOCKS as SACK_BLOCKS  # noqa: PLC0414
-from multitracer.schemas import SEGMENTS as SEGMENTS  # noqa: PLC0414
-from multitracer.schemas import SYN_OPTIONS as SYN_OPTIONS  # noqa: PLC0414
-from multitracer.schemas import Column as Column  # noqa: PLC0414
-from multitracer.schemas import Document as Document  # noqa: PLC0414
-from multitracer.schemas import Json as Json  # noqa: PLC0414
-from multitracer.schemas import Row as Row  # noqa: PLC0414
-from multitracer.schemas import Schema as Schema  # noqa: PLC0414
+from multitracer.schemas.schema import FLOWS as FLOWS  # noqa: PLC0414  # whoever makes a table needs its schema
+from multitracer.schemas.schema import NA as NA  # noqa: PLC0414
+from multitracer.schemas.schema import NOT_A_TIME as NOT_A_TIME  # noqa: PLC0414
+from multitracer.schemas.schema import SACK_BLOCKS as SACK_BLOCKS  # noqa: PLC0414
+from multitracer.schemas.schema import SEGMENTS as SEGMENTS  # noqa: PLC0414
+from multitracer.schemas.schema import SYN_OPTIONS as SYN_OPTIONS  # noqa: PLC0414
+from multitracer.schemas.schema import Column as Column  # noqa: PLC0414
+from multitracer.schemas.schema import Document as Document  # noqa: PLC0414
+from multitracer.schemas.schema import Json as Json  # noqa: PLC0414
+from multitracer.schemas.schema import Row as Row  # noqa: PLC0414
+from multitracer.schemas.schema import Schema as Schema  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from multitracer.errors import FormatError
-from multitracer.radio import CLOCK_READINGS
+from multitracer.schemas.radio import CLOCK_READINGS
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match

@@ -12,8 +12,8 @@ import re
 from datetime import UTC
 from typing import TYPE_CHECKING, BinaryIO
 
-from multitracer.application import APPLICATION_RATE, LAYER, PINGS
 from multitracer.errors import FormatError
+from multitracer.schemas.application import APPLICATION_RATE, LAYER, PINGS
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse

@@ -17,7 +17,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, ReadBy, TcpEvent, TcpState
-from multitracer.sender import TCP_EVENTS, TCP_STATE
+from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_US
 from parsers._format import Format, Match

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError, RemoteProtocolError
 from multitracer.protocols.position import Epochs, NmeaError, report, sentence
-from multitracer.radio import POSITION
+from multitracer.schemas.radio import POSITION
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions, Sparse
 from parsers._text.lines import Lines, date_line

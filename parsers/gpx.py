@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from xml.parsers import expat
 
 from multitracer.errors import FormatError
-from multitracer.radio import MARKERS, POSITION
+from multitracer.schemas.radio import MARKERS, POSITION
 from multitracer.words import count
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, BinaryIO
 
-from multitracer.application import APPLICATION_RATE, APPLICATION_SUMS, LAYER
 from multitracer.endpoints import host_port, host_text
 from multitracer.errors import FormatError
+from multitracer.schemas.application import APPLICATION_RATE, APPLICATION_SUMS, LAYER
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse

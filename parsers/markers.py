@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
-from multitracer.radio import MARKERS
+from multitracer.schemas.radio import MARKERS
 from parsers._format import Format, Match
 from parsers._text.collector_log import is_time
 from parsers._text.lines import Lines

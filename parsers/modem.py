@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.protocols.modem.decode import UNSOLICITED, decode
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, Sparse, header_of, is_time
 from parsers._text.lines import Lines

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from multitracer.protocols.modem.decode import decode
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.lines import Lines, date_line

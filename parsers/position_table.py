@@ -1,6 +1,6 @@
 """The table `position` as CSV."""
 
-from multitracer.radio import POSITION
+from multitracer.schemas.radio import POSITION
 from parsers._own_table import own_table
 
 FORMAT = own_table(

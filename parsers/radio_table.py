@@ -1,6 +1,6 @@
 """The table `radio` as CSV."""
 
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from parsers._own_table import own_table
 
 FORMAT = own_table(

@@ -15,7 +15,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.protocols.sock_diag import ReadBy, TcpState
-from multitracer.sender import TCP_STATE
+from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S, NS_PER_US
 from parsers._format import Format, Match

@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.protocols.sock_diag import LAYOUT, ReadBy, TcpState
-from multitracer.sender import TCP_STATE
+from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match

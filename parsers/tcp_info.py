@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import numpy as np
 
 from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, ReadBy, tcp_info_columns
-from multitracer.sender import TCP_STATE
+from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US
 from parsers._format import Format, Match

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse

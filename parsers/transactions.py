@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from multitracer.errors import FormatError
+from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.tables import NA, Column, Table
-from multitracer.transactions import LABEL, TRANSACTIONS
 from parsers._format import Format, Match
 from parsers._text.lines import Lines
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.manifest import Manifest, Variables, write_manifest
+from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.tables import NA, Table
-from multitracer.transactions import LABEL, TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

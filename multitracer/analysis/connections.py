@@ -35,7 +35,7 @@ import numpy as np
 
 from multitracer.analysis.intervals import distinct, spans
 from multitracer.captured import Flag
-from multitracer.tcp import Initiator
+from multitracer.schemas.tcp import Initiator
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture

@@ -22,7 +22,7 @@ import numpy as np
 
 from multitracer.analysis.common_grid import Quantity, grid_of, on_grid, step_ns_of
 from multitracer.errors import InputError
-from multitracer.findings import NMI, SESSIONS_NMI
+from multitracer.schemas.findings import NMI, SESSIONS_NMI
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
 

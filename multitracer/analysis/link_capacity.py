@@ -23,7 +23,7 @@ from multitracer.captured import Flag, Mark
 from multitracer.errors import FormatError, InputError
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.protocols.error_trace import ErrorTrace
-from multitracer.radio import OUT_OF_SERVICE, SEARCHES
+from multitracer.schemas.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import rate

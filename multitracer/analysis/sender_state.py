@@ -36,7 +36,7 @@ import numpy as np
 
 from multitracer.analysis.kind import Kind
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
-from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
+from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 

@@ -21,8 +21,8 @@ from multitracer.analysis.trust.rules import facts_of, trust_of
 from multitracer.captured import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, TCP_SACK_BLOCKS, Close, Vantage
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SACK_BLOCKS, Close, Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

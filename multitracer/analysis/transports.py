@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from multitracer.analysis.comparison.medians import LEAST_VALUES, difference_interval, ratio_interval
+from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Column, Schema, Table
-from multitracer.transactions import TRANSACTIONS
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

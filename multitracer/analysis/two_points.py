@@ -59,8 +59,8 @@ from multitracer.clock.captures.matching import (
     join,
     shared,
 )
+from multitracer.schemas.tcp import PACKET_PAIRS
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import PACKET_PAIRS
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

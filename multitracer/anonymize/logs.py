@@ -18,8 +18,8 @@ from multitracer.errors import FormatError, MultiTracerError
 from multitracer.protocols.gsmtap import GsmtapType
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlp import is_information
-from multitracer.radio import POSITION, RADIO
-from multitracer.signalling import HANDOVERS, SIGNALLING
+from multitracer.schemas.radio import POSITION, RADIO
+from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.words import count
 from parsers._signalling.gsmtap import gsmtap_datagram
 

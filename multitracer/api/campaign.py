@@ -19,8 +19,8 @@ from multitracer.campaign.compared_sides import UNITS
 from multitracer.campaign.query import connection, query
 from multitracer.campaign.schemas import DOCS, TABLES
 from multitracer.errors import InputError
-from multitracer.findings import COMPARED
 from multitracer.report.page import write
+from multitracer.schemas.findings import COMPARED
 from multitracer.words import count
 
 if TYPE_CHECKING:

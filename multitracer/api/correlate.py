@@ -11,8 +11,8 @@ from multitracer.api.session import Session
 from multitracer.api.session import open as open_session
 from multitracer.errors import InputError
 from multitracer.figures.correlation_matrix import correlation_figure
-from multitracer.findings import SESSIONS_NMI
 from multitracer.recording.correlated import correlate_sessions
+from multitracer.schemas.findings import SESSIONS_NMI
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from multitracer.report.replacing import replacing_folder
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from multitracer.words import no_formula, portable
 
 if TYPE_CHECKING:

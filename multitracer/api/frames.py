@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from multitracer import (
+from multitracer import tables, wtcp
+from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
+from multitracer.errors import InputError
+from multitracer.schemas import (
     application,
     link,
     mobility,
     radio,
     sender,
     signalling,
-    tables,
     tcp,
     transactions,
-    wtcp,
 )
-from multitracer.clock.model.edges import CLOCK_EDGES, CLOCK_MAPPING
-from multitracer.cross_layer import FAIRNESS, SHARES
-from multitracer.errors import InputError
-from multitracer.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI
+from multitracer.schemas.cross_layer import FAIRNESS, SHARES
+from multitracer.schemas.findings import COMPARED, FINDINGS, LIMITS, LINK_USE, SESSIONS_NMI
 from multitracer.tables import Column, Table
 
 if TYPE_CHECKING:

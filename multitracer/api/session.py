@@ -18,8 +18,8 @@ from multitracer.recording.read import Need, read
 from multitracer.recording.window import Window, moment_of, within_both
 from multitracer.report.base_map import base_map_of
 from multitracer.report.write import Request, write_report
+from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SEGMENTS, RoundTrips
 from multitracer.tables import Column
-from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS, RoundTrips
 from multitracer.words import count, duration, moment
 
 if TYPE_CHECKING:

@@ -15,20 +15,20 @@ from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.api.frames import HOST, Piece, described, framed
 from multitracer.api.kept import Kept
-from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.diagnosis.road import SEED
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
 from multitracer.errors import InputError
-from multitracer.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
-from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.deliveries import wtcp_flows, wtcp_table
 from multitracer.recording.fair_shares import fair_shares
-from multitracer.sender import TCP_EVENTS, TCP_STATE
-from multitracer.signalling import SIGNALLING
+from multitracer.schemas.cross_layer import FAIRNESS, SHARES
+from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, CELLS, EPOCHS, JUDGED_HANDOVERS, STRETCHES
+from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
+from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
+from multitracer.schemas.signalling import SIGNALLING
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
+from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import SEGMENTS, Column, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, SEGMENT_VERDICTS
-from multitracer.transactions import TRANSACTIONS
 from multitracer.wtcp import WTCP_FLOWS
 
 if TYPE_CHECKING:

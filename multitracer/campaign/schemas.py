@@ -20,11 +20,11 @@ import pyarrow as pa
 
 from multitracer.clock.model.edges import CLOCK_EDGES
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.findings import FINDINGS
-from multitracer.mobility import CELLS, JUDGED_HANDOVERS
+from multitracer.schemas.findings import FINDINGS
+from multitracer.schemas.mobility import CELLS, JUDGED_HANDOVERS
+from multitracer.schemas.tcp import CONNECTIONS
+from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Column, Schema, Table
-from multitracer.tcp import CONNECTIONS
-from multitracer.transactions import TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

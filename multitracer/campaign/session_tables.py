@@ -27,12 +27,12 @@ from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import MultiTracerError
-from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.recording.places import places_of
 from multitracer.recording.surroundings import Surroundings
+from multitracer.schemas.mobility import JUDGED_HANDOVERS
+from multitracer.schemas.tcp import GoodputBy
+from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import GoodputBy
-from multitracer.transactions import TRANSACTIONS
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from multitracer.schemas.tcp import GoodputBy, Initiator, RoundTrips
 from multitracer.tables import NA, NOT_A_TIME
-from multitracer.tcp import GoodputBy, Initiator, RoundTrips
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from multitracer.words import portable
 

@@ -6,7 +6,15 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from multitracer.captured import GSMTAP, WTCP_SYN
-from multitracer.tcp import DIRECTIONS, Close, GoodputBy, Initiator, RoundTrips, Vantage, WindowScaleBy
+from multitracer.schemas.tcp import (
+    DIRECTIONS,
+    Close,
+    GoodputBy,
+    Initiator,
+    RoundTrips,
+    Vantage,
+    WindowScaleBy,
+)
 from multitracer.units import BITS_PER_BYTE, NOT_A_TIME, NS_PER_S
 from multitracer.words import count, duration, moment, portable, rate, share, size
 

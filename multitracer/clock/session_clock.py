@@ -31,7 +31,7 @@ from multitracer.clock.sources.paired_stamps import (
 from multitracer.errors import ClockError, InputError
 from multitracer.manifest import Role
 from multitracer.native import kernel
-from multitracer.radio import CLOCK_READINGS
+from multitracer.schemas.radio import CLOCK_READINGS
 from multitracer.tables import NOT_A_TIME, Table
 
 if TYPE_CHECKING:

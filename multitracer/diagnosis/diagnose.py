@@ -26,8 +26,8 @@ from multitracer.diagnosis.sentence import (
 )
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
-from multitracer.findings import FINDINGS
 from multitracer.recording.surroundings import ZONE_DOUBT, names_no_zone
+from multitracer.schemas.findings import FINDINGS
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:

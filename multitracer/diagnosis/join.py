@@ -24,7 +24,7 @@ import numpy as np
 
 from multitracer.captured import Flag
 from multitracer.diagnosis.ranges import first_covered, spread, within
-from multitracer.findings import CARRIAGES, PIECES
+from multitracer.schemas.findings import CARRIAGES, PIECES
 from multitracer.tables import NA, NOT_A_TIME, Table
 
 if TYPE_CHECKING:

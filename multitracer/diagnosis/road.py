@@ -25,9 +25,9 @@ from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
-from multitracer.mobility import AROUND, AROUND_LIMITS, STRETCHES
 from multitracer.recording.phones import most_within
 from multitracer.recording.surroundings import Surroundings
+from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, STRETCHES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 

@@ -20,8 +20,8 @@ from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.recording.layers import Layers
 from multitracer.recording.places import vantage_of
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
-from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from multitracer.recording.part import Part

@@ -32,11 +32,11 @@ from multitracer.clock.session_clock import host_of
 from multitracer.diagnosis.join import Fate, Join, join
 from multitracer.errors import MultiTracerError
 from multitracer.manifest import Variables
-from multitracer.radio import RADIO
 from multitracer.recording.layers import Layers, data_hosts
 from multitracer.recording.radios import each_radio
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from multitracer.analysis.series.throughput import delivered, goodput
 from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
 from multitracer.captured import Flag
 from multitracer.export.explained import answer, short_name
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA, NOT_A_TIME
-from multitracer.tcp import Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, printable
 

@@ -25,8 +25,8 @@ from multitracer.analysis.verdicts import Cause, Necessity, word
 from multitracer.captured import Flag
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.errors import InputError
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA, NOT_A_TIME
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from multitracer.words import count
 

@@ -16,8 +16,8 @@ import numpy as np
 from multitracer.analysis.parallel import in_parallel
 from multitracer.captured import Flag
 from multitracer.figures.series import Series, in_order
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
-from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from multitracer.analysis import Analysis, Kind

@@ -30,9 +30,9 @@ from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import Place, places, with_presets
-from multitracer.sender import TCP_PHASES
+from multitracer.schemas.sender import TCP_PHASES
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
-from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

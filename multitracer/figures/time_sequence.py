@@ -21,8 +21,8 @@ from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
 from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_figure
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from multitracer.manifest import (
     write_manifest,
 )
 from multitracer.measure.outcome import UnreachableError
-from multitracer.transactions import LABEL, RADIO_COLUMNS, TRANSACTIONS
+from multitracer.schemas.transactions import LABEL, RADIO_COLUMNS, TRANSACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.application import APPLICATION_SUMS, LAYER
+from multitracer.schemas.application import APPLICATION_SUMS, LAYER
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 

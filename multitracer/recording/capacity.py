@@ -10,7 +10,7 @@ import numpy as np
 from multitracer.analysis.link_capacity import Delivered, Mapped, capacity_by_map, delivered_to, parse_map
 from multitracer.errors import InputError
 from multitracer.recording.places import places_of
-from multitracer.tcp import Vantage
+from multitracer.schemas.tcp import Vantage
 from parsers._stream import small_text
 
 if TYPE_CHECKING:

@@ -35,8 +35,8 @@ from multitracer.clock.moved_table import moved
 from multitracer.endpoints import host_port
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
 from multitracer.recording.places import places_of
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.wtcp import DELIVERIES, WTCP_FLOWS, WtcpCapture
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.serving import Serving, is_serving
-from multitracer.radio import RADIO
-from multitracer.signalling import HANDOVERS
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 

@@ -21,12 +21,12 @@ from multitracer.analysis.deliveries import in_time_order, tcp_deliveries
 from multitracer.analysis.fairness import fairness, shares
 from multitracer.analysis.series.throughput import reported
 from multitracer.clock.moved_table import moved
-from multitracer.cross_layer import FAIRNESS, SHARES
 from multitracer.errors import InputError
 from multitracer.recording.deliveries import MOST_FLOWS
 from multitracer.recording.places import places_of
+from multitracer.schemas.cross_layer import FAIRNESS, SHARES
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import Vantage
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from multitracer.analysis.sender_state import in_bytes, join, join_events, with_ca_state
 from multitracer.endpoints import host_text
-from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.sock_diag import ReadBy, TcpEvent
-from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_STATE
+from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_EVENTS, TCP_STATE
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from multitracer.analysis.series.labelled import (
 from multitracer.clock.moved_table import Moved, moved
 from multitracer.recording.places import places_of
 from multitracer.recording.surroundings import LAYERS, Surroundings, onto
-from multitracer.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
+from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
-from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

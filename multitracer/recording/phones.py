@@ -16,11 +16,11 @@ import numpy as np
 from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of, is_leg
 from multitracer.analysis.series.labelled import radio_series
-from multitracer.mobility import JUDGED_HANDOVERS
-from multitracer.radio import RADIO
 from multitracer.recording.devices import PhoneLog, orders_of, phones_apart, radio_of
 from multitracer.recording.radios import radios_of, rows_of
-from multitracer.signalling import HANDOVERS
+from multitracer.schemas.mobility import JUDGED_HANDOVERS
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import HANDOVERS
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.words import count, moment, portable
 

@@ -46,8 +46,8 @@ from multitracer.recording.quantity_names import (
 )
 from multitracer.recording.quantity_series import counted, of_series
 from multitracer.recording.surroundings import Surroundings
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import Vantage
 from multitracer.words import portable
 
 if TYPE_CHECKING:

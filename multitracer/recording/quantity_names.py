@@ -13,12 +13,12 @@ import numpy as np
 
 from multitracer.analysis.common_grid import Kind
 from multitracer.analysis.series.labelled import GPS_POSITION, GPS_SPEED, RADIO_SERIES
-from multitracer.application import APPLICATION_RATE, PINGS
 from multitracer.errors import InputError
-from multitracer.link import LINK_EVENTS, LINK_FRAMES
-from multitracer.radio import POSITION, RADIO
-from multitracer.sender import TCP_STATE
-from multitracer.tcp import RTT_SAMPLES, TCP_SEGMENTS
+from multitracer.schemas.application import APPLICATION_RATE, PINGS
+from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
+from multitracer.schemas.radio import POSITION, RADIO
+from multitracer.schemas.sender import TCP_STATE
+from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SEGMENTS
 from multitracer.words import printable
 
 if TYPE_CHECKING:

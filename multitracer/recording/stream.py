@@ -23,8 +23,8 @@ from multitracer.recording.index import forget_index, index_of, keep_index, stat
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
 from multitracer.recording.points import counts_of_each, files_to_read, is_one_run
 from multitracer.recording.window import EMPTY_WINDOW, EVERYTHING
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS
 from multitracer.tables import FLOWS, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS
 from multitracer.words import count
 
 if TYPE_CHECKING:

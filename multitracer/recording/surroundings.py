@@ -19,11 +19,11 @@ from multitracer.analysis.series.labelled import speed_series, travelled_series
 from multitracer.clock.doctor.examination import contradiction
 from multitracer.clock.model.relation import Clock
 from multitracer.clock.moved_table import moved
-from multitracer.radio import GAPS, MARKERS, POSITION, RADIO
 from multitracer.recording.phones import most_within, phones_of, which_phone
 from multitracer.recording.tracks import Placed, of_drive, tracks_of
 from multitracer.recording.window import within_both
-from multitracer.signalling import HANDOVERS
+from multitracer.schemas.radio import GAPS, MARKERS, POSITION, RADIO
+from multitracer.schemas.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
 from multitracer.words import count, duration, portable
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.radio import POSITION
 from multitracer.recording.devices import PAUSE_NS, follow, likest, span_of
+from multitracer.schemas.radio import POSITION
 from multitracer.tables import NOT_A_TIME, Table
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.analysis.transports import Source
 from multitracer.manifest import Variables
+from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Table
-from multitracer.transactions import TRANSACTIONS
 
 if TYPE_CHECKING:
     from multitracer.recording.inputs import Inputs

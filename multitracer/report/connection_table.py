@@ -12,7 +12,7 @@ from multitracer.analysis.series.rtt import Provenance
 from multitracer.errors import InputError
 from multitracer.figures.direction import Direction
 from multitracer.report.markup import Markup, element, fold
-from multitracer.tcp import Close, Vantage
+from multitracer.schemas.tcp import Close, Vantage
 from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable, share, size
 

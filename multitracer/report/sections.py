@@ -15,7 +15,7 @@ from multitracer import __version__
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.report.markup import Markup, element, fold
 from multitracer.report.sentence import NOTHING, goodput, sentence
-from multitracer.tcp import GoodputBy, RoundTrips
+from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, moment, printable, rate, share, size
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.tcp import GoodputBy, RoundTrips, Vantage
+from multitracer.schemas.tcp import GoodputBy, RoundTrips, Vantage
 from multitracer.units import BITS_PER_BYTE
 from multitracer.words import count, duration, rate, share, size
 

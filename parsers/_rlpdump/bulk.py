@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.captured import IpProtocol
-from multitracer.link import LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapType
 from multitracer.protocols.l2r import Address
 from multitracer.protocols.pcap_file import OptionCode
@@ -28,6 +27,7 @@ from multitracer.protocols.rlp import (
     Unnumbered,
     position_tables,
 )
+from multitracer.schemas.link import LINK_FRAMES
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._packets.layers import rows, u16, u32
 from parsers._pcapng.blocks import text

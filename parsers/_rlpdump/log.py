@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.captured import IpProtocol
-from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols.gsmtap import PORT, GsmtapError, GsmtapType, decode, log_text
 from multitracer.protocols.l2r import L2rError, unpack
 from multitracer.protocols.pcap_file import OptionCode
 from multitracer.protocols.rlp import FRAME_OCTETS, FrameError, FrameKind, is_intact, read_header
 from multitracer.protocols.rlpdump import MARK
+from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._pcapng.blocks import Resolution, byte_order, options, text
 from parsers._text.times import Rows, filled

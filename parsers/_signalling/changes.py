@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.signalling import Kind, Result
+from multitracer.schemas.signalling import Kind, Result
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 

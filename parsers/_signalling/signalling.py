@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.radio import RADIO
-from multitracer.signalling import HANDOVERS, SIGNALLING
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.tables import NA, NOT_A_TIME, Table
 from parsers._signalling.changes import Seen, Tracker
 from parsers._signalling.clocks import sentences, stretches, without_network

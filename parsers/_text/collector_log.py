@@ -11,7 +11,7 @@ import numpy as np
 
 from multitracer.errors import FormatError
 from multitracer.protocols.position import Dates
-from multitracer.radio import GAPS, POSITION
+from multitracer.schemas.radio import GAPS, POSITION
 from multitracer.tables import NA, NOT_A_TIME
 from parsers._text.times import Rows, filled
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from multitracer.radio import POSITION, RADIO
+from multitracer.schemas.radio import POSITION, RADIO
 from parsers._text.times import AUTO, EPOCH_NS, factor, is_form, plain, without_unit
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.errors import FormatError
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 from multitracer.words import count

@@ -11,8 +11,8 @@ from multitracer.analysis import analyse
 from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.analysis.tcp import Analysis
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
 from multitracer.tables import Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
 
 if TYPE_CHECKING:
     from multitracer.analysis.trust.rules import Trust

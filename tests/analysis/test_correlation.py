@@ -11,7 +11,7 @@ import pytest
 from multitracer.analysis.common_grid import Kind, Quantity
 from multitracer.analysis.correlation import MOST_LAGS, Pair, Settings, Together, correlated
 from multitracer.errors import InputError
-from multitracer.findings import SESSIONS_NMI
+from multitracer.schemas.findings import SESSIONS_NMI
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

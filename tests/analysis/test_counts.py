@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import Kind, analyse
-from multitracer.tcp import DIRECTIONS
+from multitracer.schemas.tcp import DIRECTIONS
 from tests.analysis.traffic import ACK, FIN, RST, SYN, Segment, capture, handshake
 
 BEGUN = handshake()

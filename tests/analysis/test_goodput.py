@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.analysis.segments.goodput import COLUMNS, Delivered, put_rates
-from multitracer.tcp import GoodputBy, RoundTrips
+from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from tests.analysis.traffic import ACK, FIN, MS, START_NS, SYN, Segment, capture
 
 C, S = 1000, 5000

@@ -13,7 +13,7 @@ import pytest
 from multitracer.analysis import analyse
 from multitracer.captured import Flag
 from multitracer.recording.read import read
-from multitracer.tcp import Initiator
+from multitracer.schemas.tcp import Initiator
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, SYN, Segment, capture, handshake
 

@@ -14,8 +14,8 @@ import parsers
 from multitracer.analysis import analyse, group
 from multitracer.analysis.verdicts import copies as talks
 from multitracer.analysis.verdicts import judge, judge_all
+from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import TCP_SEGMENTS
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture
 from tests.corpus.judged import Corpus
 from tests.corpus.transfers import FORGETFUL, RENEGING

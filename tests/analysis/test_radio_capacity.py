@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.analysis.link_capacity import SinrMap, capacity_by_map, parse_map
 from multitracer.errors import FormatError, InputError
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from multitracer.tables import Table
 from multitracer.units import NS_PER_S
 from tests.cli.program import run

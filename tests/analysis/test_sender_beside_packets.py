@@ -25,7 +25,7 @@ from multitracer.analysis.sender_state import (
     with_ca_state,
 )
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
-from multitracer.sender import TCP_STATE
+from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_US
 from tests.collectors.transfer import record

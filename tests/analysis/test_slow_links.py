@@ -13,8 +13,8 @@ import numpy as np
 
 from multitracer.analysis import Analysis, analyse
 from multitracer.analysis.series.rtt import LINUX, Provenance, reconstruct_rto
+from multitracer.schemas.tcp import RTT_SAMPLES
 from multitracer.tables import Table
-from multitracer.tcp import RTT_SAMPLES
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture
 
 C, S = 1001, 5001

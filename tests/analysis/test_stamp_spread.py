@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.tcp import RoundTrips, Vantage
+from multitracer.schemas.tcp import RoundTrips, Vantage
 from tests.analysis.traffic import MS, START_NS, Segment, capture
 
 C, S = 1001, 5001

@@ -13,7 +13,7 @@ from multitracer.analysis import analyse
 from multitracer.analysis.streaming.folded import RoundTripCounts
 from multitracer.analysis.streaming.limits import Limits
 from multitracer.analysis.streaming.open_connections import OpenConnections
-from multitracer.tcp import GoodputBy, WindowScaleBy
+from multitracer.schemas.tcp import GoodputBy, WindowScaleBy
 from multitracer.units import NS_PER_S
 from tests.analysis.streams import FOREVER_NS, SEAMS, differences, streamed
 from tests.analysis.test_engine_equals_oracle import exchanges

@@ -19,9 +19,9 @@ from multitracer.analysis.sender_state import (
     with_ca_state,
 )
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
-from multitracer.sender import TCP_EVENTS, TCP_STATE
+from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS
 from multitracer.tables import FLOWS, NA, NOT_A_TIME, Schema, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS
 
 S = 1_000_000_000
 HERE, THERE = ("10.0.0.1", 40000), ("10.0.0.2", 80)

@@ -14,7 +14,7 @@ from multitracer.analysis import analyse
 from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, evidence_words, judge, word
 from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
-from multitracer.sender import JOINED_EVENTS, JOINED_STATE
+from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE
 from multitracer.tables import NA, NOT_A_TIME, Schema, Table
 from tests.analysis.judging import proof, said, without_sack, without_stamps
 from tests.analysis.test_engine_equals_oracle import exchanges, transfers

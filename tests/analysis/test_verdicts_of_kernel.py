@@ -14,7 +14,7 @@ import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.sender_state import join_events
 from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
-from multitracer.tcp import Vantage
+from multitracer.schemas.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.collectors.transfer import Recorded, recorders, sending
 from tests.narrowed import tables_of

@@ -16,7 +16,7 @@ import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.sender_state import join_events
 from multitracer.analysis.verdicts import Cause, OtherLogs, judge
-from multitracer.sender import TCP_EVENTS
+from multitracer.schemas.sender import TCP_EVENTS
 from multitracer.tables import Table
 from tests.analysis.reference_tools import tcptrace
 from tests.narrowed import tables_of

@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.captured import Mark
-from multitracer.tcp import WindowScaleBy
+from multitracer.schemas.tcp import WindowScaleBy
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture
 
 C, S = 1000, 5000

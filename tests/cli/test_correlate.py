@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import multitracer as mt
-from multitracer.findings import SESSIONS_NMI
+from multitracer.schemas.findings import SESSIONS_NMI
 from tests.cli.program import ROOT, call
 
 if TYPE_CHECKING:

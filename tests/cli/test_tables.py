@@ -12,7 +12,7 @@ import pytest
 
 from multitracer.api import files
 from multitracer.recording.read import read
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, TCP_SEGMENTS
 from tests.cli.program import analyze, call
 from tests.recording.captures import START_NS, Conversation, write_conversations, write_pcap
 

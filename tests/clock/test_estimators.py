@@ -20,8 +20,8 @@ from multitracer.clock.sources.stalls import (
 from multitracer.errors import ClockError
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.radio import POSITION, RADIO
 from multitracer.recording.read import read
+from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table
 from tests.clock.altered import both_ends
 

@@ -14,8 +14,8 @@ from multitracer.clock.model.relation import Clock
 from multitracer.clock.session_clock import clocks_of
 from multitracer.clock.sources.one_way import relate_gps
 from multitracer.errors import ClockError
-from multitracer.radio import POSITION
 from multitracer.recording.read import read
+from multitracer.schemas.radio import POSITION
 from multitracer.tables import NOT_A_TIME, Table
 from tests.conftest import SAMPLES
 

@@ -11,8 +11,8 @@ import pytest
 
 import parsers
 from multitracer.clock.doctor.examination import no_service
-from multitracer.radio import RADIO
 from multitracer.recording.read import read
+from multitracer.schemas.radio import RADIO
 from multitracer.tables import NOT_A_TIME
 from tests.cli.program import call
 from tests.clock.restamp import S

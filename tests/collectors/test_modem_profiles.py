@@ -16,7 +16,7 @@ from multitracer.errors import InputError
 from multitracer.lab.rehearsal.journey import LOOP_S, SetValues, place, radio
 from multitracer.lab.rehearsal.modem import VOICES, answer
 from multitracer.protocols.modem.decode import decode
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from tests.collectors.running import PATIENCE_S, command, records, until
 
 if TYPE_CHECKING:

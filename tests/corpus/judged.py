@@ -13,7 +13,7 @@ import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.verdicts import Cause, Necessity, OtherLogs, judge, word
-from multitracer.tcp import Vantage
+from multitracer.schemas.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.corpus.link import capture_file
 from tests.corpus.transfers import transfer

@@ -8,7 +8,7 @@ import pytest
 from multitracer.diagnosis.limits.names import View
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.diagnosis.limits.windows import full_buffer, full_congestion_window
-from multitracer.sender import TCP_STATE
+from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS
 

@@ -16,7 +16,7 @@ from multitracer.diagnosis.case import Finding
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose
 from multitracer.diagnosis.limits.names import Limit, Part
 from multitracer.diagnosis.rules import RULES
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_S
 

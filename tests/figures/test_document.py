@@ -12,8 +12,8 @@ from multitracer.analysis import parallel
 from multitracer.figures.direction import Direction
 from multitracer.figures.time_sequence import plain_time_sequence
 from multitracer.report.plot_page import document
+from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
 from multitracer.tables import Table
-from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
 from tests.figures.traffic import transfer
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from multitracer.recording.hosts import HostLogs
 from multitracer.recording.layers import Layers
 from multitracer.recording.read import read
 from multitracer.report.write import write_report
-from multitracer.sender import TCP_STATE
+from multitracer.schemas.sender import TCP_STATE
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def test_resets_of_one_episode_count_once() -> None:
 
 
 def _tables(events: list[str]) -> tuple[Any, Any]:
-    from multitracer.link import LINK_EVENTS, LINK_FRAMES
+    from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
     from multitracer.tables import NA, Table
 
     columns = {

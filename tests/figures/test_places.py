@@ -11,8 +11,8 @@ from multitracer.analysis.kind import Kind
 from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
 from multitracer.figures.zooms import Place, places
+from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
 from tests.figures.traffic import START_NS, transfer
 
 SECOND = 1_000_000_000

@@ -10,7 +10,7 @@ from multitracer.analysis.series.labelled import longest_joined_ns, radio_series
 from multitracer.figures.environment import cell_strip, line_with_gaps
 from multitracer.figures.series import BREAK, Series, thin
 from multitracer.figures.stack import DBM, Panel, plain_figure, points
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 from multitracer.units import NS_PER_S
 from tests.report.test_route_map import START_NS, table
 

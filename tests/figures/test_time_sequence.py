@@ -13,8 +13,8 @@ from multitracer.analysis.kind import Kind
 from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
 from multitracer.figures.time_sequence import time_sequence
+from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from multitracer.tables import NOT_A_TIME, Table
-from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from tests.figures.traffic import MSS, START_NS, Recording, transfer
 
 

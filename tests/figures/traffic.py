@@ -10,8 +10,8 @@ import numpy as np
 from multitracer.analysis.kind import Kind
 from multitracer.captured import Flag
 from multitracer.figures.direction import Direction
+from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table
-from multitracer.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 
 START_NS = 1_700_000_000_000_000_000
 MSS = 1448

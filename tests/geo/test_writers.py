@@ -20,7 +20,7 @@ from multitracer.errors import InputError
 from multitracer.figures.palette import MISSING, SCALES
 from multitracer.geo.route_files import geojson, gpx, kml
 from multitracer.geo.track import PLAIN, Mark, Quantity, Track
-from multitracer.radio import POSITION
+from multitracer.schemas.radio import POSITION
 from multitracer.units import NS_PER_S
 from parsers import gpx as gpx_format
 from tests.analysis.mobility.tables import BEGIN_NS, at_ns, table_of

@@ -21,8 +21,8 @@ from multitracer.logs import Point
 from multitracer.native import VARIABLE, kernel
 from multitracer.recording.inputs import UNREADABLE, Inputs
 from multitracer.recording.read import Need, read, with_segments
+from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import Table
-from multitracer.tcp import TCP_SEGMENTS
 from parsers._chunks import whole_capture
 
 if TYPE_CHECKING:

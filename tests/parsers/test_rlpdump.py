@@ -20,11 +20,11 @@ from multitracer.errors import FormatError, LocalProtocolError
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rEntity
 from multitracer.lab.rlp.xid import RlpConfig
-from multitracer.link import LINK_EVENTS, LINK_FRAMES
 from multitracer.protocols import link_events as say
 from multitracer.protocols.gsmtap import GsmtapType, encode
 from multitracer.protocols.pcap_file import interface_block, packet_block, section_header
 from multitracer.protocols.rlpdump import RlpdumpWriter
+from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from parsers import rlpdump
 from parsers._rlpdump.log import Log
 from tests.lab.stack.rlp_talk import Radio

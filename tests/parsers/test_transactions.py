@@ -16,7 +16,7 @@ from multitracer.errors import FormatError
 from multitracer.measure.outcome import Outcome
 from multitracer.measure.plan import Experiment, Plan
 from multitracer.measure.run import Journal
-from multitracer.transactions import TRANSACTIONS
+from multitracer.schemas.transactions import TRANSACTIONS
 from parsers.transactions import FORMAT
 from tests.narrowed import parsed
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.protocols.modem.decode import decode
-from multitracer.radio import RADIO
+from multitracer.schemas.radio import RADIO
 
 Rows = list[dict[str, Any]]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.recording.read import read
-from multitracer.tcp import Close
+from multitracer.schemas.tcp import Close
 from tests.collectors.test_installed import install
 from tests.netns import namespaces
 from tests.recorder.capturing import command, end, manifest, until

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.mobility import JUDGED_HANDOVERS
-from multitracer.radio import RADIO
 from multitracer.recording.phones import Phone
 from multitracer.recording.read import read
 from multitracer.report.write import write_report
-from multitracer.signalling import HANDOVERS, Kind
+from multitracer.schemas.mobility import JUDGED_HANDOVERS
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import HANDOVERS, Kind
 from multitracer.tables import NA
 from tests.report.test_route_map import START_NS, table
 

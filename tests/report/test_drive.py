@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import multitracer as mt
-from multitracer.mobility import JUDGED_HANDOVERS
 from multitracer.recording.read import read
 from multitracer.report.drive_section import changes_section
 from multitracer.report.write import write_report
+from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from tests.cli.program import call
 from tests.cli.test_without_capture import CSV
 from tests.conftest import SAMPLES

@@ -10,10 +10,10 @@ import pytest
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.series.labelled import radio_series
 from multitracer.figures.palette import SCALES
-from multitracer.radio import POSITION, RADIO
 from multitracer.recording.read import read
 from multitracer.report.route_map import Drive, Event, drawn_route, held, map_document
 from multitracer.report.write import write_report
+from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 from tests.cli.test_without_capture import CSV

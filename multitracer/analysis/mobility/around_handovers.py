@@ -22,7 +22,7 @@ import numpy as np
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.series import Samples, Steps, medians
 from multitracer.errors import InputError
-from multitracer.mobility import AROUND, AROUND_LIMITS, EPOCHS
+from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, EPOCHS
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 

@@ -17,8 +17,8 @@ import numpy as np
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.analysis.mobility.series import Samples, Steps, quartiles
 from multitracer.analysis.mobility.serving import FAMILY, Serving
-from multitracer.mobility import CELLS, STAYS
-from multitracer.radio import RADIO
+from multitracer.schemas.mobility import CELLS, STAYS
+from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.serving import Serving
-from multitracer.mobility import JUDGED_HANDOVERS
-from multitracer.radio import RADIO
-from multitracer.signalling import HANDOVERS, Kind, Result
+from multitracer.schemas.mobility import JUDGED_HANDOVERS
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import HANDOVERS, Kind, Result
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 

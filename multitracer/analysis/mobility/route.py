@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.mobility.series import overtaken, pieces_of
-from multitracer.mobility import ROUTE, ROUTE_GAPS
+from multitracer.schemas.mobility import ROUTE, ROUTE_GAPS
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis.mobility.handovers import bounds_ns
 from multitracer.errors import InputError
-from multitracer.radio import OUT_OF_SERVICE, SEARCHES
+from multitracer.schemas.radio import OUT_OF_SERVICE, SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 

@@ -49,7 +49,7 @@ from multitracer.analysis.mobility.seconds import (
     searches,
     seconds_of,
 )
-from multitracer.mobility import STRETCHES
+from multitracer.schemas.mobility import STRETCHES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 

@@ -27,7 +27,7 @@ from multitracer.analysis.segments.directions import (
 from multitracer.analysis.segments.stamp_spread import stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import least_shift, put_announced_shift
 from multitracer.native import kernel, reading
-from multitracer.tcp import GoodputBy, Vantage, WindowScaleBy
+from multitracer.schemas.tcp import GoodputBy, Vantage, WindowScaleBy
 
 if TYPE_CHECKING:
     from multitracer.analysis.connections import Partition

@@ -20,8 +20,8 @@ from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import put_window_shift
 from multitracer.captured import Flag, Mark
+from multitracer.schemas.tcp import DIRECTIONS, RoundTrips, Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
-from multitracer.tcp import DIRECTIONS, RoundTrips, Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.captured import Flag
+from multitracer.schemas.tcp import GoodputBy, Vantage
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import GoodputBy, Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

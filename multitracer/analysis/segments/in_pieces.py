@@ -23,8 +23,8 @@ from multitracer.analysis.segments.segment_rows import (
     scaled_windows,
 )
 from multitracer.native import kernel, reading
+from multitracer.schemas.tcp import TCP_SEGMENTS
 from multitracer.tables import SEGMENTS, Table
-from multitracer.tcp import TCP_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,8 +27,8 @@ from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
 from multitracer.captured import Flag, Mark
 from multitracer.native import kernel
+from multitracer.schemas.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
-from multitracer.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,8 +14,8 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.captured import Mark
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.captured import Flag, Mark
-from multitracer.tcp import WindowScaleBy
+from multitracer.schemas.tcp import WindowScaleBy
 
 if TYPE_CHECKING:
     from multitracer.analysis.group import Group

@@ -26,7 +26,7 @@ from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.sender_state import applied
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
 from multitracer.protocols.sock_diag import ReadBy
-from multitracer.sender import JOINED_STATE, SERIES
+from multitracer.schemas.sender import JOINED_STATE, SERIES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 

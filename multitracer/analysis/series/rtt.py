@@ -27,8 +27,8 @@ import numpy as np
 
 from multitracer.analysis.intervals import first_painters, group_starts, places
 from multitracer.analysis.segments.in_pieces import NEVER
+from multitracer.schemas.tcp import RTO_STATES, RTT_SAMPLES
 from multitracer.tables import NOT_A_TIME, Table, between_ns
-from multitracer.tcp import RTO_STATES, RTT_SAMPLES
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import numpy as np
 
 from multitracer.captured import Flag
 from multitracer.errors import InputError
+from multitracer.schemas.tcp import RATES
 from multitracer.tables import NA, Table
-from multitracer.tcp import RATES
 from multitracer.units import NS_PER_S
 from multitracer.wtcp import DELIVERIES
 

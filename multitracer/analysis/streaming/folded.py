@@ -27,8 +27,8 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import moments_by
 from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
 from multitracer.captured import Flag, Mark
+from multitracer.schemas.tcp import GoodputBy, RoundTrips, Vantage, WindowScaleBy
 from multitracer.tables import NOT_A_TIME, between_ns
-from multitracer.tcp import GoodputBy, RoundTrips, Vantage, WindowScaleBy
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

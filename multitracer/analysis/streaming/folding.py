@@ -28,8 +28,8 @@ from multitracer.analysis.streaming.folded import Count, count
 from multitracer.analysis.trust.clock_steps import LEAST_SEGMENTS, steps_of
 from multitracer.capture import Capture
 from multitracer.captured import Flag, Mark, SourceFile
+from multitracer.schemas.tcp import DIRECTIONS
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table
-from multitracer.tcp import DIRECTIONS
 
 if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination

@@ -25,8 +25,8 @@ from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
 from multitracer.analysis.trust.rules import SegmentFacts, giants
 from multitracer.capture import Capture, joined
 from multitracer.captured import Flag
+from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, Initiator
 from multitracer.tables import FLOWS, NOT_A_TIME, Table
-from multitracer.tcp import CONNECTIONS, DIRECTIONS, Initiator
 
 if TYPE_CHECKING:
     from multitracer.tables import Array

@@ -20,8 +20,8 @@ import numpy as np
 
 from multitracer.analysis.trust.clock_steps import clock_steps
 from multitracer.captured import Mark
+from multitracer.schemas.tcp import Initiator
 from multitracer.tables import NA
-from multitracer.tcp import Initiator
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -56,8 +56,8 @@ from multitracer.analysis.verdicts.trigger import (
     unacknowledged_at_sender,
 )
 from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
+from multitracer.schemas.tcp import VERDICTS
 from multitracer.tables import NA, Table
-from multitracer.tcp import VERDICTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

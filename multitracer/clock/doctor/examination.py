@@ -30,7 +30,7 @@ from multitracer.clock.doctor.faults import (
     rate,
 )
 from multitracer.clock.model.relation import Clock
-from multitracer.radio import RADIO, SEARCHES
+from multitracer.schemas.radio import RADIO, SEARCHES
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
 from multitracer.words import duration

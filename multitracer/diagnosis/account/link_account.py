@@ -20,7 +20,7 @@ import numpy as np
 from multitracer.diagnosis.account.by_bursts import by_bursts, has_bursts
 from multitracer.diagnosis.account.by_slots import measured
 from multitracer.diagnosis.account.uses import LOST, SAYS, WASTED_SAYS, Use, UseCause
-from multitracer.findings import LINK_USE
+from multitracer.schemas.findings import LINK_USE
 from multitracer.tables import Table
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import numpy as np
 from multitracer.analysis import Kind
 from multitracer.captured import Flag
 from multitracer.diagnosis.packets.dead_times import timeouts
-from multitracer.findings import LINK_USE
+from multitracer.schemas.findings import LINK_USE
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:

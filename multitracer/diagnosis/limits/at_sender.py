@@ -29,8 +29,8 @@ from multitracer.diagnosis.packets.losses import carried
 from multitracer.diagnosis.packets.packet_delays import WireSegments, wire_segments
 from multitracer.diagnosis.packets.policing import LEAST_LOSSES
 from multitracer.diagnosis.packets.requests import requests_at_sender
+from multitracer.schemas.tcp import WindowScaleBy
 from multitracer.tables import NA
-from multitracer.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:

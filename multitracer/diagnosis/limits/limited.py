@@ -24,9 +24,9 @@ from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Pa
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
 from multitracer.diagnosis.limits.partition import Cells, Shown, partition
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.findings import LIMITS
+from multitracer.schemas.findings import LIMITS
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

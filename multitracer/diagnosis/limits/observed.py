@@ -20,7 +20,7 @@ from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.policing import Policing
 from multitracer.diagnosis.ranges import merged
-from multitracer.tcp import WindowScaleBy
+from multitracer.schemas.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:

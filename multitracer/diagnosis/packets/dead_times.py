@@ -27,8 +27,8 @@ from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.captured import Mark
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import spread
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

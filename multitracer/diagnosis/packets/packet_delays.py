@@ -27,8 +27,8 @@ import numpy as np
 from multitracer.analysis.intervals import distinct, in_order, places
 from multitracer.analysis.two_points import Copies, Outcome, arrivals
 from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
-from multitracer.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName, Side
     from multitracer.lab.channel.shared.scheduler import ScriptEvent
     from multitracer.protocols.link_events import LinkEvent
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
     from multitracer.tables import Array
 
 # A power trace: received power at even steps, as text, to let a link be up and down as it was.

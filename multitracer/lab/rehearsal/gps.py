@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from multitracer.lab.rehearsal.journey import Place
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 _KNOT_MPS = 1852 / 3600
 _STANDARD_INPUT = 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 # The position of the car at a time of the drive, and its radio conditions there.
 #

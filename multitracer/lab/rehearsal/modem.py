@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 # How modems of different vendors report the same radio; the decoders of `protocols.modem` read it back.
 #

@@ -29,7 +29,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 _DEVICES = ("modem", "gps")
 _PREFIX = "multitracer-rehearsal-"

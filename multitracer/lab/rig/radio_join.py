@@ -21,7 +21,7 @@ from multitracer.errors import FormatError, InputError
 from multitracer.manifest import checksum, write_manifest
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.recording import Recording
-from multitracer.transactions import RADIO_COLUMNS, TRANSACTIONS
+from multitracer.schemas.transactions import RADIO_COLUMNS, TRANSACTIONS
 from multitracer.units import NOT_A_TIME, NS_PER_S
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from multitracer.lab.testbed.world import Lateness
     from multitracer.measure.plan import Plan
     from multitracer.measure.run import Progress
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 # The measuring programs of a real run, and its course: when the client begins, how far it is, the end.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from multitracer.measure.outcome import Client, Outcome
     from multitracer.measure.plan import Transaction
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 READY = "ready"
 """What it says on standard error when it listens, or could begin."""

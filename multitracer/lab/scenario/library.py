@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 SCENARIO = "scenario.toml"
 """The scenario in the folder of a run."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from multitracer.lab.scenario.model import Scenario, Traffic
     from multitracer.lab.tcp.packet import Endpoint, Packet
     from multitracer.protocols.link_events import LinkEvent
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

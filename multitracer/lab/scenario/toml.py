@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.switched import PowerTrace
     from multitracer.protocols.capacity_trace import CapacityTrace
     from multitracer.protocols.error_trace import ErrorTrace
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
     ReadTrace = Callable[[str], ErrorTrace]
     ReadCapacity = Callable[[str], CapacityTrace]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from multitracer.lab.scenario.model import HostClock
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 # An error of the fixed host's clock, applied to its logs while they are written.
 #

@@ -22,7 +22,7 @@ from multitracer.measure.exchange import payload
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.schemas import Document
+    from multitracer.schemas.schema import Document
 
 READY = "ready"
 """What it says on standard error when it listens or could connect."""

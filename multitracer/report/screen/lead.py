@@ -21,8 +21,8 @@ from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, 
 from multitracer.report.screen.cause import held_bytes as held
 from multitracer.report.screen.rows import shares_of
 from multitracer.report.sentence import goodput
+from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.tables import NA
-from multitracer.tcp import GoodputBy, RoundTrips
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, rate, share, size
 

@@ -17,7 +17,7 @@ from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import EARTH_M, route_of
 from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Steps
-from multitracer.radio import POSITION, RADIO
+from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.tables import at_ns, table_of
 

@@ -19,7 +19,7 @@ from multitracer.analysis.mobility.around_handovers import (
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.errors import InputError
-from multitracer.signalling import HANDOVERS
+from multitracer.schemas.signalling import HANDOVERS
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.tables import at_ns, table_of
 from tests.analysis.mobility.test_handovers import ordered

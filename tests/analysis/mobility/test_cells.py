@@ -13,8 +13,8 @@ from multitracer.analysis.mobility.cells import HOLD_S, Stays, cells_of, stays_o
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.mobility.series import Samples, Steps, quartiles
-from multitracer.radio import POSITION, RADIO
-from multitracer.signalling import HANDOVERS
+from multitracer.schemas.radio import POSITION, RADIO
+from multitracer.schemas.signalling import HANDOVERS
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.tables import at_ns, table_of
 from tests.analysis.mobility.test_handovers import lte, ordered

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from multitracer.analysis.mobility.handovers import changes_of, handovers_of
 from multitracer.analysis.series.labelled import radio_series
-from multitracer.radio import RADIO
-from multitracer.signalling import HANDOVERS
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.signalling import HANDOVERS
 from multitracer.tables import NOT_A_TIME
 from tests.analysis.mobility.tables import BEGIN_NS, at_ns, table_of
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.analysis.mobility.route import EARTH_M, GAP_S, PARKED_NOISE_M, route_of
-from multitracer.radio import POSITION
+from multitracer.schemas.radio import POSITION
 from multitracer.tables import NOT_A_TIME, Row
 from tests.analysis.mobility.tables import at_ns, table_of
 

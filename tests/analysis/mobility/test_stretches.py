@@ -17,7 +17,7 @@ from multitracer.analysis.mobility.seconds import Drive, Limits
 from multitracer.analysis.mobility.series import Steps
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.errors import InputError
-from multitracer.radio import POSITION, RADIO
+from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 from tests.analysis.mobility.drives import CAUSES, Truth, drive_of, truth_of

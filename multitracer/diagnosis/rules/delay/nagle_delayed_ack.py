@@ -12,7 +12,7 @@ import numpy as np
 
 from multitracer.analysis import Kind
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.tcp import Vantage
+from multitracer.schemas.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from multitracer.analysis.two_points import Outcome
 from multitracer.analysis.verdicts import Cause, Necessity
 from multitracer.captured import Mark
 from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
-from multitracer.tcp import Vantage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

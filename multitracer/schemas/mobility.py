@@ -1,13 +1,13 @@
 """What the analysis says of a drive: the route, the cells that served, handovers, and where it was bad.
 
-The readings themselves are `multitracer.radio`; docs/mobility.md tells how each number is counted. A missing
-value is NA, never 0.
+The readings themselves are `multitracer.schemas.radio`; docs/mobility.md tells how each number is counted. A
+missing value is NA, never 0.
 """
 
 from __future__ import annotations
 
-from multitracer.signalling import HANDOVERS
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
+from multitracer.schemas.signalling import HANDOVERS
 
 
 def _reals(*rows: tuple[str, str, str]) -> tuple[Column, ...]:

@@ -6,7 +6,7 @@ docs/tcp_state.md says which source provides which column; the numbers in `state
 
 from __future__ import annotations
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 _ENDPOINTS = (
     Column(

@@ -8,7 +8,7 @@ read is never repeated: the time without is a row of `gaps`.
 
 from __future__ import annotations
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 _LINE = Column("line", "uint32", "line of the log, from 1")
 

@@ -6,7 +6,7 @@ One pair of tables per side: a log knows only what its own side sent, received a
 
 from __future__ import annotations
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 _WHEN = (
     Column("time_ns", "int64", "when this side saw it", "ns since 1970"),

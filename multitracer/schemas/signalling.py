@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 _CELL_COLUMNS = (
     ("rat", "U8", "GSM, UMTS, LTE, NR as in the table radio; empty if unknown"),
@@ -89,7 +89,11 @@ HANDOVERS = Schema(
         Column("earliest_ns", "int64", "the old cell served until then at least", "ns since 1970"),
         Column("latest_ns", "int64", "the new cell served from then on", "ns since 1970"),
         Column("modem", "int64", "which radio of a phone with several cards, from 0", na=True),
-        Column("kind", "U20", "handover, redirection, secondary added, ... (`multitracer.signalling.Kind`)"),
+        Column(
+            "kind",
+            "U20",
+            "handover, redirection, secondary added, ... (`multitracer.schemas.signalling.Kind`)",
+        ),
         *(
             Column(f"{which}_{name}", dtype, f"{words} cell: {doc}", na=dtype == "int64")
             for which, words in (("source", "old"), ("target", "new"))

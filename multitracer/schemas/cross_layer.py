@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 
 def _reals(*rows: tuple[str, str, str]) -> tuple[Column, ...]:

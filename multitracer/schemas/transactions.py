@@ -7,7 +7,7 @@ explains each.
 
 from __future__ import annotations
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 LABEL = "label_"
 """How the name of a label's column in the CSV begins."""

@@ -6,7 +6,7 @@ Times are those of the host that it ran on.
 
 from __future__ import annotations
 
-from multitracer.tables import Column, Schema
+from multitracer.schemas.schema import Column, Schema
 
 LAYER = "application"
 """The layer of logs that hold these tables."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from multitracer.schemas import SACK_BLOCKS, SEGMENTS, Column, Schema
+from multitracer.schemas.schema import SACK_BLOCKS, SEGMENTS, Column, Schema
 
 
 class Vantage(IntEnum):
