@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
-    from parsers._text.lines import is_map
+    from parsers._stream import is_map
 
 __all__ = [
     "HEAD_BYTES",

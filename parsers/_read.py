@@ -10,8 +10,7 @@ from multitracer.errors import InputError, PluginError
 from parsers import pcap
 from parsers._pcapng.blocks import is_pcapng
 from parsers._registry import formats, recognise
-from parsers._stream import Stream, open_stream
-from parsers._text.lines import has_map
+from parsers._stream import Stream, has_map, open_stream
 
 if TYPE_CHECKING:
     import os

@@ -326,8 +326,6 @@ def recognise(head: bytes, *, path: str) -> Format:
 
 
 def _unknown(head: bytes, path: str) -> str:
-    from parsers._registry import kind_of, looks_like_columns, named  # noqa: PLC0415  of no capture
-
     if head and (message := named(head, path=path)):
         return message
     known = ", ".join(installed().formats)

@@ -14,8 +14,7 @@ from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
 from parsers._pcap.dialect import PROBE_BYTES, RECORD_HEADER_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
-from parsers._stream import note_expansion, open_stream
-from parsers._text.lines import has_map
+from parsers._stream import has_map, note_expansion, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.errors import FormatError
 from parsers._format import Format, Match
+from parsers._stream import has_map, map_of
 from parsers._text.column_map import MapError, column_map
-from parsers._text.lines import has_map, map_of
 from parsers._text.mapped_log import read_mapped
 
 if TYPE_CHECKING:

@@ -76,6 +76,8 @@ def package(module: str) -> str | None:
         return root
     if not inside or inside[0] == "__main__":
         return None
+    if inside[0] == "schemas":  # of every package
+        return SHARED
     is_package = (ROOT / "multitracer" / inside[0] / "__init__.py").exists()
     return inside[0] if is_package or inside[0] in PLACES else SHARED
 

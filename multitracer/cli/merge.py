@@ -90,7 +90,7 @@ def _check_log(log: Path) -> None:
 
 def _map_of(log: Path) -> Path | None:
     """Return the map of columns beside a CSV, without which the copy could not be read."""
-    from parsers._text.lines import has_map, map_of
+    from parsers._stream import has_map, map_of
 
     return Path(map_of(log)) if has_map(log) else None
 

@@ -11,7 +11,7 @@ import multitracer as mt
 import parsers
 from multitracer.errors import FormatError
 from parsers import mapped_csv
-from parsers._text.lines import has_map
+from parsers._stream import has_map
 from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
