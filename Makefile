@@ -8,6 +8,7 @@ PYTEST_ARGS ?=
 FUZZ_SECONDS ?= 600
 SOAK_MINUTES ?= 30
 BENCH_ARGS ?=
+BASE ?=
 CAUSES_ARGS ?= all .causes --seeds 1-199
 DRIVES_ARGS ?= .drives --seeds 0-20
 
@@ -25,7 +26,7 @@ CHECKS := --manifest-path native/Cargo.toml --package multitracer-core
 SESSION := typical-1450k
 REPORT := $(CURDIR)/out/$(SESSION).html
 
-.PHONY: help demo test lint buckets engines bench causes drives soak fuzz native wheel sanitize pictures statistics clean debian
+.PHONY: help demo test quick lint buckets engines bench causes drives soak fuzz native wheel sanitize pictures statistics clean debian
 
 help:  ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | awk -F '\t' '{printf "make %-8s %s\n", $$1, $$2}'
@@ -38,6 +39,9 @@ demo: $(VENV)/.user  ## write a report on the typical session; the last line is 
 
 test: debian $(VENV)/.developer  ## install what the tests need, and run them all
 	@.ci/pytest $(VENV)/bin/python $(JOBS) $(PYTEST_ARGS)
+
+quick: $(VENV)/.developer  ## lint, and the tests of the packages that changed since BASE (by default HEAD): a minute
+	@$(VENV)/bin/python .ci/quick $(VENV)/bin/python $(BASE)
 
 lint: $(VENV)/.developer  ## style, types, and which package may import which
 	$(IN_VENV) ruff check

@@ -31,7 +31,7 @@ Runs = tuple[tuple[int, int], ...]
 RADIO = "truth/radio.txt"
 """Where the folder of a run over a modelled GSM link keeps its error trace."""
 _TITLE = "# multitracer error-trace 1"
-_MOST_SLOTS = 1 << 40
+_MOST_SLOTS = 1 << 40  # not measured: 697 years of slots of 20 ms
 
 
 @dataclass(frozen=True, slots=True)

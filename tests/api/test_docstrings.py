@@ -58,7 +58,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, mt.Session]:
     for name, recorded in names.items():
         (folder / name).mkdir()
         shutil.copy(
-            ROOT / "docs" / "experiments" / f"{recorded}.csv.gz", folder / name / "transactions.csv.gz"
+            ROOT / "docs" / "papers" / "data" / "experiments" / f"{recorded}.csv.gz",
+            folder / name / "transactions.csv.gz",
         )
     return {name: mt.open(folder / name) for name in names}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multitracer.errors import FormatError, InputError, MultiTracerError
 from multitracer.measure.variables import Measured, Product, parse_product
 
-PAPER = Path(__file__).parents[2] / "docs" / "experiments" / "plan.toml"
+PAPER = Path(__file__).parents[2] / "docs" / "papers" / "data" / "experiments" / "plan.toml"
 CSV = "size,location\n128,downtown\n1024,campus\n8192,\n"
 GOLDEN = ["000002-1", "000006-1", "000001-1", "000005-1", "000004-1", "000003-1"]
 """The order of CSV with seed 1: whoever changes it breaks plans that are half measured."""

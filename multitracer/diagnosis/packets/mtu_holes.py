@@ -46,7 +46,7 @@ def mtu_holes(
     ones were lost also later, when smaller ones passed.
     """
     is_hole = (dead.failed and _is_hole(transfer, segments, dead, full) for dead in dead_times)
-    holes = (at for at, found in enumerate(is_hole) if found)
+    holes = (at for at, is_one in enumerate(is_hole) if is_one)
     first = next(holes, len(dead_times))
     begin = transfer.sender["seq_bytes"]
     while 0 < first < len(dead_times):
