@@ -63,7 +63,7 @@ _LAZY = {
     "first_packet_ns": "parsers._chunks",
     "formats": "parsers._registry",
     "installed": "parsers._registry",
-    "is_map": "parsers._text.lines",
+    "is_map": "parsers._stream",
     "is_plain": "parsers._one_flow",
     "left_out": "parsers._registry",
     "propose_map": "parsers._propose",
