@@ -264,8 +264,11 @@ class Session(SessionTables, SessionFigures):
 
         Examples
         --------
-        >>> round(session.account()["share"].sum(), 6)
+        >>> logged = mt.open("sample_traces/typical-1450k")
+        >>> round(logged.account()["share"].sum(), 6)
         np.float64(1.0)
+        >>> session.account()["share"].isna().all()
+        np.True_
         """
         account = self.diagnose(connection, reverse=reverse).account
         rows = [
