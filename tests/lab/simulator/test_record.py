@@ -104,7 +104,7 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 def test_a_process_of_its_own_writes_the_same_bytes(tmp_path: Path) -> None:
     """No order of sets, no hash seed, no clock of the machine gets into a log."""
     code = (
-        "import sys; from pathlib import Path; from multitracer.lab.scenario import load_scenario;"
+        "import sys; from pathlib import Path; from multitracer.lab.scenario.library import load_scenario;"
         "from multitracer.lab.simulator.record import record_virtual;"
         "record_virtual(load_scenario('fig11-fade'), Path(sys.argv[1]))"
     )
