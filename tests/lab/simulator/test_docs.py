@@ -19,7 +19,8 @@ def test_the_examples_are_scenarios() -> None:
     example, *parts = re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     for part in parts:
         whole = f"{part}[[traffic]]\nbytes = 1\n"
-        assert parse_scenario(whole, name="part", path="docs", read_trace=None)  # type: ignore[arg-type]
+        read = parse_scenario(whole, name="part", path="docs", read_trace=None)  # type: ignore[arg-type]
+        assert read.name == "part"
     scenario = parse_scenario(example, name="example", path="docs", read_trace=None)  # type: ignore[arg-type]
     assert tomllib.loads(example)["title"] == scenario.title
     assert (scenario.events[0].duration_s, scenario.traffic[0].aborts_after_s) == (1.2, 60)
