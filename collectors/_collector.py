@@ -46,7 +46,7 @@ class Collector:
 
 
 @dataclass(frozen=True, slots=True)
-class Installed:
+class InstalledCollectors:
     """What `installed` found."""
 
     collectors: dict[str, Collector]
@@ -67,7 +67,7 @@ def collectors() -> dict[str, Collector]:
 
 
 @functools.cache
-def installed() -> Installed:
+def installed() -> InstalledCollectors:
     """Find every public module here, then the entry points; a broken plug-in disables only itself.
 
     Raises
@@ -84,7 +84,7 @@ def installed() -> Installed:
             collectors[point.name] = _external(point, taken=collectors)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # a plug-in may raise anything
             broken.append(PluginError(f"collector plug-in {point.name} ({point.value}): {_words(error)}"))
-    return Installed(collectors, tuple(broken))
+    return InstalledCollectors(collectors, tuple(broken))
 
 
 def _entry_points() -> list[EntryPoint]:

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from multitracer.errors import CollectorError, PreflightError
-from multitracer.protocols.modem.conversation import Answer, Conversation, Unsolicited
+from multitracer.protocols.modem.conversation import CommandAnswer, Conversation, Unsolicited
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ _LONGEST_SETTLING_NS = 3 * NS_PER_S
 _IDENTITY = ("ATI", "AT+CGMI", "AT+CGMM")
 
 
-class Line:
+class CommandPort:
     """One open port with one command at a time.
 
     Parameters
@@ -199,7 +199,7 @@ class Line:
         self.is_settled = False
         """Whether nothing of an earlier answer can still come."""
 
-    def ask(self, command: str, *, timeout_s: float) -> Answer:
+    def ask(self, command: str, *, timeout_s: float) -> CommandAnswer:
         """Return the answer, or its beginning when the time is over: then its `result` is empty.
 
         Raises
@@ -229,12 +229,12 @@ class Line:
         self.is_settled = self.ask("AT", timeout_s=_PROBE_S).result == "OK"
         return self.is_settled
 
-    def introduce(self) -> Iterator[Answer]:
+    def introduce(self) -> Iterator[CommandAnswer]:
         """Yield the modem's answers about itself, after its echo was turned off."""
         for command in ("ATE0", *_IDENTITY):
             yield self.ask(command, timeout_s=_PROBE_S)
 
-    def _events(self, until_ns: int) -> Iterator[Answer]:
+    def _events(self, until_ns: int) -> Iterator[CommandAnswer]:
         """Yield answers until an instant; unsolicited lines are passed on."""
         while self._stop.wait(until_ns, readable=[self.port.fileno()]):
             data = self.port.read()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from collectors._ready import ready
 from multitracer.errors import PreflightError
-from multitracer.protocols.modem.conversation import Answer
+from multitracer.protocols.modem.conversation import CommandAnswer
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _OBJECT = re.compile(rb"/org/freedesktop/ModemManager1/Modem/\d+")
 class AnswerLog(Protocol):
     """Where answers are written."""
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: CommandAnswer) -> None:
         """Write an answer."""
 
 
@@ -94,7 +94,7 @@ class ToolModem:
             child.stdout.close()
         result = "OK" if is_whole and child.returncode == 0 else ""
         if output:
-            answer = Answer(" ".join(command), output, result, asked_ns, time.monotonic_ns())
+            answer = CommandAnswer(" ".join(command), output, result, asked_ns, time.monotonic_ns())
             self._log.answer(answer)
         if not is_whole:
             return "silent"

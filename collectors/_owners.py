@@ -11,7 +11,7 @@ from multitracer.errors import InputError, PreflightError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.protocols.sock_diag import Socket
+    from multitracer.protocols.sock_diag import DiagSocket
 
 _PROC = Path("/proc")
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
@@ -40,7 +40,7 @@ class Owners:
         for pid in self._pids:
             _check(pid)
 
-    def choose(self, sockets: list[Socket]) -> list[Socket]:
+    def choose(self, sockets: list[DiagSocket]) -> list[DiagSocket]:
         """Return those of `sockets` that belong to the chosen processes."""
         if not (self._pids or self._names):
             return sockets

@@ -48,7 +48,7 @@ _MOST_BAD = 256
 _KEPT_REPORTS = ("TPV", "VERSION", "DEVICES", "DEVICE", "TOFF", "PPS", "ERROR")
 
 
-class Source(Protocol):
+class LineSource(Protocol):
     """A source of lines."""
 
     path: str
@@ -96,7 +96,7 @@ class Gpsd:
         self._socket.close()
 
 
-class Receiver:
+class GpsRun:
     """One run: opens the source, writes its lines, and notes when none come."""
 
     def __init__(self, chosen: argparse.Namespace, log: Log) -> None:
@@ -104,7 +104,7 @@ class Receiver:
         self._devices = tuple(chosen.device or (() if chosen.gpsd else ANYWHERE))
         self._baud = chosen.baud
         self._log = log
-        self._source: Source | None = None
+        self._source: LineSource | None = None
         self._rest = b""
         self._heard_ns = 0
         self._told_ns = time.monotonic_ns()
@@ -160,7 +160,7 @@ class Receiver:
             return False
         return not self._is_chosen or len(candidates(self._devices)) > 1
 
-    def _open(self) -> Source:
+    def _open(self) -> LineSource:
         failure = NoPortError(self._devices[0] if self._devices else GPSD, "unplugged")
         if self._gpsd is not None:
             try:
@@ -181,7 +181,7 @@ class Receiver:
                 failure = error
         raise failure
 
-    def _opened(self, source: Source) -> Source:
+    def _opened(self, source: LineSource) -> LineSource:
         self._source, self._heard_ns = source, time.monotonic_ns()
         self._port("opened", source.path)
         ready()
@@ -263,7 +263,7 @@ def main(argv: Sequence[str]) -> None:
     ):
         log.record(**header("multitracer-gps", chosen, devices=chosen.device, gpsd=chosen.gpsd))
         stop.on_tag = log.clap
-        receiver = Receiver(chosen, log)
+        receiver = GpsRun(chosen, log)
         try:
             receiver.run(stop)
         finally:

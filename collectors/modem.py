@@ -24,7 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from collectors._collector import Collector
-from collectors._line import ANYWHERE, BAUD, Line, NoPortError, Port, candidates, check_pyserial
+from collectors._line import ANYWHERE, BAUD, CommandPort, NoPortError, Port, candidates, check_pyserial
 from collectors._log import Log, clock_reading
 from collectors._modem_tools import TOOLS, Tool, ToolModem, manages_a_modem
 from collectors._options import header, parser, rate_hz, run
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from collectors._profiles import Ask, Profile
-    from multitracer.protocols.modem.conversation import Answer, Unsolicited
+    from multitracer.protocols.modem.conversation import CommandAnswer, Unsolicited
 
 _REFUSALS = 3
 """Refused so often in a row, a command is asked more seldom."""
@@ -65,7 +65,7 @@ class ModemLog:
         """Write one record."""
         self._log.record(kind=kind, **fields)
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: CommandAnswer) -> None:
         """Write an answer, complete or not, unless it is empty."""
         if not answer.raw and not answer.result:
             return
@@ -129,7 +129,7 @@ class SerialModem:
         self._log = log
         self._stop = stop
         self._is_chosen = bool(chosen.device)
-        self._line: Line | None = None
+        self._line: CommandPort | None = None
         self._last_path = ""
         self._look_ns = 0
         self._identity = ""
@@ -169,7 +169,7 @@ class SerialModem:
         self._identity = ""
         self._profile = self._given
 
-    def _connect(self) -> Line:
+    def _connect(self) -> CommandPort:
         """Return a line to the first port that answers, or to the only chosen one even if it does not."""
         if time.monotonic_ns() < self._look_ns:
             raise NoPortError(self._names[0], "no modem")
@@ -194,11 +194,13 @@ class SerialModem:
             self._look_ns = time.monotonic_ns() + _KNOCK_NS
         raise failure
 
-    def _open(self, path: str) -> Line:
+    def _open(self, path: str) -> CommandPort:
         port = Port(path, baud=self._baud)
-        return Line(port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s)
+        return CommandPort(
+            port, self._stop, on_unsolicited=self._log.unsolicited, patience_s=self._patience_s
+        )
 
-    def _meet(self, line: Line) -> None:
+    def _meet(self, line: CommandPort) -> None:
         """Find out which modem this is, choose its profile, and prepare it."""
         identity = []
         for answer in line.introduce():
@@ -214,7 +216,7 @@ class SerialModem:
         for command in self._profile.init:
             self._log.answer(line.ask(command, timeout_s=2.0))
 
-    def _ask_due(self, line: Line) -> str | None:
+    def _ask_due(self, line: CommandPort) -> str | None:
         assert self._profile is not None
         due = [ask for ask in self._profile.asks if self._is_due(ask)]
         self._round += 1
@@ -237,7 +239,7 @@ class SerialModem:
         return self._round % every == 0
 
 
-def _answers(line: Line) -> bool:
+def _answers(line: CommandPort) -> bool:
     """Return whether a modem answers one of two attempts; a port that disappears has none."""
     try:
         return line.settle() or line.settle()

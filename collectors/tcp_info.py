@@ -35,9 +35,9 @@ from collectors._ready import Schedule, ready
 from collectors._stop import Stop
 from multitracer.errors import CollectorError, PreflightError, RemoteProtocolError
 from multitracer.protocols.sock_diag import (
-    Done,
+    DiagSocket,
+    DumpDone,
     Refused,
-    Socket,
     TcpState,
     decode,
     decode_tcp_info,
@@ -66,19 +66,19 @@ _SHOWN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SocketReading:
     """An answer, and the instants of CLOCK_MONOTONIC between which it was true."""
 
     before_ns: int
     after_ns: int
-    socket: Socket
+    socket: DiagSocket
 
 
 class NoAnswerError(CollectorError):
     """A request got no complete answer: the kernel had no room for it, or took too long."""
 
 
-class Reader:
+class SocketReader:
     """Reads sockets from the kernel, and remembers which ones exist.
 
     Parameters
@@ -96,11 +96,11 @@ class Reader:
         self._ip_versions = ip_versions
         self._owners = owners
         self._sequence = 0
-        self.known: dict[int, Socket] = {}
+        self.known: dict[int, DiagSocket] = {}
         self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4)
         self._netlink.settimeout(_NETLINK_TIMEOUT_S)
 
-    def look(self) -> list[Reading]:
+    def look(self) -> list[SocketReading]:
         """Return a reading of every chosen socket that exists."""
         readings = [r for version in self._ip_versions for r in self._dump(version)]
         chosen = {s.cookie for s in self._owners.choose([r.socket for r in readings])}
@@ -113,13 +113,13 @@ class Reader:
         """Close the netlink socket."""
         self._netlink.close()
 
-    def ask(self) -> list[Reading]:
+    def ask(self) -> list[SocketReading]:
         """Return a reading of every known socket that still exists."""
         readings = [r for s in self.known.values() for r in self._ask(s)]
         self.known = {r.socket.cookie: r.socket for r in readings}
         return readings
 
-    def _dump(self, ip_version: IpVersion) -> Iterator[Reading]:
+    def _dump(self, ip_version: IpVersion) -> Iterator[SocketReading]:
         question = dump_request(
             ip_version=ip_version, bytecode=self._bytecode, sequence=self._next_sequence()
         )
@@ -127,19 +127,19 @@ class Reader:
         while True:
             answers, after = self._receive()
             for answer in answers:
-                if isinstance(answer, Socket):
-                    yield Reading(before, after, answer)
-                elif isinstance(answer, Done) or ip_version == 6:
+                if isinstance(answer, DiagSocket):
+                    yield SocketReading(before, after, answer)
+                elif isinstance(answer, DumpDone) or ip_version == 6:
                     return
                 else:
                     raise _no_diag(answer)
 
-    def _ask(self, known: Socket) -> Iterator[Reading]:
+    def _ask(self, known: DiagSocket) -> Iterator[SocketReading]:
         before = self._send(socket_request(known, sequence=self._next_sequence()))
         answers, after = self._receive()
         for answer in answers:
-            if isinstance(answer, Socket) and answer.state != TcpState.TIME_WAIT:
-                yield Reading(before, after, answer)
+            if isinstance(answer, DiagSocket) and answer.state != TcpState.TIME_WAIT:
+                yield SocketReading(before, after, answer)
 
     def _next_sequence(self) -> int:
         self._sequence = self._sequence + 1 & 0x7FFFFFFF
@@ -150,7 +150,7 @@ class Reader:
         self._netlink.send(question)
         return before
 
-    def _receive(self) -> tuple[list[Socket | Done | Refused], int]:
+    def _receive(self) -> tuple[list[DiagSocket | DumpDone | Refused], int]:
         try:
             datagram = self._netlink.recv(_RECEIVE_BYTES)
             after = time.monotonic_ns()
@@ -165,7 +165,7 @@ class Reader:
             raise NoAnswerError("answers lost, no room") from error
 
 
-def reading_line(reading: Reading, *, number: int) -> bytes:
+def reading_line(reading: SocketReading, *, number: int) -> bytes:
     """Return the log's record of one reading."""
     s = reading.socket
     raw = s.tcp_info or b""
@@ -202,7 +202,7 @@ def _text(address: bytes) -> str:
 class TcpInfoRecorder:
     """One run: reads on schedule, writes the answers and the gaps."""
 
-    def __init__(self, reader: Reader, log: Log, chosen: argparse.Namespace) -> None:
+    def __init__(self, reader: SocketReader, log: Log, chosen: argparse.Namespace) -> None:
         self._reader = reader
         self._log = log
         self._reads = 0
@@ -279,9 +279,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     return options.parse_args(argv)
 
 
-def _reader(chosen: argparse.Namespace) -> Reader:
+def _reader(chosen: argparse.Namespace) -> SocketReader:
     only_6 = chosen.address and all(network.version == 6 for network in chosen.address)
-    return Reader(
+    return SocketReader(
         bytecode=filter_bytecode(ports=chosen.port, networks=chosen.address),
         ip_versions=(6,) if only_6 else (4, 6),  # IPv4 may be inside an IPv6 socket
         owners=Owners(pids=chosen.pid, names=chosen.process),
@@ -310,7 +310,7 @@ def main(argv: Sequence[str]) -> None:
 
 def check() -> None:
     """Raise PreflightError if the kernel does not answer here."""
-    with closing(Reader(bytecode=b"", ip_versions=(4,), owners=Owners(pids=(), names=()))) as reader:
+    with closing(SocketReader(bytecode=b"", ip_versions=(4,), owners=Owners(pids=(), names=()))) as reader:
         reader.look()
 
 

@@ -52,7 +52,7 @@ class OptionKind(IntEnum):
     EXPERIMENTAL = 254
 
 
-class Mark(IntFlag):
+class CaptureMark(IntFlag):
     """How a segment was captured, where that limits what can be said of it."""
 
     HAS_TIMESTAMPS = 0x001
@@ -83,7 +83,7 @@ WTCP_SYN = "wtcp syn"
 
 
 @dataclass(slots=True)
-class Interface:
+class CaptureInterface:
     """A capture interface as the file describes it."""
 
     link_type: int
@@ -133,7 +133,7 @@ class SourceFile:
     """First byte and end of each part of the (decompressed) file that tells nothing while packets follow."""
     stopped: bool = False
     """Whether reading stopped at the number of packets that was asked for, whether or not more followed."""
-    interfaces: list[Interface] = field(default_factory=list)
+    interfaces: list[CaptureInterface] = field(default_factory=list)
     comments: list[tuple[int | None, str]] = field(default_factory=list)
     """(packet number or None for the section or interface, text)."""
     hardware: str | None = None

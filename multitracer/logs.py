@@ -20,7 +20,7 @@ class Point(NamedTuple):
     paths: tuple[str, ...]
 
 
-class Log(NamedTuple):
+class HostLog(NamedTuple):
     """A log of a host that is no packet capture."""
 
     host: str
@@ -34,7 +34,7 @@ class Log(NamedTuple):
 class ParsedLog(NamedTuple):
     """A log with what it holds."""
 
-    log: Log
+    log: HostLog
     tables: dict[str, Table]
     """By name. They are shared by all who read the log: nobody changes one."""
 

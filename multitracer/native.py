@@ -76,7 +76,7 @@ class Kernel(Protocol):
 
     def segments_of(
         self, table: dict[str, Array], sack_blocks: dict[str, Array], syn_options: dict[str, Array], /
-    ) -> Segments:
+    ) -> KernelSegments:
         """Return segments of which there are tables, SEGMENTS and its two side tables, in the kernel."""
 
     def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
@@ -154,7 +154,7 @@ class Kernel(Protocol):
         """Fail as a bug would; for tests."""
 
 
-class Segments(Protocol):
+class KernelSegments(Protocol):
     """Segments in capture order that lie in the kernel."""
 
     in_ipv4: int
@@ -175,10 +175,10 @@ class Segments(Protocol):
 class RunningDecoder(Protocol):
     """Decodes a capture block by block; see `parsers/_packets/in_kernel.py`."""
 
-    def decode(self, data: Bytes, /, *columns_and_first_frame: Array | int) -> Segments:
+    def decode(self, data: Bytes, /, *columns_and_first_frame: Array | int) -> KernelSegments:
         """Return the segments of packet records; these as for `decode`, with their times behind."""
 
-    def number(self, segments: Segments, numbers: Array, /) -> None:
+    def number(self, segments: KernelSegments, numbers: Array, /) -> None:
         """Give segments the flows of the capture; `numbers` are those of their new ones."""
 
 
@@ -207,7 +207,7 @@ class RunningPass(Protocol):
     segments: int
     """How many there are so far."""
 
-    def add(self, segments: Segments, /) -> KeptSegments | None:
+    def add(self, segments: KernelSegments, /) -> KeptSegments | None:
         """Take in the next segments; return direction, time and columns of those that Python has to keep."""
 
     def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
@@ -266,7 +266,7 @@ KeptSegments = tuple["Array", "Times", "DecodedPart"]
 """Direction, time and columns of segments that Python has to keep."""
 
 
-class Limits(NamedTuple):
+class KernelLimits(NamedTuple):
     """How much of a capture is counted while it is read before it is better kept as tables."""
 
     few_connections: int = 1 << 15
@@ -284,7 +284,7 @@ class Limits(NamedTuple):
         return many or kept > max(self.few_kept, segments // self.kept_share)
 
 
-LIMITS = Limits()
+LIMITS = KernelLimits()
 
 
 class EachSegment(Protocol):

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parsers._chunks import Block, Chunks, first_packet_ns, read_capture
+    from parsers._chunks import Chunks, PacketBlock, first_packet_ns, read_capture
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import IpPacket, read_ip_packets, read_records
     from parsers._one_flow import is_plain, read_flow
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HEAD_BYTES",
-    "Block",
     "Chunks",
     "Format",
     "IpPacket",
     "Match",
+    "PacketBlock",
     "bundled_maps",
     "detect",
     "first_packet_ns",
@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Block": "parsers._chunks",
+    "PacketBlock": "parsers._chunks",
     "Format": "parsers._format",
     "HEAD_BYTES": "parsers._format",
     "IpPacket": "parsers._ip_packets",

@@ -34,11 +34,11 @@ from parsers._whole import whole_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from multitracer.native import Kernel, Segments
+    from multitracer.native import Kernel, KernelSegments
     from multitracer.tables import Numbers
     from parsers._format import Format
-    from parsers._packets.layers import Records
-    from parsers._stream import Stream
+    from parsers._packets.layers import PacketRecords
+    from parsers._stream import InputStream
     from parsers._whole import Whole
 
     PathLike = str | os.PathLike[str]
@@ -104,7 +104,7 @@ def first_packet_ns(path: PathLike) -> int | None:
     return Chunks([path], max_packets=1, may_be_foreign=False).whole().files[0].first_ns
 
 
-class Block(NamedTuple):
+class PacketBlock(NamedTuple):
     """Some packets that follow each other in a file."""
 
     offset: int
@@ -149,7 +149,7 @@ class Chunks:
         may_be_foreign: bool = True,
     ) -> None:
         self.rows = rows
-        self.blocks: list[Block] = []
+        self.blocks: list[PacketBlock] = []
         """What was read, if the format tells where a block begins, and only the first one has interfaces."""
         self._interfaces: int | None = None
         self._ranges, self._reads_ahead, self._unpacks_ahead = ranges, reads_ahead, unpacks_ahead
@@ -171,7 +171,7 @@ class Chunks:
             decoder.finish_fragments()
             yield decoder.take()
 
-    def in_kernel(self, native: Kernel) -> Generator[list[Capture | Segments]]:
+    def in_kernel(self, native: Kernel) -> Generator[list[Capture | KernelSegments]]:
         """Yield lists of chunks, as they lie in the native kernel or, where Python decodes too, as tables."""
         decoder = KernelDecoder(native)
         with closing(self._each(decoder)) as each:
@@ -216,7 +216,7 @@ class Chunks:
                             yield None
                 done += stream.stored_bytes
 
-    def _decoded(self, fmt: Format, stream: Stream, max_packets: int | None) -> Generator[Records]:
+    def _decoded(self, fmt: Format, stream: InputStream, max_packets: int | None) -> Generator[PacketRecords]:
         """Decode one file, and yield each block then."""
         assert fmt.blocks is not None
         source = SourceFile(stream.path, fmt.name, compression=stream.compression)
@@ -255,12 +255,12 @@ class Chunks:
         """Return FLOWS in order of first sight when all was read, and the row in it of each flow before."""
         return self._decoder.flows_in_order()
 
-    def _note(self, records: Records) -> None:
+    def _note(self, records: PacketRecords) -> None:
         interfaces = sum(len(file.interfaces) for file in self._decoder.files)
         self._interfaces = interfaces if self._interfaces is None else self._interfaces
         if records.offset is not None and interfaces == self._interfaces:
             begin_ns, end_ns = int(records.time_ns.min()), int(records.time_ns.max())
-            self.blocks.append(Block(records.offset, len(records), begin_ns, end_ns))
+            self.blocks.append(PacketBlock(records.offset, len(records), begin_ns, end_ns))
 
     def _counted(self, done: int) -> Callable[[int], None]:
         progress = self._progress

@@ -22,7 +22,7 @@ ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 """Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """A source of bytes."""
 
     def readinto(self, view: memoryview, /) -> int:
@@ -192,7 +192,7 @@ def _new_decoder(compression: str, pieces: _Pieces) -> _Decoder | _Zstd:
 class Members:
     """The decompressed bytes of one or more members, one after the other; padding with zeros is skipped."""
 
-    def __init__(self, stored: Source, compression: str, *, path: str) -> None:
+    def __init__(self, stored: ByteSource, compression: str, *, path: str) -> None:
         self._stored = stored
         self._compression = compression
         self._path = path

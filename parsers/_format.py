@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.captured import SourceFile
     from multitracer.tables import Table
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
     Parsed = Capture | dict[str, Table]
 
@@ -30,16 +30,16 @@ class Parser(Protocol):
 
 
 class Readable(Protocol):
-    """A source of bytes: a `Stream`, or any binary file object."""
+    """A source of bytes: an `InputStream`, or any binary file object."""
 
     def readinto(self, buffer: memoryview, /) -> int | None:
         """Fill some of `buffer`; return how many bytes, 0 only at the end."""
 
 
-class Blocks(Protocol):
+class FindsPackets(Protocol):
     """The function that finds the packets of a capture."""
 
-    def __call__(self, stream: Readable, source: SourceFile, /) -> Generator[Records]:
+    def __call__(self, stream: Readable, source: SourceFile, /) -> Generator[PacketRecords]:
         """Yield the packet records of a file, one batch per window; note its facts in `source`."""
 
 
@@ -71,5 +71,5 @@ class Format:
     """Recognises the format."""
     parse: Parser
     """A `Capture` for the layer "packet", otherwise tables by name."""
-    blocks: Blocks | None = None
+    blocks: FindsPackets | None = None
     """Of a capture of ours, which is read in windows; what another package gives is not used."""

@@ -9,7 +9,7 @@ from multitracer.errors import InputError
 from multitracer.tables import NOT_A_TIME
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.decode import by_link_type
-from parsers._packets.layers import Ledger
+from parsers._packets.layers import PacketCounts
 from parsers._packets.steps import STEPS
 from parsers._read import format_of_capture
 from parsers._stream import open_stream
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
 
 class IpPacket(NamedTuple):
@@ -87,7 +87,7 @@ def read_ip_packets(path: str | os.PathLike[str]) -> Iterator[IpPacket]:
         before += len(records)
 
 
-def read_records(path: str | os.PathLike[str]) -> Iterator[Records]:
+def read_records(path: str | os.PathLike[str]) -> Iterator[PacketRecords]:
     """Yield the packet records of a capture, many at a time; their bytes stay valid until the next ones.
 
     Raises
@@ -102,13 +102,13 @@ def read_records(path: str | os.PathLike[str]) -> Iterator[Records]:
         yield from fmt.blocks(stream, SourceFile(stream.path, fmt.name))
 
 
-def packets_of(records: Records, first_frame: int) -> Iterator[IpPacket]:
+def packets_of(records: PacketRecords, first_frame: int) -> Iterator[IpPacket]:
     """Yield the outermost IP packets of a block, whose first record has the number `first_frame`."""
     if not len(records):
         return
     parts = []
     for link_type, packets in by_link_type(records):
-        for part, version in ip_packets(packets, link(link_type), STEPS, Ledger({}, {})):
+        for part, version in ip_packets(packets, link(link_type), STEPS, PacketCounts({}, {})):
             begins, ends = part.at.tolist(), part.end.tolist()
             parts += [(*row, version) for row in zip(part.record.tolist(), begins, ends, strict=True)]
     times = records.time_ns.tolist()

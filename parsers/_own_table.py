@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, BinaryIO
 
 from parsers._format import Format, Match
-from parsers._text.column_map import Cell, ColumnMap, RowMap
+from parsers._text.column_map import ColumnMap, ColumnSource, RowMap
 from parsers._text.mapped_log import read_mapped
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def own_table(schema: Schema, *, needed: frozenset[str], description: str) -> Fo
     description : str
         One line.
     """
-    cells = {name: Cell(name) for name in schema.names if name not in ("time_ns", "line")}
+    cells = {name: ColumnSource(name) for name in schema.names if name not in ("time_ns", "line")}
     columns = ColumnMap(("time_ns",), "epoch_ns", None, (RowMap(schema.name, cells, {}),))
     name = f"{schema.name}-table"
 

@@ -10,7 +10,7 @@ from multitracer.errors import InputError, PluginError
 from parsers import pcap
 from parsers._pcapng.blocks import is_pcapng
 from parsers._registry import formats, recognise
-from parsers._stream import Stream, has_map, open_stream
+from parsers._stream import InputStream, has_map, open_stream
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +36,7 @@ def detect(path: Path) -> Format:
         return _format(path, stream)
 
 
-def _format(path: Path, stream: Stream) -> Format:
+def _format(path: Path, stream: InputStream) -> Format:
     if has_map(path):
         return next(fmt for fmt in formats() if fmt.name == "mapped-csv")  # loads what a capture needs not
     return format_of_capture(stream)
@@ -65,13 +65,13 @@ def read_lines(path: Path) -> Iterator[str]:
     InputError
         If it cannot be read.
     """
-    from parsers._text.lines import Lines  # noqa: PLC0415  no capture needs it
+    from parsers._text.lines import LogLines  # noqa: PLC0415  no capture needs it
 
     with open_stream(path) as stream:
-        yield from Lines(io.BufferedReader(stream))
+        yield from LogLines(io.BufferedReader(stream))
 
 
-def format_of_capture(stream: Stream) -> Format:
+def format_of_capture(stream: InputStream) -> Format:
     """Return the result of `recognise`; where a magic number decides, without importing other formats."""
     head = stream.peek_head()
     if pcap.sniff(head) == "yes":
@@ -83,7 +83,7 @@ def format_of_capture(stream: Stream) -> Format:
     return recognise(head, path=stream.path)
 
 
-def of_plug_in(fmt: Format, stream: Stream, *, alone: bool) -> Capture:
+def of_plug_in(fmt: Format, stream: InputStream, *, alone: bool) -> Capture:
     """Return the capture that a format of another package finds.
 
     Raises

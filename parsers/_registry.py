@@ -198,7 +198,7 @@ _ANSWERS: tuple[Match, ...] = get_args(Match)
 _LONGEST_SHOWN = 60
 
 
-class Installed(NamedTuple):
+class InstalledFormats(NamedTuple):
     """The formats that can be used, and why others cannot."""
 
     formats: dict[str, Format]
@@ -208,7 +208,7 @@ class Installed(NamedTuple):
 
 
 @functools.cache
-def installed() -> Installed:
+def installed() -> InstalledFormats:
     """Return every installed format.
 
     Raises
@@ -216,7 +216,7 @@ def installed() -> Installed:
     PluginError
         If a public module of this package binds no FORMAT, or repeats a name.
     """
-    registry = Installed({}, [])
+    registry = InstalledFormats({}, [])
     for module in _own_modules():
         fmt = _bound(module, module.__name__, taken=registry.formats)
         registry.formats[fmt.name] = fmt

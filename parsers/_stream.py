@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
     from multitracer.captured import SourceFile
-    from parsers._expand import Source
+    from parsers._expand import ByteSource
 
 # Some ranges of a file, one after the other, as if nothing lay between them.
 
@@ -154,7 +154,7 @@ class _Stored:
         return n
 
 
-class Stream(io.RawIOBase):
+class InputStream(io.RawIOBase):
     """The decompressed bytes of one input, read once from its start.
 
     Parameters
@@ -181,7 +181,7 @@ class Stream(io.RawIOBase):
         self._stored = _Stored(raw, path=path, progress=progress)
         self.compression = self._stored.compression
         """gzip, zstd, xz, bzip2 or None."""
-        self._source: Source = self._stored
+        self._source: ByteSource = self._stored
         if self.compression:
             from parsers._expand import Members  # noqa: PLC0415  a plain file needs no library of compression
 
@@ -260,7 +260,7 @@ def open_stream(
     progress: Callable[[int], None] | None = None,
     stop: Callable[[], bool] | None = None,
     ranges: Sequence[tuple[int, int]] | None = None,
-) -> Stream:
+) -> InputStream:
     """Open a log for one pass over its decompressed bytes.
 
     Parameters
@@ -288,13 +288,13 @@ def open_stream(
         raise InputError(f"{name}: {error.strerror or error}; check the name and permissions") from error
     raw: io.RawIOBase = file if ranges is None else Ranges(file, ranges)
     try:
-        return Stream(raw if stop is None else Until(raw, stop), path=name, progress=progress)
+        return InputStream(raw if stop is None else Until(raw, stop), path=name, progress=progress)
     except InputError:
         raw.close()
         raise
 
 
-def note_stream(stream: Stream, source: SourceFile) -> None:
+def note_stream(stream: InputStream, source: SourceFile) -> None:
     """Note how much was read of a file, and warn of a suspicious compression."""
     source.bytes = stream.bytes_read
     note_expansion(source, stream.expansion_ratio)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.captured import Interface, SourceFile
+from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError, InputError
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS, cut_off
 from parsers._format import HEAD_BYTES
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from parsers._packets.in_kernel import RestDecoder
     from parsers._pcap.dialect import Dialect
     from parsers._pcapng.blocks import Sections
-    from parsers._stream import Stream
+    from parsers._stream import InputStream
 
     Form = dict[str, bool | int] | dict[str, bool | int | list[int]]
 
@@ -73,7 +73,7 @@ class _Opened(NamedTuple):
     """Of a pcap file."""
 
 
-def _opened(stream: Stream) -> _Opened | None:
+def _opened(stream: InputStream) -> _Opened | None:
     """Return how a capture file begins; None if it is none, or Python has to read it.
 
     Raises
@@ -87,15 +87,15 @@ def _opened(stream: Stream) -> _Opened | None:
     return _opened_pcapng(stream, head) if _is_pcapng(head) else None
 
 
-def _opened_pcap(stream: Stream, head: bytes) -> _Opened:
+def _opened_pcap(stream: InputStream, head: bytes) -> _Opened:
     dialect = dialect_of(head, path=stream.path)
     tick_ns = dialect.magic.tick_ns
-    interface = Interface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
+    interface = CaptureInterface(dialect.link_type, dialect.snap_length, resolution_ns=float(tick_ns))
     source = SourceFile(stream.path, "pcap", stream.compression, dialect.description, interfaces=[interface])
     return _Opened(source, dialect.first_record, dialect.layout, None, dialect)
 
 
-def _opened_pcapng(stream: Stream, head: bytes) -> _Opened | None:
+def _opened_pcapng(stream: InputStream, head: bytes) -> _Opened | None:
     from parsers._pcapng.blocks import (  # noqa: PLC0415
         Sections,  # a pcap file needs none of it
         first_packet,
@@ -125,7 +125,7 @@ class Whole:
     """
 
     def __init__(
-        self, native: Kernel, stream: Stream, opened: _Opened, limits: tuple[int, ...] | None
+        self, native: Kernel, stream: InputStream, opened: _Opened, limits: tuple[int, ...] | None
     ) -> None:
         self.source, first_record, form, self._sections, self._dialect = opened
         self._stream = stream
@@ -220,7 +220,7 @@ class Whole:
         return True
 
     def _may_be_cut(self, tail: bytes) -> bool:
-        """Return whether nothing is strange about a last record but its end, as `Reading` judges it."""
+        """Return whether nothing is strange about a last record but its end, as `RecordBatches` judges it."""
         if self._dialect is None or len(tail) < RECORD_HEADER_BYTES:
             return self._dialect is not None
         captured, original = self._dialect.lengths(tail, 0)

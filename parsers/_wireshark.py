@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Dissected:
+class WiresharkPacket:
     """Wireshark's description of one packet."""
 
     frame: int
@@ -35,7 +35,7 @@ class Dissected:
 
 def dissect(
     path: str | os.PathLike[str], *, display_filter: str | None = None, max_packets: int = 1000
-) -> Iterator[Dissected]:
+) -> Iterator[WiresharkPacket]:
     """Yield Wireshark's description of each packet of a capture.
 
     Parameters
@@ -82,10 +82,10 @@ def _pyshark() -> Any:
     return pyshark
 
 
-def _dissected(packet: Any) -> Dissected:
+def _dissected(packet: Any) -> WiresharkPacket:
     highest = packet.layers[-1] if packet.layers else None
     fields = {str(name): str(highest.get_field(name)) for name in highest.field_names} if highest else {}
-    return Dissected(
+    return WiresharkPacket(
         frame=int(packet.frame_info.number),
         time_ns=int(Decimal(packet.sniff_timestamp) * NS_PER_S),
         protocols=tuple(packet.frame_info.protocols.split(":")),

@@ -22,11 +22,11 @@ from multitracer.protocols.wtcp.packet import (
     MAX_ACK_BYTES,
     MAX_RANGES,
     NO_IDENTITY,
-    Ack,
     Data,
-    Opening,
     PacketFlag,
-    PacketType,
+    WtcpAck,
+    WtcpOpening,
+    WtcpPacketType,
     decode,
 )
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -100,10 +100,10 @@ class _Reader:
     ) -> None:
         body = decoded.body
         stamp = NOT_A_TIME if packet.time_ns is None else packet.time_ns, packet.frame
-        if isinstance(body, Opening) and body.kind is PacketType.SYN:
+        if isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN:
             self._note_syn(way, decoded.identity, body, stamp)
             return
-        if isinstance(body, Opening) and body.kind is PacketType.SYN_ACK:
+        if isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN_ACK:
             self._note_answer(packet.version, way, back, decoded.identity, body)
         connection, is_responder = self._connections.get(way, (None, False))
         if connection is None:
@@ -114,7 +114,7 @@ class _Reader:
             return
         self.cells.extend((*stamp, 2 * connection.number + is_responder, *_cells(body, datagram)))
 
-    def _note_syn(self, way: Way, identity: bytes, body: Opening, stamp: tuple[int, int]) -> None:
+    def _note_syn(self, way: Way, identity: bytes, body: WtcpOpening, stamp: tuple[int, int]) -> None:
         known, _ = self._connections.get(way, (None, False))
         if identity != NO_IDENTITY or (known is not None and known.to_initiator == body.hello.identity):
             return
@@ -125,7 +125,7 @@ class _Reader:
         if len(self._pending) > _MOST_PENDING:
             del self._pending[next(iter(self._pending))]
 
-    def _note_answer(self, version: int, way: Way, back: Way, identity: bytes, body: Opening) -> None:
+    def _note_answer(self, version: int, way: Way, back: Way, identity: bytes, body: WtcpOpening) -> None:
         syn = self._pending.get(back)
         if syn is not None and syn.identity == identity:
             if len(self.ends) >= _MOST_CONNECTIONS:
@@ -137,7 +137,7 @@ class _Reader:
             self.ends.append(Endpoints(source, back[1], destination, back[3]))
             del self._pending[back]
             for stamp in dict.fromkeys((syn.first, syn.last)):
-                self.cells.extend((*stamp, 2 * connection.number, PacketType.SYN.value, NA, NA, 0))
+                self.cells.extend((*stamp, 2 * connection.number, WtcpPacketType.SYN.value, NA, NA, 0))
         connection_there, is_responder = self._connections.get(way, (None, False))
         if connection_there is None or not is_responder or connection_there.to_initiator != identity:
             return
@@ -160,10 +160,10 @@ def _decoded(datagram: UdpDatagram) -> WtcpPacket | None:
     octets = datagram.payload[:whole]
     if len(octets) == whole:
         return decode(octets)
-    is_data = kind in (PacketType.DATA, PacketType.PROBE)
+    is_data = kind in (WtcpPacketType.DATA, WtcpPacketType.PROBE)
     hello_bytes = HELLO_BYTES if octets[1] & PacketFlag.HELLO else 0
     header_bytes = HEAD_BYTES + hello_bytes + DATA_BYTES if is_data else MAX_ACK_BYTES - _RANGES_BYTES
-    if len(octets) < header_bytes or (not is_data and kind != PacketType.ACK):
+    if len(octets) < header_bytes or (not is_data and kind != WtcpPacketType.ACK):
         return None
     return decode(octets.ljust(whole, b"\0"))
 
@@ -176,7 +176,7 @@ def _cells(body: Body, datagram: UdpDatagram) -> tuple[int, int, int, int]:
     kind = datagram.payload[0] & 15
     if isinstance(body, Data):
         return kind, body.number, body.offset, len(body.payload)
-    if isinstance(body, Ack):
+    if isinstance(body, WtcpAck):
         return kind, body.number, body.cumulative, 0
     return kind, NA, NA, 0
 

@@ -15,7 +15,7 @@ from multitracer.protocols.modem.grammar import is_final
 from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.lines import Lines, date_line
+from parsers._text.lines import LogLines, date_line
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -34,7 +34,7 @@ _LONGEST = 4000
 class _Log:
     """The exchange that is being read, and the rows so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.rows = Sparse(RADIO)
         self._stamp_ns: int | None = None
@@ -97,7 +97,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no answer tells of the radio.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(lines)
     for text in lines:
         log.take(text)

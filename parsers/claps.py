@@ -13,7 +13,7 @@ from multitracer.errors import FormatError
 from multitracer.schemas.radio import CLOCK_READINGS
 from parsers._format import Format, Match
 from parsers._text.collector_log import is_time
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import Rows
 from parsers.clocks import in_order_of_log
 
@@ -50,7 +50,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no line is a clap.
     """
-    lines, rows, tags = Lines(stream), Rows(CLOCK_READINGS, _COLUMNS), {}
+    lines, rows, tags = LogLines(stream), Rows(CLOCK_READINGS, _COLUMNS), {}
     for text in lines:
         try:
             record = json.loads(text)

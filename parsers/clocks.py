@@ -18,7 +18,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import LATEST_NS, is_time
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import Rows
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no line is a reading.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     rows, tags, ptp_off_ns = Rows(CLOCK_READINGS, _COLUMNS), {}, 0
     for text in lines:
         try:

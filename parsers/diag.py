@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from parsers._format import Format, Match
 from parsers._signalling.diagnostic_log import tables_of_log
-from parsers._signalling.hdlc import FLAG, LOG, Frames, holds, stamp_ns, unescaped
+from parsers._signalling.hdlc import FLAG, LOG, HdlcFrames, holds, stamp_ns, unescaped
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
@@ -52,7 +52,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     PreflightError
         If scat or tshark is not installed.
     """
-    frames, facts = Frames(stream), dict[str, object]()
+    frames, facts = HdlcFrames(stream), dict[str, object]()
     arguments = ("-t", "qc", "--disable-crc-check")
     tables = tables_of_log(frames, facts, path=path, arguments=arguments, suffix=".qmdl")
     counted = _facts(frames)
@@ -61,7 +61,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return tables
 
 
-def _facts(frames: Frames) -> Document:
+def _facts(frames: HdlcFrames) -> Document:
     return {
         "format": FORMAT.name,
         "frames": frames.whole,
@@ -75,7 +75,7 @@ def _facts(frames: Frames) -> Document:
     }
 
 
-def _warnings(frames: Frames) -> list[str]:
+def _warnings(frames: HdlcFrames) -> list[str]:
     warnings = []
     if frames.damaged:
         count = "1 frame is" if frames.damaged == 1 else f"{frames.damaged:,} frames are"

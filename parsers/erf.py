@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from multitracer.captured import Interface, SourceFile
+from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError
 from parsers._capture.capture_file import decode_stream
-from parsers._capture.record_file import Layout, batches
-from parsers._capture.window import Window
+from parsers._capture.record_file import RecordLength, batches
+from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
-from parsers._packets.layers import Records, members, rows
+from parsers._packets.layers import PacketRecords, members, rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from parsers._format import Readable
     from parsers._packets.layers import Bytes
 
-_LAYOUT = Layout(16, struct.Struct(">H"), 10)
+_LAYOUT = RecordLength(16, struct.Struct(">H"), 10)
 _HEADER = struct.Struct("<QBB")
 _LENGTHS = struct.Struct(">HHH")
 _CHAIN, _FEWEST = 5, 2
@@ -72,7 +72,7 @@ def _chained(data: bytes) -> tuple[int, bool]:
     return count, False
 
 
-def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     """Yield the records of a file, one batch per window; note its facts in `source`.
 
     Raises
@@ -80,16 +80,16 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     FormatError
         If no five records chain.
     """
-    window = Window(stream)
+    window = StreamWindow(stream)
     window.refill()
     if _chained(bytes(window.view[: min(len(window), _CHAIN * 65_536)]))[0] < _CHAIN:
         raise FormatError(source.path, f"no {_CHAIN} ERF records in a row", offset=0)
     source.variant = "little-endian stamps, 2^-32 s"
-    source.interfaces.append(Interface(1, resolution_ns=1e9 / (1 << 32)))
+    source.interfaces.append(CaptureInterface(1, resolution_ns=1e9 / (1 << 32)))
     return batches(window, source, _LAYOUT, _records)
 
 
-def _records(data: Bytes, at: Numbers) -> Records:
+def _records(data: Bytes, at: Numbers) -> PacketRecords:
     at = at[~_IS_NO_PACKET[data[at + 8] & 0x7F]]
     stamps = rows(data, at, 8).view("<u8")
     seconds, fraction = stamps >> np.uint64(32), stamps & np.uint64(0xFFFF_FFFF)
@@ -100,7 +100,9 @@ def _records(data: Bytes, at: Numbers) -> Records:
     captured = np.minimum(at + lengths[:, 0] - start, np.maximum(lengths[:, 2], 0))
     hdlc = np.where(data[start] & 0x7F == 0x0F, _CISCO, _PPP)
     link_type = np.where(_IS_HDLC[kind], hdlc, _LINK_TYPE[kind])
-    return Records(data, start, captured, lengths[:, 2], time_ns.astype(np.int64), link_type.astype(np.int64))
+    return PacketRecords(
+        data, start, captured, lengths[:, 2], time_ns.astype(np.int64), link_type.astype(np.int64)
+    )
 
 
 def _behind_headers(data: Bytes, at: Numbers, end: Numbers) -> Numbers:

@@ -18,7 +18,7 @@ from multitracer.units import NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.json_log import documents, real, section, words
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import time_ns
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _LONGEST_S = 86_400.0
 class _Result:
     """One result, and the rows read so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.rates = Sparse(APPLICATION_RATE)
         self.pings = Sparse(PINGS)
@@ -139,7 +139,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If it is no JSON, or no series in it has a value.
     """
     objects, damage = documents(stream, path)
-    lines = Lines(stream)
+    lines = LogLines(stream)
     result = _Result(lines)
     for run, document in enumerate(objects, 1):
         result.take(run, document)

@@ -22,7 +22,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_US
 from parsers._format import Format, Match
 from parsers._text.collector_log import ClockPairs
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import Rows, address, decimal_ns, filled
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ _ROUNDING_NS = 500
 class _Log:
     """The totals of the lines read so far."""
 
-    def __init__(self, path: str, lines: Lines) -> None:
+    def __init__(self, path: str, lines: LogLines) -> None:
         self.path = path
         self.lines = lines
         self.comments: dict[str, dict[str, object]] = {}
@@ -214,7 +214,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no line is an event or a record of our collector.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(path, lines)
     for text in lines:
         log.take(text)

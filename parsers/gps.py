@@ -12,7 +12,7 @@ from multitracer.errors import RemoteProtocolError
 from multitracer.protocols.position import Epochs, report, sentence
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, Positions, header_of, is_time
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 
 if TYPE_CHECKING:
     from multitracer.tables import Document, Table
@@ -23,7 +23,7 @@ _LONGEST_RAW = 1 << 17
 class _Log(CollectorLog):
     """The totals of the records read so far."""
 
-    def __init__(self, path: str, lines: Lines) -> None:
+    def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="gps")
         self._positions = Positions("nmea")
         self._epochs = Epochs()
@@ -81,7 +81,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first record is not our header.
     """
-    log = _Log(path, Lines(stream)).read()
+    log = _Log(path, LogLines(stream)).read()
     return {"position": log.position(), "gaps": log.gaps()}
 
 

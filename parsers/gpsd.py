@@ -15,7 +15,7 @@ from multitracer.protocols.position import Epochs, NmeaError, report, sentence
 from multitracer.schemas.radio import POSITION
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions, Sparse
-from parsers._text.lines import Lines, date_line
+from parsers._text.lines import LogLines, date_line
 
 if TYPE_CHECKING:
     from typing import Self
@@ -39,7 +39,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no report.
     """
-    log = _Log(Lines(stream)).read()
+    log = _Log(LogLines(stream)).read()
     if not log.reports:
         raise FormatError(path, "no report of gpsd")
     return {"position": log.position(path)}
@@ -48,7 +48,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
 class _Log:
     """The totals of the lines read so far: positions of reports, and of sentences."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self.reports = 0
         self._lines = lines
         self._rows = Sparse(POSITION)

@@ -20,7 +20,7 @@ from multitracer.words import count
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
-from parsers._text.lines import ZONELESS, Lines
+from parsers._text.lines import ZONELESS, LogLines
 from parsers._text.mapped_log import Jumps
 from parsers._text.times import Rows, time_ns
 
@@ -52,7 +52,7 @@ class _Refused(Exception):  # noqa: N818  it never leaves this module
 class _Reader:
     """The elements of a document, as expat meets them."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.positions = Sparse(POSITION)
         self.markers = Rows(MARKERS, ("time_ns", "line", "note"))
@@ -184,7 +184,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If it is no GPX, declares a document type, or no point has a time.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     reader = _Reader(lines)
     why = _read(reader, lines)
     if not len(reader.positions) and not len(reader.markers):
@@ -200,7 +200,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return tables | ({"markers": reader.markers.table(provenance)} if len(reader.markers) else {})
 
 
-def _read(reader: _Reader, lines: Lines) -> str | None:
+def _read(reader: _Reader, lines: LogLines) -> str | None:
     """Read the whole document; return why it was not read to its end."""
     try:
         while piece := lines.stream.read(_PIECE_BYTES):

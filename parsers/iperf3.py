@@ -17,7 +17,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.json_log import documents, members, real, section, whole, words
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import address
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _tests(objects: Sequence[Document]) -> Iterator[Document]:
 class _Log:
     """The rows read so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.rates = Sparse(APPLICATION_RATE)
         self.sums = Sparse(APPLICATION_SUMS)
@@ -187,7 +187,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
         If there is no whole document of a test, or no test has an interval or a sum.
     """
     objects, damage = documents(stream, path)
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(lines)
     tests = list(_tests(objects))
     for run, test in enumerate(tests, 1):

@@ -13,7 +13,7 @@ from multitracer.errors import FormatError
 from multitracer.schemas.radio import MARKERS
 from parsers._format import Format, Match
 from parsers._text.collector_log import is_time
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import Rows
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no line is a marker.
     """
-    lines, rows = Lines(stream), Rows(MARKERS, _COLUMNS)
+    lines, rows = LogLines(stream), Rows(MARKERS, _COLUMNS)
     for text in lines:
         try:
             rows.append(*_row(json.loads(text), lines.number))

@@ -14,7 +14,7 @@ from multitracer.protocols.modem.decode import UNSOLICITED, decode
 from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, Sparse, header_of, is_time
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -27,7 +27,7 @@ _MOST_PORTS = 1000
 class _Log(CollectorLog):
     """The totals of the records read so far."""
 
-    def __init__(self, path: str, lines: Lines) -> None:
+    def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="modem")
         self.rows = Sparse(RADIO)
         self.ports: list[dict[str, object]] = []
@@ -107,7 +107,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first record is not our header.
     """
-    log = _Log(path, Lines(stream)).read()
+    log = _Log(path, LogLines(stream)).read()
     return {"radio": log.radio(), "gaps": log.gaps()}
 
 

@@ -14,7 +14,7 @@ from multitracer.protocols.modem.decode import decode
 from multitracer.schemas.radio import RADIO
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
-from parsers._text.lines import Lines, date_line
+from parsers._text.lines import LogLines, date_line
 from parsers._text.mapped_log import Jumps, name_legs
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _MOST_CHARACTERS = 1 << 16
 class _Log:
     """The output that is being read, and the rows so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.rows = Sparse(RADIO)
         self.jumps = Jumps()
@@ -122,7 +122,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no output of one of the tools is in it.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(lines)
     for text in lines:
         log.take(text)

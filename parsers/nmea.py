@@ -13,7 +13,7 @@ from multitracer.errors import FormatError
 from multitracer.protocols.position import Epochs, NmeaError, sentence
 from parsers._format import Format, Match
 from parsers._text.collector_log import Positions
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -43,7 +43,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no sentence.
     """
-    lines, epochs, log = Lines(stream), Epochs(), Positions("nmea")
+    lines, epochs, log = LogLines(stream), Epochs(), Positions("nmea")
     sentences = 0
     for text in lines:
         try:

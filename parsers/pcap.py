@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, BinaryIO
 
-from multitracer.captured import Interface, SourceFile
-from parsers._capture.capture_file import Damage, decode_stream
-from parsers._capture.window import Window
+from multitracer.captured import CaptureInterface, SourceFile
+from parsers._capture.capture_file import FileDamage, decode_stream
+from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcap.dialect import PROBE_BYTES, is_magic
 from parsers._pcap.dialect_choice import dialect_of
-from parsers._pcap.walk import Reading
+from parsers._pcap.walk import RecordBatches
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from multitracer.capture import Capture
     from parsers._format import Readable
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
 
 _NO_FRACTION = "a fraction of a second that is a second or more"
@@ -32,7 +32,7 @@ def sniff(head: bytes) -> Match:
     return "yes" if is_magic(head) else "no"
 
 
-def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     """Yield the records of a file, one batch per window; note its facts in `source`.
 
     Raises
@@ -40,14 +40,14 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     FormatError
         If not even the file header is there.
     """
-    window = Window(stream)
+    window = StreamWindow(stream)
     window.refill()
     dialect = dialect_of(bytes(window.view[: min(len(window), PROBE_BYTES)]), path=source.path)
     source.variant = dialect.description
     tick_ns = float(dialect.magic.tick_ns)
-    source.interfaces.append(Interface(dialect.link_type, dialect.snap_length, resolution_ns=tick_ns))
+    source.interfaces.append(CaptureInterface(dialect.link_type, dialect.snap_length, resolution_ns=tick_ns))
     window.skip(dialect.first_record)
-    reading = Reading(window, dialect, Damage(source))
+    reading = RecordBatches(window, dialect, FileDamage(source))
     while not reading.done:
         records = reading.batch()
         records.offset = reading.offset

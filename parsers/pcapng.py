@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from multitracer.captured import SourceFile
 from parsers._capture.bounds import LARGEST_PACKET
-from parsers._capture.capture_file import Damage, decode_stream
-from parsers._capture.window import Window
+from parsers._capture.capture_file import FileDamage, decode_stream
+from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_BYTES, SECTION_HEADER, Sections, first_section
 from parsers._pcapng.packets import packet_records
-from parsers._pcapng.walk import Walked, next_block, skip_giant, walk
+from parsers._pcapng.walk import WalkedBlocks, next_block, skip_giant, walk
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from multitracer.capture import Capture
     from parsers._format import Readable
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
 OVERLAP_BYTES = LARGEST_PACKET + 4096
 """A packet block that begins before the last so many bytes of a window lies in it whole."""
@@ -34,7 +34,7 @@ def sniff(head: bytes) -> Match:
     return "maybe" if head[:4] == SECTION_HEADER else "no"
 
 
-def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     """Yield the packet records of a file, one batch per window; note its facts in `source`.
 
     Raises
@@ -42,12 +42,12 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     FormatError
         If there is no section header.
     """
-    window = Window(stream)
+    window = StreamWindow(stream)
     window.refill()
     sections = Sections(source)
     sections.order = first_section(bytes(window.view[: min(len(window), SECTION_BYTES)]), source.path)
     source.variant = "little-endian" if sections.order == "<" else "big-endian"
-    reading = _Reading(window, sections, Damage(source))
+    reading = _Reading(window, sections, FileDamage(source))
     while not reading.done:
         yield reading.batch()
         reading.advance()
@@ -57,16 +57,16 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
 class _Reading:
     """The packets of one file, window by window; after damage, from the next complete block on."""
 
-    def __init__(self, window: Window, sections: Sections, damage: Damage) -> None:
+    def __init__(self, window: StreamWindow, sections: Sections, damage: FileDamage) -> None:
         self.done = False
         """There is nothing more to read."""
         self._window, self._sections, self._damage = window, sections, damage
         self._packets = 0
         self._reason: str | None = None
         """Why reading ended before the stream did."""
-        self._walked = Walked(sections)
+        self._walked = WalkedBlocks(sections)
 
-    def batch(self) -> Records:
+    def batch(self) -> PacketRecords:
         """Return the packets of the window."""
         offset = self._window.offset
         self._walked = walk(self._window, self._sections)
@@ -100,7 +100,7 @@ class _Reading:
         if self._reason is not None:
             self._resume(walked)
 
-    def _resume(self, walked: Walked) -> None:
+    def _resume(self, walked: WalkedBlocks) -> None:
         """Continue at the next block, at any distance; without one, reading is finished."""
         window, begin = self._window, walked.damaged_at + 1
         lost = window.offset_of(walked.damaged_at)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from multitracer.errors import FormatError
 from multitracer.protocols.pcap_file import BlockType
 from multitracer.protocols.rlpdump import MARK
-from parsers._capture.window import Window
+from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
 from parsers._pcapng.blocks import SECTION_HEADER, byte_order
 from parsers._rlpdump import bulk
-from parsers._rlpdump.log import Log
+from parsers._rlpdump.log import RlpTotals
 
 if TYPE_CHECKING:
     from multitracer.tables import Table
@@ -44,7 +44,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the stream does not begin like a log of rlpdump.
     """
-    log, window, damaged = Log(path), Window(cast("Readable", stream), size=_WINDOW_BYTES), None
+    log, window, damaged = RlpTotals(path), StreamWindow(cast("Readable", stream), size=_WINDOW_BYTES), None
     while damaged is None and window.refill():
         damaged = _take_blocks(window, log)
     if "side" not in log.header:
@@ -54,7 +54,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     return log.tables(damaged, name=FORMAT.name)
 
 
-def _take_blocks(window: Window, log: Log) -> str | None:
+def _take_blocks(window: StreamWindow, log: RlpTotals) -> str | None:
     """Take every complete block in the window, in order; return why the log ends there."""
     while True:
         packets = _step_over_packets(window, log.order) if log.order else []
@@ -78,7 +78,7 @@ def _take_blocks(window: Window, log: Log) -> str | None:
             return "its section names no side"
 
 
-def _step_over_packets(window: Window, order: str) -> list[int]:
+def _step_over_packets(window: StreamWindow, order: str) -> list[int]:
     """Return where the packet blocks at the window's begin begin, as long as they are complete and valid."""
     head, closing = (struct.Struct(order + form).unpack_from for form in ("II", "I"))
     view, end, at = window.view, window.end, window.begin
@@ -96,14 +96,14 @@ def _step_over_packets(window: Window, order: str) -> list[int]:
     return starts
 
 
-def _head(window: Window, log: Log) -> tuple[int, int, str]:
+def _head(window: StreamWindow, log: RlpTotals) -> tuple[int, int, str]:
     """Return type, length and byte order of the block at the window's begin; order "" if it is unknown."""
     head = bytes(window.view[window.begin : window.begin + _SMALLEST_BLOCK_BYTES])
     order = (byte_order(head) if head.startswith(SECTION_HEADER) else "") or log.order
     return *struct.unpack_from((order or "<") + "II", head), order
 
 
-def _damage(window: Window, length: int, order: str) -> str | None:
+def _damage(window: StreamWindow, length: int, order: str) -> str | None:
     """Return what is wrong with the block at the window's begin."""
     if not order:
         return "it does not begin with a section"

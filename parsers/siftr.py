@@ -19,7 +19,7 @@ from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S, NS_PER_US
 from parsers._format import Format, Match
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import Rows, address, decimal_ns, filled
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Units:
 class _Log:
     """The totals of the lines read so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self.lines = lines
         self.rows = Rows(TCP_STATE, _COLUMNS)
         self.facts: dict[str, str] = {}
@@ -153,7 +153,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If no line is one of siftr.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(lines)
     for text in lines:
         log.take(text)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from multitracer.captured import Interface, SourceFile
+from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.capture_file import decode_stream
-from parsers._capture.record_file import Layout, batches
-from parsers._capture.window import Window
+from parsers._capture.record_file import RecordLength, batches
+from parsers._capture.window import StreamWindow
 from parsers._format import Format, Match
-from parsers._packets.layers import Records, rows
+from parsers._packets.layers import PacketRecords, rows
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MAGIC = b"snoop\0\0\0"
 _HEADER_BYTES = 16
-_LAYOUT = Layout(24, struct.Struct(">I"), 8)
+_LAYOUT = RecordLength(24, struct.Struct(">I"), 8)
 _LINK_TYPES = {0: 1, 2: 6, 4: 1, 8: 10, 18: 123}
 """Data link type -> LINKTYPE: 802.3 and Ethernet, token ring, FDDI, Sun's ATM."""
 _UNKNOWN = 0x10000
@@ -42,7 +42,7 @@ def sniff(head: bytes) -> Match:
     return "yes" if head.startswith(_MAGIC) else "no"
 
 
-def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
+def blocks(stream: Readable, source: SourceFile) -> Generator[PacketRecords]:
     """Yield the records of a file, one batch per window; note its facts in `source`.
 
     Raises
@@ -50,7 +50,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     FormatError
         If not even the file header is there, or its version is unknown.
     """
-    window = Window(stream)
+    window = StreamWindow(stream)
     window.refill()
     head = bytes(window.view[: min(len(window), _HEADER_BYTES)])
     if not head.startswith(_MAGIC):
@@ -61,12 +61,12 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
     if version != 2:
         raise FormatError(source.path, f"version {version} of snoop is not known", offset=8)
     link_type = _LINK_TYPES.get(data_link, _UNKNOWN + data_link)
-    interface = Interface(link_type, description=f"snoop data link type {data_link}")
+    interface = CaptureInterface(link_type, description=f"snoop data link type {data_link}")
     source.interfaces.append(interface)
     source.variant = "version 2, µs"
     window.skip(_HEADER_BYTES)
 
-    def records(data: Bytes, at: Numbers) -> Records:
+    def records(data: Bytes, at: Numbers) -> PacketRecords:
         words = rows(data, at, 24).view(">u4").reshape(-1, 6).astype(np.int64)
         if len(words):  # drops are counted from the start
             interface.dropped_packets = int(words[-1, 3])
@@ -74,7 +74,7 @@ def blocks(stream: Readable, source: SourceFile) -> Generator[Records]:
         source.no_time(_NO_FRACTION, int(np.count_nonzero(wrong)))
         time_ns = np.where(wrong, NOT_A_TIME, words[:, 4] * 1_000_000_000 + words[:, 5] * 1000)
         captured = np.minimum(words[:, 1], words[:, 2] - 24)
-        return Records(data, at + 24, captured, words[:, 0], time_ns, link_type)
+        return PacketRecords(data, at + 24, captured, words[:, 0], time_ns, link_type)
 
     return batches(window, source, _LAYOUT, records)
 

@@ -20,7 +20,7 @@ from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 from parsers._format import Format, Match
-from parsers._text.lines import DateLine, Lines, date_at_end, date_line
+from parsers._text.lines import DateLine, LogLines, date_at_end, date_line
 from parsers._text.times import Rows, address, filled, times
 
 if TYPE_CHECKING:
@@ -267,7 +267,7 @@ class _Block:
 class _Log:
     """The totals of the lines read so far."""
 
-    lines: Lines
+    lines: LogLines
     rows: Rows = field(default_factory=lambda: Rows(TCP_STATE, _COLUMNS))
     stamps: list[DateLine] = field(default_factory=list)
     blocks: list[tuple[int, bool, bool, bool]] = field(default_factory=list)
@@ -409,7 +409,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If there is no socket in it.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(lines)
     for text in lines:
         log.take(text)

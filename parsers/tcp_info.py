@@ -18,7 +18,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_US
 from parsers._format import Format, Match
 from parsers._text.collector_log import CollectorLog, header_of, is_time
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 from parsers._text.times import Rows, address, filled, scaled_ns, times
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _NO_MIN_RTT = 0xFFFFFFFF
 class _Log(CollectorLog):
     """The totals of the records read so far."""
 
-    def __init__(self, path: str, lines: Lines) -> None:
+    def __init__(self, path: str, lines: LogLines) -> None:
         super().__init__(path, lines, name="tcp-info")
         self.rows = Rows(TCP_STATE, _FROM_RECORD)
         self.blobs: list[bytes] = []
@@ -195,7 +195,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first record is not our header.
     """
-    return {"tcp_state": _Log(path, Lines(stream)).read().table()}
+    return {"tcp_state": _Log(path, LogLines(stream)).read().table()}
 
 
 FORMAT = Format(

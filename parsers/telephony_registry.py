@@ -23,7 +23,7 @@ from multitracer.tables import NA
 from parsers._format import Format, Match
 from parsers._text.collector_log import Sparse
 from parsers._text.column_map import RANGES
-from parsers._text.lines import Lines, date_line
+from parsers._text.lines import LogLines, date_line
 from parsers._text.mapped_log import Jumps
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ _NO_BER = 99
 class _Log:
     """The dump that is being read, and the rows so far."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: LogLines) -> None:
         self._lines = lines
         self.rows = Sparse(RADIO)
         self._stamp_ns: int | None = None
@@ -276,7 +276,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If nothing in it tells of the radio.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     log = _Log(lines)
     for text in lines:
         log.take(text)

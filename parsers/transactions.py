@@ -15,7 +15,7 @@ from multitracer.errors import FormatError
 from multitracer.schemas.transactions import LABEL, TRANSACTIONS
 from multitracer.tables import NA, Column, Table
 from parsers._format import Format, Match
-from parsers._text.lines import Lines
+from parsers._text.lines import LogLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ def parse(stream: BinaryIO, *, path: str) -> dict[str, Table]:
     FormatError
         If the first line is not the header.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     labels = _labels(next(iter(lines), ""), path)
     rows: list[tuple[object, ...]] = []
     for text in lines:

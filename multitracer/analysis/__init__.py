@@ -20,12 +20,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from multitracer.analysis.kind import Kind
+    from multitracer.analysis.kind import SegmentKind
     from multitracer.analysis.tcp import Analysis, analyse
 
-__all__ = ["Analysis", "Kind", "analyse"]
+__all__ = ["Analysis", "SegmentKind", "analyse"]
 
-_LAZY = {"Analysis": "tcp", "Kind": "kind", "analyse": "tcp"}
+_LAZY = {"Analysis": "tcp", "SegmentKind": "kind", "analyse": "tcp"}
 """Names of this room and where they live: what only weighs numbers needs no arrays."""
 
 

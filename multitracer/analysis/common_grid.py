@@ -44,7 +44,7 @@ _LEAST_IN_STEP = (
 _LEAST_COVERED = 0.5  # of a bin, so that its mean is one of that bin; as of the seconds of a drive
 
 
-class Kind(StrEnum):
+class QuantityKind(StrEnum):
     """What the rows of a quantity are; the head of the file says what a bin holds of each."""
 
     READING = "reading"
@@ -61,27 +61,27 @@ class Kind(StrEnum):
     @property
     def is_rate(self) -> bool:
         """Whether a bin holds something per second."""
-        return self in (Kind.AMOUNTS, Kind.COUNTER)
+        return self in (QuantityKind.AMOUNTS, QuantityKind.COUNTER)
 
 
 _WORDS = {
-    Kind.READING: "mean of the readings in a bin",
-    Kind.STEPS: "mean over the time of a bin",
-    Kind.SAMPLES: "mean of the samples in a bin",
-    Kind.AMOUNTS: "sum over a bin, per second",
-    Kind.COUNTER: "rise over a bin, per second",
+    QuantityKind.READING: "mean of the readings in a bin",
+    QuantityKind.STEPS: "mean over the time of a bin",
+    QuantityKind.SAMPLES: "mean of the samples in a bin",
+    QuantityKind.AMOUNTS: "sum over a bin, per second",
+    QuantityKind.COUNTER: "rise over a bin, per second",
 }
 
 
 @dataclass(frozen=True)
-class Quantity:
+class SessionQuantity:
     """A quantity of one session over time, on the session's clock.
 
     Attributes
     ----------
     name : str
         As it is called in tables and figures: `TcpSnd_goodput`, `radio.rsrp_dbm`.
-    kind : Kind
+    kind : QuantityKind
     time_ns : ndarray of int64, ns since 1970, shape (n,)
         In any order; NOT_A_TIME where missing.
     value : ndarray of float64, shape (n,)
@@ -99,7 +99,7 @@ class Quantity:
     """
 
     name: str
-    kind: Kind
+    kind: QuantityKind
     time_ns: Times
     value: Array
     unit: str = ""
@@ -127,12 +127,12 @@ class Quantity:
         apart = apart[apart > 0]
         if not len(apart):
             return 0.0
-        if self.kind is Kind.AMOUNTS:
+        if self.kind is QuantityKind.AMOUNTS:
             return _LEAST_AMOUNTS * float(time[-1] - time[0]) / len(time)
         return float(np.median(apart))
 
 
-class Grid(NamedTuple):
+class TimeBins(NamedTuple):
     """Bins of one width that follow each other."""
 
     origin_ns: int
@@ -146,7 +146,7 @@ class Grid(NamedTuple):
         return self.origin_ns + self.step_ns * np.arange(self.bins + 1, dtype=np.int64)
 
 
-def step_ns_of(quantities: Sequence[Quantity]) -> int:
+def step_ns_of(quantities: Sequence[SessionQuantity]) -> int:
     """Return the width of the bins for quantities that are compared: that of the slowest, as a round number.
 
     Returns
@@ -160,12 +160,14 @@ def step_ns_of(quantities: Sequence[Quantity]) -> int:
     return int(next(step * power for step in (1, 2, 5, 10) if step * power >= least))
 
 
-def grid_of(quantities: Sequence[Quantity], step_ns: int, *, margin_ns: int = 0) -> tuple[Grid | None, str]:
+def grid_of(
+    quantities: Sequence[SessionQuantity], step_ns: int, *, margin_ns: int = 0
+) -> tuple[TimeBins | None, str]:
     """Return the grid of the time that all of some quantities have, or why there is none.
 
     Parameters
     ----------
-    quantities : sequence of Quantity
+    quantities : sequence of SessionQuantity
         At least one.
     step_ns : int
         Width of the bins, > 0. Their edges lie between the readings of the slowest quantity, lest one that is
@@ -194,15 +196,15 @@ def grid_of(quantities: Sequence[Quantity], step_ns: int, *, margin_ns: int = 0)
             f"the common time has {high - low + 1:,} bins of {step_ns / NS_PER_S:g} s, at most {MOST_BINS:,} "
             "can be compared; choose wider bins or a part of the time"
         )
-    return Grid(int(low) * step_ns + phase_ns, step_ns, int(high - low) + 1), ""
+    return TimeBins(int(low) * step_ns + phase_ns, step_ns, int(high - low) + 1), ""
 
 
-def _phase_ns(quantities: Sequence[Quantity], step_ns: int) -> int:
+def _phase_ns(quantities: Sequence[SessionQuantity], step_ns: int) -> int:
     """Return how far the edges lie behind multiples of a width: half a bin from where readings usually lie.
 
     0 if there is no such place, as of a logger whose interval is not quite that of the bins.
     """
-    readings = [each for each in quantities if each.kind is Kind.READING]
+    readings = [each for each in quantities if each.kind is QuantityKind.READING]
     if not readings:
         return 0
     slowest = max(readings, key=lambda each: each.usual_ns)
@@ -213,7 +215,7 @@ def _phase_ns(quantities: Sequence[Quantity], step_ns: int) -> int:
     return round((place + 0.5) % 1.0 * step_ns) % step_ns
 
 
-def on_grid(quantity: Quantity, grid: Grid) -> Array:
+def on_grid(quantity: SessionQuantity, grid: TimeBins) -> Array:
     """Return what each bin of a grid holds of a quantity.
 
     Returns
@@ -227,7 +229,7 @@ def on_grid(quantity: Quantity, grid: Grid) -> Array:
     return _BINNED[quantity.kind](quantity, grid)
 
 
-def _means(time: Times, value: Array, grid: Grid) -> Array:
+def _means(time: Times, value: Array, grid: TimeBins) -> Array:
     """Return the mean of what lies in each bin; NaN without any."""
     row = (time - grid.origin_ns) // grid.step_ns
     inside = (row >= 0) & (row < grid.bins)
@@ -237,11 +239,11 @@ def _means(time: Times, value: Array, grid: Grid) -> Array:
     return mean
 
 
-def _samples(quantity: Quantity, grid: Grid) -> Array:
+def _samples(quantity: SessionQuantity, grid: TimeBins) -> Array:
     return _means(*quantity.known, grid)
 
 
-def _readings(quantity: Quantity, grid: Grid) -> Array:
+def _readings(quantity: SessionQuantity, grid: TimeBins) -> Array:
     """Return the means of the readings; of bins narrower than their interval the last one that holds.
 
     Wider bins that no reading lies in stay empty. With the last value they would stand still, as would those
@@ -263,13 +265,13 @@ def _readings(quantity: Quantity, grid: Grid) -> Array:
     return np.where(np.isnan(mean) & holds, value[last], mean)
 
 
-def _steps(quantity: Quantity, grid: Grid) -> Array:
+def _steps(quantity: SessionQuantity, grid: TimeBins) -> Array:
     edges = grid.edges_ns
     mean, covered = Steps(*quantity.known, quantity.hold_ns).mean(edges[:-1], edges[1:])
     return np.where(covered >= _LEAST_COVERED, mean, np.nan)
 
 
-def _amounts(quantity: Quantity, grid: Grid) -> Array:
+def _amounts(quantity: SessionQuantity, grid: TimeBins) -> Array:
     """Return sums per second, of the bins that lie between the first amount and the last."""
     time, value = quantity.known
     row = (time - grid.origin_ns) // grid.step_ns
@@ -280,7 +282,7 @@ def _amounts(quantity: Quantity, grid: Grid) -> Array:
     return np.where(whole, total, np.nan)
 
 
-def _rises(quantity: Quantity, grid: Grid) -> Array:
+def _rises(quantity: SessionQuantity, grid: TimeBins) -> Array:
     """Return rises per second; a total that falls began anew, and nothing is known of that bin."""
     time, value = quantity.known
     last = np.append(time[1:] != time[:-1], True)
@@ -299,10 +301,10 @@ def _rises(quantity: Quantity, grid: Grid) -> Array:
     return np.where(whole & (begun <= over), rise, np.nan)
 
 
-_BINNED: dict[Kind, Callable[[Quantity, Grid], Array]] = {
-    Kind.READING: _readings,
-    Kind.STEPS: _steps,
-    Kind.SAMPLES: _samples,
-    Kind.AMOUNTS: _amounts,
-    Kind.COUNTER: _rises,
+_BINNED: dict[QuantityKind, Callable[[SessionQuantity, TimeBins], Array]] = {
+    QuantityKind.READING: _readings,
+    QuantityKind.STEPS: _steps,
+    QuantityKind.SAMPLES: _samples,
+    QuantityKind.AMOUNTS: _amounts,
+    QuantityKind.COUNTER: _rises,
 }

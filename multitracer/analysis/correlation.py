@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
 
-from multitracer.analysis.common_grid import Quantity, grid_of, on_grid, step_ns_of
+from multitracer.analysis.common_grid import SessionQuantity, grid_of, on_grid, step_ns_of
 from multitracer.errors import InputError
 from multitracer.schemas.findings import NMI, SESSIONS_NMI
 from multitracer.tables import NA, Table
@@ -46,7 +46,7 @@ try:
         stratified,
     )
     from multitracer.analysis.statistics.entropy import Choices, Estimator
-    from multitracer.analysis.statistics.grid import Grid, moved
+    from multitracer.analysis.statistics.grid import SampleGrid, moved
     from multitracer.analysis.statistics.surrogates import (
         Baseline,
         block_length,
@@ -202,7 +202,7 @@ def dependence(  # noqa: PLR0913  # each is a choice that a result has to state
     choices = Choices(estimator, normaliser, permutations, baseline, seed)
     lags = np.asarray(lags)
     choices.check(lags, step_s)
-    grid = Grid.of(x, y, given, session)
+    grid = SampleGrid.of(x, y, given, session)
     grid = grid.differenced() if difference else grid
     meet = bool(np.any(np.isfinite(grid.x) & np.isfinite(grid.y)))
     grid, n = grid.paired(lags)
@@ -237,7 +237,9 @@ def _without(blank: Dependence, reason: str) -> Dependence:
     return replace(blank, reason=reason, reasons=tuple(each or reason for each in blank.reasons))
 
 
-def _measured(blank: Dependence, grid: Grid, lags: Numbers, usable: Mask, choices: Choices) -> Dependence:
+def _measured(
+    blank: Dependence, grid: SampleGrid, lags: Numbers, usable: Mask, choices: Choices
+) -> Dependence:
     """Return the result at the lags that have points enough."""
     used = lags[usable].tolist()
     blank = _with_correlations(blank, grid, used, usable)
@@ -281,7 +283,7 @@ def _with_lags(
     )
 
 
-def _with_correlations(blank: Dependence, grid: Grid, used: list[int], usable: Mask) -> Dependence:
+def _with_correlations(blank: Dependence, grid: SampleGrid, used: list[int], usable: Mask) -> Dependence:
     """Return the result with the correlations at the lags that are used."""
     partners = [moved(grid.y, lag, grid.session, missing=np.nan) for lag in used]
     return replace(
@@ -291,7 +293,7 @@ def _with_correlations(blank: Dependence, grid: Grid, used: list[int], usable: M
     )
 
 
-def _unfit(blank: Dependence, grid: Grid, bins: Binned, choices: Choices) -> str:
+def _unfit(blank: Dependence, grid: SampleGrid, bins: Binned, choices: Choices) -> str:
     """Return why the two series as a whole cannot be compared, empty if they can."""
     for name, values in (("x", grid.x), ("y", grid.y)):
         if np.nanmin(values) == np.nanmax(values):
@@ -482,12 +484,12 @@ class Settings:
 class Together(NamedTuple):
     """The quantities of a pair in one session."""
 
-    x: Quantity
-    y: Quantity
-    given: Quantity | None = None
+    x: SessionQuantity
+    y: SessionQuantity
+    given: SessionQuantity | None = None
 
     @property
-    def all(self) -> list[Quantity]:
+    def all(self) -> list[SessionQuantity]:
         """All of them."""
         return [self.x, self.y] if self.given is None else [self.x, self.y, self.given]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, first_painters
-from multitracer.protocols.wtcp.packet import PacketType
+from multitracer.protocols.wtcp.packet import WtcpPacketType
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.wtcp import DELIVERIES
@@ -39,7 +39,7 @@ def wtcp_deliveries(packets: Table, flow: int) -> tuple[Table, int]:
 
 def wtcp_data(packets: Table, flow: int) -> Mask:
     """Return which packets carry payload of a flow: bool, shape (n_packets,)."""
-    mask: Mask = (packets["flow"] == flow) & (packets["kind"] == PacketType.DATA.value)
+    mask: Mask = (packets["flow"] == flow) & (packets["kind"] == WtcpPacketType.DATA.value)
     return mask & (packets["payload_bytes"] > 0)
 
 
@@ -58,7 +58,7 @@ def acknowledged_bytes(packets: Table, flow: int) -> int | None:
     Parameters are those of `wtcp_deliveries`. Never more than was sent.
     """
     sent = wtcp_data(packets, flow)
-    acks = (packets["flow"] == flow ^ 1) & (packets["kind"] == PacketType.ACK.value)
+    acks = (packets["flow"] == flow ^ 1) & (packets["kind"] == WtcpPacketType.ACK.value)
     if not acks.any() or not sent.any():
         return None
     highest = int((packets["place"][sent] + packets["payload_bytes"][sent]).max())

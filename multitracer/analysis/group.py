@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.connections import Partition
     from multitracer.capture import Capture
-    from multitracer.captured import Mark
+    from multitracer.captured import CaptureMark
     from multitracer.tables import Array
 
 GROUP_ROWS = 1 << 18
@@ -31,7 +31,7 @@ BEGIN_OR_END = np.uint16(Flag.SYN | Flag.FIN | Flag.RST)
 
 
 @dataclass(slots=True)
-class Group:
+class SegmentGroup:
     """The segments of whole connections; direction d of the group is rows[bounds[d]:bounds[d + 1]].
 
     Directions 2 c and 2 c + 1 are the two of one connection. A *position* is an index into these columns,
@@ -56,7 +56,7 @@ class Group:
     """
 
     @classmethod
-    def of(cls, capture: Capture, partition: Partition, first: int, last: int) -> Group:
+    def of(cls, capture: Capture, partition: Partition, first: int, last: int) -> SegmentGroup:
         """Return directions `first` to `last` - 1, whole connections."""
         bounds = partition.bounds[first : last + 1]
         rows = partition.rows_between(first, last)
@@ -165,13 +165,13 @@ class Timeline:
         return np.where(last >= self.bounds[direction], last, -1)
 
 
-def has(flags: Array, flag: Flag | Mark) -> Array:
+def has(flags: Array, flag: Flag | CaptureMark) -> Array:
     """Return which flags (or marks) have the bit.
 
     Parameters
     ----------
     flags : ndarray of uint16, any shape
-        Bits of `Flag` or `Mark`; never NA.
+        Bits of `Flag` or `CaptureMark`; never NA.
     flag : Flag or Mark
 
     Returns
@@ -188,7 +188,7 @@ def groups(
     rows: int = GROUP_ROWS,
     *,
     between: tuple[int, int] | None = None,
-) -> Iterator[Group]:
+) -> Iterator[SegmentGroup]:
     """Yield connections in groups of at most so many segments, where possible.
 
     Parameters
@@ -204,5 +204,5 @@ def groups(
     while first < end:
         last = max(int(np.searchsorted(cost, cost[first] + rows, side="right")) - 1, first + 1)
         last = min(last, end)
-        yield Group.of(capture, partition, 2 * first, 2 * last)
+        yield SegmentGroup.of(capture, partition, 2 * first, 2 * last)
         first = last

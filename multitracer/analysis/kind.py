@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntFlag
 
 
-class Kind(IntFlag):
+class SegmentKind(IntFlag):
     """Bits of the column `kind` in tcp_segments; definitions in docs/analysis.md."""
 
     DATA = 0x0001

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.errors import FormatError, InputError
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES, CapacityTrace
 from multitracer.protocols.error_trace import ErrorTrace
@@ -45,7 +45,7 @@ _SACK_BYTES, _BLOCK_BYTES = 4, 8
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveredCapacity:
     """A capacity trace made of a capture, and what is to be said of it."""
 
     trace: CapacityTrace
@@ -66,7 +66,7 @@ class Delivered:
         )
 
 
-def delivered_to(capture: Capture, address: bytes, *, speed: float = 1.0) -> Delivered:
+def delivered_to(capture: Capture, address: bytes, *, speed: float = 1.0) -> DeliveredCapacity:
     """Return the capacity that the TCP segments to one host used.
 
     Parameters
@@ -80,7 +80,7 @@ def delivered_to(capture: Capture, address: bytes, *, speed: float = 1.0) -> Del
 
     Returns
     -------
-    Delivered
+    DeliveredCapacity
         An opportunity of 1504 octets whenever that many more had arrived, in ms since the first segment.
 
     Raises
@@ -96,7 +96,7 @@ def delivered_to(capture: Capture, address: bytes, *, speed: float = 1.0) -> Del
     return _delivered(segments["time_ns"][rows], _ip_bytes(segments, rows, version), speed)
 
 
-def _delivered(time_ns: Times, ip_bytes: Numbers, speed: float) -> Delivered:
+def _delivered(time_ns: Times, ip_bytes: Numbers, speed: float) -> DeliveredCapacity:
     order = np.argsort(time_ns, kind="stable")
     link_ns = np.round((time_ns[order] - time_ns[order[:1]]) * speed).astype(np.int64)
     octets = np.cumsum(ip_bytes[order] + _TUN_BYTES)
@@ -107,13 +107,13 @@ def _delivered(time_ns: Times, ip_bytes: Numbers, speed: float) -> Delivered:
             "capacity: fewer than 1504 octets reached the receiver, or all in one ms; give a longer recording"
         )
     gap_s = float(np.diff(link_ns).max(initial=0)) / NS_PER_S
-    return Delivered(CapacityTrace(stamps_ms), len(order), gap_s)
+    return DeliveredCapacity(CapacityTrace(stamps_ms), len(order), gap_s)
 
 
 def _ip_bytes(segments: Table, rows: Array, version: Numbers) -> Numbers:
     """Return the lengths of the IP packets: payload, headers, and the options that the table tells of."""
     ip = np.where(version == 4, 20, 40)
-    has_stamps = segments["marks"][rows] & Mark.HAS_TIMESTAMPS.value != 0
+    has_stamps = segments["marks"][rows] & CaptureMark.HAS_TIMESTAMPS.value != 0
     is_syn = segments["flags"][rows] & Flag.SYN.value != 0
     blocks = segments["sack_blocks"][rows].astype(np.int64)
     options = np.where(is_syn, _SYN_OPTION_BYTES, _TIMESTAMPS_BYTES * has_stamps)

@@ -23,7 +23,7 @@ from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
 from multitracer.analysis.trust.clock_steps import SMALLEST_STEP_NS, pauses_of, steps_by
 from multitracer.analysis.trust.rules import SegmentFacts, giants
 from multitracer.capture import Capture, joined, of_kernel
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.native import LIMITS
 from multitracer.tables import NA
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.analysis.trust.clock_steps import Pauses
-    from multitracer.native import KeptSegments, Kernel, RunningPass, Segments
+    from multitracer.analysis.trust.clock_steps import StampedGaps
+    from multitracer.native import KeptSegments, Kernel, KernelSegments, RunningPass
     from multitracer.tables import Array, DecodedPart, Table, Times
 
     Columns = dict[str, Array]
@@ -51,11 +51,11 @@ class RunningAnalysis:
         for each in kept:
             self._keep(*each)
 
-    def add_all(self, pieces: Iterable[Capture | Segments]) -> bool:
+    def add_all(self, pieces: Iterable[Capture | KernelSegments]) -> bool:
         """Count the segments of the next pieces, as `add` does."""
         return all(self.add(piece) for piece in pieces)
 
-    def add(self, piece: Capture | Segments) -> bool:
+    def add(self, piece: Capture | KernelSegments) -> bool:
         """Count the segments of the next piece; return False if the capture has to be read as a whole."""
         if isinstance(piece, Capture):
             if (piece.flows["vlan"] != NA).any():
@@ -108,7 +108,7 @@ class RunningAnalysis:
         file = np.zeros(len(forward), dtype=np.uint16)
         began = Began(file, forward, initiator_by, sides["has_syn"], sides["has_answer"])
         connections, directions = tables_by(began, columns, acknowledged)
-        marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in Mark}
+        marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in CaptureMark}
         giants = self._pass.giants + late.giants(directions)
         facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, rare.pauses))
         return Analysis(capture, Partition.empty(), connections, directions, facts)
@@ -176,7 +176,7 @@ class _Rare:
         late = self.late.stamped(direction)
         return self.running.stamps(int(self.order[direction])) if late is None else late
 
-    def pauses(self, direction: int) -> Pauses:
+    def pauses(self, direction: int) -> StampedGaps:
         """Return those between the stamped segments of a direction."""
         late = self.late.stamped(direction)
         return _Pauses(self.running, int(self.order[direction])) if late is None else pauses_of(*late)

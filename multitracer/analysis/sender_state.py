@@ -34,8 +34,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
-from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
+from multitracer.analysis.kind import SegmentKind
+from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent, TcpState
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -340,7 +340,7 @@ def with_ca_state(state: Table, events: Table) -> Table:
         changes = _changes(events, state, rows)
         last = np.searchsorted(events["time_ns"][changes], state["time_ns"][rows], side="left") - 1
         entered = np.append(events["ca_state"][changes], NA)
-        before = NA if len(changes) and entered[0] == CaState.OPEN else int(CaState.OPEN)
+        before = NA if len(changes) and entered[0] == TcpCaState.OPEN else int(TcpCaState.OPEN)
         ca_state[rows] = np.where(last < 0, before, entered[last])
     return Table(state.schema, dict(state.columns) | {"ca_state": ca_state}, dict(state.provenance))
 
@@ -391,7 +391,7 @@ def _applied(state: Table, rows: Array, events: Table | None) -> dict[str, Array
     columns["read_before_ns"], columns["read_after_ns"] = begin, end
     if events is not None and len(here):
         changes = _changes(events, state, rows)
-        losses = events["time_ns"][changes[events["ca_state"][changes] == CaState.LOSS]]
+        losses = events["time_ns"][changes[events["ca_state"][changes] == TcpCaState.LOSS]]
         first = np.searchsorted(losses, begin, side="right")
         expired = np.append(losses, np.iinfo(np.int64).max)[first]
         columns["time_ns"] = np.where(expired < end, expired, begin)
@@ -441,7 +441,7 @@ def _handshake_mss(directions: Table, connection: int) -> int | None:
     return max(int(announced.min()) - (_TIMESTAMPS_BYTES if stamps else 0), 1)
 
 
-class Phase(IntEnum):
+class TcpPhase(IntEnum):
     """The phases of TCP_PHASES."""
 
     SLOW_START = 1
@@ -455,9 +455,9 @@ class Phase(IntEnum):
 
 
 _OF_CA_STATE = {
-    CaState.CWR: Phase.REDUCTION,
-    CaState.RECOVERY: Phase.RECOVERY,
-    CaState.LOSS: Phase.LOSS,
+    TcpCaState.CWR: TcpPhase.REDUCTION,
+    TcpCaState.RECOVERY: TcpPhase.RECOVERY,
+    TcpCaState.LOSS: TcpPhase.LOSS,
 }
 _GROWS = 1.4
 """Slow start with delayed ACKs grows half as fast again per round trip on old senders, twice on new ones."""
@@ -502,7 +502,7 @@ def _phase_of_rows(points: Table) -> Array:
     cwnd = np.where(in_bytes, points["cwnd_bytes"], cwnd)
     ssthresh = np.where(in_bytes, points["ssthresh_bytes"], ssthresh)
     below = (ssthresh == NA) | (cwnd < ssthresh)
-    phase: Array = np.where(below, int(Phase.SLOW_START), int(Phase.CONGESTION_AVOIDANCE))
+    phase: Array = np.where(below, int(TcpPhase.SLOW_START), int(TcpPhase.CONGESTION_AVOIDANCE))
     phase[cwnd == NA] = 0
     for ca_state, shown in _OF_CA_STATE.items():
         phase[points["ca_state"] == ca_state] = shown
@@ -571,10 +571,10 @@ def phases_of_packets(segments: Table, *, reverse: bool) -> Table:
     if not len(sender.sent):
         return Table.empty(TCP_PHASES)
     episodes = _episodes(sender)
-    marks = [(int(sender.sent[0]), Phase.SLOW_START)]
+    marks = [(int(sender.sent[0]), TcpPhase.SLOW_START)]
     end = episodes[0].begin if episodes else len(sender.time_ns)
     if (ceased := _growth_ceased(sender, end)) is not None:
-        marks.append((ceased, Phase.CONGESTION_AVOIDANCE))
+        marks.append((ceased, TcpPhase.CONGESTION_AVOIDANCE))
     ends = [*(episode.begin for episode in episodes[1:]), len(sender.time_ns)]
     for episode, until in zip(episodes, ends, strict=False):
         marks += _marks(episode, sender, until)
@@ -588,9 +588,9 @@ def phases_of_packets(segments: Table, *, reverse: bool) -> Table:
 def _sender(segments: Table, *, reverse: bool) -> _Sender:
     own = segments["reverse"] == reverse
     occupies = own & (segments["end_bytes"] > segments["seq_bytes"])
-    probes = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
+    probes = SegmentKind.ZERO_WINDOW_PROBE | SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE
     plain = (segments["kind"] & np.uint32(probes)) == 0
-    again = occupies & plain & ((segments["kind"] & np.uint32(Kind.RETRANSMISSION)) != 0)
+    again = occupies & plain & ((segments["kind"] & np.uint32(SegmentKind.RETRANSMISSION)) != 0)
     back = ~own & (segments["ack_bytes"] != NA)
     sampled = segments["rtt_ns"][own & (segments["rtt_ns"] > 0)]
     least_rtt_ns = int(sampled.min()) if len(sampled) else 0
@@ -657,17 +657,17 @@ def _growth_ceased(sender: _Sender, end: int) -> int | None:
     return ceased
 
 
-def _marks(episode: _Episode, sender: _Sender, until: int) -> list[tuple[int, Phase]]:
+def _marks(episode: _Episode, sender: _Sender, until: int) -> list[tuple[int, TcpPhase]]:
     """Return where phases begin within an episode and after it, up to row `until`."""
     marks = []
     if episode.loss != episode.begin:
-        marks.append((episode.begin, Phase.RECOVERY))
+        marks.append((episode.begin, TcpPhase.RECOVERY))
     if episode.loss is not None:
-        marks.append((episode.loss, Phase.LOSS))
+        marks.append((episode.loss, TcpPhase.LOSS))
     if episode.end >= until:
         return marks
     if episode.loss is None:
-        return [*marks, (episode.end, Phase.CONGESTION_AVOIDANCE)]
-    marks.append((episode.end, Phase.SLOW_START))
+        return [*marks, (episode.end, TcpPhase.CONGESTION_AVOIDANCE)]
+    marks.append((episode.end, TcpPhase.SLOW_START))
     half = np.flatnonzero(sender.flight[episode.end : until] >= episode.flight_bytes / 2)
-    return [*marks, (episode.end + int(half[0]), Phase.CONGESTION_AVOIDANCE)] if len(half) else marks
+    return [*marks, (episode.end + int(half[0]), TcpPhase.CONGESTION_AVOIDANCE)] if len(half) else marks

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.connections import Partition, bounds_of, opens, partition
-from multitracer.analysis.group import Group, groups, has
+from multitracer.analysis.group import SegmentGroup, groups, has
 from multitracer.analysis.segments import compiled
 from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, own, summarise
 from multitracer.analysis.segments.examination import examine
-from multitracer.analysis.segments.in_pieces import Walked, pieces, walked
+from multitracer.analysis.segments.in_pieces import WalkedConnection, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
 from multitracer.analysis.trust.rules import facts_of, trust_of
@@ -55,7 +55,7 @@ class Analysis:
     directions: Table
     facts: SegmentFacts | None = None
     _last: tuple[int, Connections] | None = field(default=None, init=False, repr=False)
-    _last_walked: tuple[int, Walked | None] | None = field(default=None, init=False, repr=False)
+    _last_walked: tuple[int, WalkedConnection | None] | None = field(default=None, init=False, repr=False)
 
     @cached_property
     def trust(self) -> Trust:
@@ -203,7 +203,7 @@ class Analysis:
         for place, table in pieces(self.capture, self.partition.chosen(index), shift, rows):
             yield index[place], table
 
-    def _walked(self, connection: int) -> Walked | None:
+    def _walked(self, connection: int) -> WalkedConnection | None:
         """Return what the kernel finds of a connection, whose segments it walks over alone, and keep it."""
         index = self._index(connection)
         if self._last_walked is None or self._last_walked[0] != index:
@@ -215,7 +215,7 @@ class Analysis:
         index = self._index(connection)
         if self._last is None or self._last[0] != index:
             sides = 2 * index, 2 * index + 2
-            group = Group.of(self.capture, self.partition, *sides)
+            group = SegmentGroup.of(self.capture, self.partition, *sides)
             self._last = index, Connections(self.capture, group, self._shift[slice(*sides)])
         return self._last[1]
 

@@ -85,7 +85,7 @@ class Setup(NamedTuple):
     """Name of the arm in which it was measured."""
 
 
-class Line(NamedTuple):
+class RttLine(NamedTuple):
     """RTT = fixed_s + size x per_byte_s."""
 
     fixed_s: float
@@ -100,7 +100,7 @@ _Sizes = TypeVar("_Sizes", float, "Array")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SessionContent:
     """What one session holds.
 
     Parameters
@@ -126,7 +126,7 @@ class Arm:
     """Transactions that differ only in the size of one message; see `arms_of`."""
 
     name: str
-    source: Source
+    source: SessionContent
     table: Table
     setup: Setup | None = None
     """Of TCP on one connection, where it was measured."""
@@ -225,7 +225,7 @@ def _other(table: Table) -> Array:
     return np.where(table["vary"] == "request", table["reply_bytes"], table["request_bytes"])
 
 
-def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
+def arms_of(sources: Sequence[SessionContent], *, pool: bool = False) -> list[Arm]:
     """Return the arms of all sessions, TCP's first, named by what distinguishes them.
 
     A name begins with the protocol and holds, of facts of the session, connection and labels, what differs
@@ -233,7 +233,7 @@ def arms_of(sources: Sequence[Source], *, pool: bool = False) -> list[Arm]:
 
     Parameters
     ----------
-    sources : sequence of Source
+    sources : sequence of SessionContent
     pool : bool
         Take for one arm what nothing but the session tells apart: an experiment that was done in several
         runs. What nobody distinguished by a label is taken for the same.
@@ -259,8 +259,8 @@ def _split(table: Table) -> Iterator[Table]:
         yield table.take(np.array(rows))
 
 
-def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
-    groups: dict[tuple[tuple[str, str], ...], list[tuple[Source, Table]]] = {}
+def _pooled(split: list[tuple[SessionContent, Table]]) -> list[tuple[SessionContent, Table]]:
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[SessionContent, Table]]] = {}
     for source, rows in split:
         setting = _facts(source, rows) | {"session": f"{source.speed:g}"}
         groups.setdefault(tuple(sorted(setting.items())), []).append((source, rows))
@@ -270,7 +270,7 @@ def _pooled(split: list[tuple[Source, Table]]) -> list[tuple[Source, Table]]:
     ]
 
 
-def _facts(source: Source, rows: Table) -> dict[str, str]:
+def _facts(source: SessionContent, rows: Table) -> dict[str, str]:
     """Return the facts that may distinguish an arm, in the order in which they are printed."""
     labels = dict(pair.split("=", 1) for pair in str(rows["labels"][0]).split(";") if "=" in pair)
     own = _OF_PROTOCOL.items()
@@ -373,7 +373,7 @@ def _why(table: Table) -> str:
     return ", ".join(f"{place} {number}" for place, number in places.most_common(5))
 
 
-def straight_line(statistics: Table) -> Line | None:
+def straight_line(statistics: Table) -> RttLine | None:
     """Return the line through the medians of an arm (Theil 1950, Sen 1968); None of fewer than two sizes.
 
     The slope is the median of the slopes between all pairs of sizes, so that a size at which a transport
@@ -385,7 +385,7 @@ def straight_line(statistics: Table) -> Line | None:
         return None
     first, second = np.triu_indices(len(sizes), 1)
     slope = float(np.median((medians[second] - medians[first]) / (sizes[second] - sizes[first])))
-    return Line(float(np.median(medians - slope * sizes)), slope)
+    return RttLine(float(np.median(medians - slope * sizes)), slope)
 
 
 DRAWS = 10_000
@@ -393,7 +393,7 @@ DRAWS = 10_000
 CONFIDENCE = 0.95  # the usual level of an interval; a convention
 
 
-class Interval(NamedTuple):
+class EstimateInterval(NamedTuple):
     """An estimate and its 95 % interval; `high` is inf where the data give no upper bound."""
 
     value: float
@@ -459,7 +459,7 @@ def _picked(ordered: Array, uniform: Array) -> Array:
     return np.asarray(ordered[np.clip(places, 0, len(ordered) - 1)], dtype=np.float64)
 
 
-def interval(value: float, draws: Array) -> Interval:
+def interval(value: float, draws: Array) -> EstimateInterval:
     """Return an estimate with the middle 95 % of its draws; a draw that is NaN could be anything.
 
     Parameters
@@ -471,10 +471,10 @@ def interval(value: float, draws: Array) -> Interval:
     tail = (1 - CONFIDENCE) / 2
     low = quantile(np.sort(np.where(np.isnan(draws), -np.inf, draws)), tail)
     high = quantile(np.sort(np.where(np.isnan(draws), np.inf, draws)), 1 - tail)
-    return Interval(value, low, high)
+    return EstimateInterval(value, low, high)
 
 
-def median_interval(ordered: Array, random: np.random.Generator) -> Interval:
+def median_interval(ordered: Array, random: np.random.Generator) -> EstimateInterval:
     """Return the median of sorted values and its interval; NaN for none.
 
     Parameters
@@ -484,7 +484,7 @@ def median_interval(ordered: Array, random: np.random.Generator) -> Interval:
     random : numpy.random.Generator
     """
     if not len(ordered):
-        return Interval(*[float("nan")] * 3)
+        return EstimateInterval(*[float("nan")] * 3)
     return interval(median(ordered), median_draws(ordered, random))
 
 
@@ -600,7 +600,9 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
     ours, theirs = np.sort(first.rtt_s(tables[0])), np.sort(second.rtt_s(tables[1]))
     with_setup = first.with_setup_s(tables[0])
     gap, at_s = cdf_gap(ours, theirs)
-    setup = Interval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
+    setup = (
+        EstimateInterval(*[float("nan")] * 3) if with_setup is None else _ratio(np.sort(with_setup), theirs)
+    )
     values = (
         ("ratio", _ratio(ours, theirs)),
         ("difference", _difference(ours, theirs)),
@@ -622,14 +624,14 @@ def _row(first: Arm, second: Arm, size: int) -> dict[str, object]:
 _ENDS = ("", "_low", "_high")
 
 
-def _ratio(ours: Array, theirs: Array) -> Interval:
+def _ratio(ours: Array, theirs: Array) -> EstimateInterval:
     with np.errstate(divide="ignore", invalid="ignore"):
         value = float(np.divide(median(ours), median(theirs)))
-    return Interval(value, *ratio_interval(ours, theirs))
+    return EstimateInterval(value, *ratio_interval(ours, theirs))
 
 
-def _difference(ours: Array, theirs: Array) -> Interval:
-    return Interval(median(ours) - median(theirs), *difference_interval(ours, theirs))
+def _difference(ours: Array, theirs: Array) -> EstimateInterval:
+    return EstimateInterval(median(ours) - median(theirs), *difference_interval(ours, theirs))
 
 
 def _transports_why(first: Arm, second: Arm, ours: Array, theirs: Array) -> str:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array
 
 
-class Outcome(IntEnum):
+class PacketOutcome(IntEnum):
     """What became of a packet between two points."""
 
     MATCHED = 0
@@ -103,14 +103,14 @@ class TwoPoints:
     far_connection: int
     reverse: bool
 
-    def count(self, outcome: Outcome) -> int:
+    def count(self, outcome: PacketOutcome) -> int:
         """Return how many packets came to this."""
         return int(np.count_nonzero(self.pairs["outcome"] == outcome))
 
     @property
     def duplicates(self) -> int:
         """How many packets the far point saw more often than the near one."""
-        extra = (self.pairs["outcome"] == Outcome.ONLY_FAR) & (self.pairs["copy"] > 0)
+        extra = (self.pairs["outcome"] == PacketOutcome.ONLY_FAR) & (self.pairs["copy"] > 0)
         return int(np.count_nonzero(extra))
 
     @property
@@ -119,7 +119,7 @@ class TwoPoints:
 
         Int64, ns, shape (n_matched,), by two clocks: of any sign; never NA.
         """
-        delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == Outcome.MATCHED]
+        delays: Array = self.pairs["delay_ns"][self.pairs["outcome"] == PacketOutcome.MATCHED]
         return delays
 
 
@@ -161,8 +161,8 @@ _Side = tuple["Analysis", "Array", "Array"]
 def _pairs(near: _Side, far: _Side, near_index: Array, far_index: Array) -> Table:
     near_time, far_time = (side[0].capture.segments["time_ns"][side[1]] for side in (near, far))
     left, right, outcome = _in_order(len(near[1]), len(far[1]), near_index, far_index)
-    outcome[(outcome == Outcome.LOST) & _outside(left, near_index)] = Outcome.NOT_COVERED
-    outcome[(outcome == Outcome.ONLY_FAR) & _outside(right, far_index)] = Outcome.NOT_COVERED
+    outcome[(outcome == PacketOutcome.LOST) & _outside(left, near_index)] = PacketOutcome.NOT_COVERED
+    outcome[(outcome == PacketOutcome.ONLY_FAR) & _outside(right, far_index)] = PacketOutcome.NOT_COVERED
     _mark_recut(near, far, left, right, outcome)
     only_far, only_near = np.flatnonzero(left == NA), np.flatnonzero(right == NA)
     near_ns = _picked(near_time, left, only_far, NOT_A_TIME)
@@ -196,19 +196,22 @@ def _in_order(
     left = np.concatenate([left[order], np.full(len(added), NA)])
     right = np.concatenate([far_index, np.full(len(alone), NA)])
     right = np.concatenate([right[order], added])
-    outcome = np.full(len(left), Outcome.ONLY_FAR, dtype=np.uint8)
-    outcome[: len(order)] = np.where(right[: len(order)] == NA, Outcome.LOST, Outcome.MATCHED)
+    outcome = np.full(len(left), PacketOutcome.ONLY_FAR, dtype=np.uint8)
+    outcome[: len(order)] = np.where(right[: len(order)] == NA, PacketOutcome.LOST, PacketOutcome.MATCHED)
     return left, right, outcome
 
 
 def _mark_recut(near: _Side, far: _Side, left: Array, right: Array, outcome: Array) -> None:
     """Mark, in place, packets that were neither lost nor added, but cut or joined."""
-    lost, added = np.flatnonzero(outcome == Outcome.LOST), np.flatnonzero(outcome == Outcome.ONLY_FAR)
+    lost, added = (
+        np.flatnonzero(outcome == PacketOutcome.LOST),
+        np.flatnonzero(outcome == PacketOutcome.ONLY_FAR),
+    )
     if not len(lost) or not len(added):
         return
     recut_rows = recut(near[0].capture.segments, near[1], far[0].capture.segments, far[1])
-    outcome[lost[recut_rows.near[left[lost]]]] = Outcome.RECUT
-    outcome[added[recut_rows.far[right[added]]]] = Outcome.RECUT
+    outcome[lost[recut_rows.near[left[lost]]]] = PacketOutcome.RECUT
+    outcome[added[recut_rows.far[right[added]]]] = PacketOutcome.RECUT
 
 
 def _others(count: int, index: Array) -> Array:
@@ -285,7 +288,7 @@ def _with_alike(sides: _Sides, near: _Named, far: _Named, pairs: tuple[Array, Ar
     alike, doubted = np.flatnonzero(is_alike), is_alike[pairs[0]]
     sent, came = near[0][alike], _with_key(far[0], near[0][alike])
     times = near_table["time_ns"][near_rows[alike]], far_table["time_ns"][far_rows[came]]
-    left, arrived = arrivals(Copies(sent, times[0]), Copies(far[0][came], times[1]))
+    left, arrived = arrivals(PointPackets(sent, times[0]), PointPackets(far[0][came], times[1]))
     left, arrived = alike[left], came[arrived]
     if np.array_equal(pairs[0][doubted], left) and np.array_equal(pairs[1][doubted], arrived):
         return pairs
@@ -316,7 +319,7 @@ _GRAIN_NS = NS_PER_MS
 """By so much a delay may fall short of the least that is certain: clocks drift and are stepped."""
 
 
-class Copies(NamedTuple):
+class PointPackets(NamedTuple):
     """Packets, or pieces of them, at one point in the order of its capture.
 
     Attributes
@@ -331,7 +334,7 @@ class Copies(NamedTuple):
     time_ns: Array
 
 
-def arrivals(sent: Copies, came: Copies) -> tuple[Array, Array]:
+def arrivals(sent: PointPackets, came: PointPackets) -> tuple[Array, Array]:
     """Return the indexes into both of the copies that are the same one, in order of `sent`.
 
     A packet that was sent once and arrived once is certain: these give the least delay, and no other may be
@@ -352,7 +355,7 @@ def arrivals(sent: Copies, came: Copies) -> tuple[Array, Array]:
     return left[order], arrived[order]
 
 
-def _certain(sent: Copies, came: Copies) -> tuple[tuple[Array, Array], Array]:
+def _certain(sent: PointPackets, came: PointPackets) -> tuple[tuple[Array, Array], Array]:
     """Return the indexes of what was sent once and arrived once, and the other keys that both have."""
     keys, first, many = np.unique(sent.key, return_index=True, return_counts=True)
     keys_came, first_came, many_came = np.unique(came.key, return_index=True, return_counts=True)
@@ -361,7 +364,7 @@ def _certain(sent: Copies, came: Copies) -> tuple[tuple[Array, Array], Array]:
     return (first[at[once]], first_came[at_came[once]]), keys[at[~once]]
 
 
-def _groups(sent: Copies, came: Copies, keys: Array) -> list[tuple[list[int], list[int]]]:
+def _groups(sent: PointPackets, came: PointPackets, keys: Array) -> list[tuple[list[int], list[int]]]:
     """Return for each key the indexes of its copies at both points, in order."""
     sides = []
     for key in (sent.key, came.key):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from multitracer.api.frames import explained
 from multitracer.clock.model.edges import edges_table, mapping_table
-from multitracer.clock.model.relation import Clock, Status
+from multitracer.clock.model.relation import Clock, PlacementStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,7 +86,7 @@ class Alignment:
         columns = {
             "time_ns": pd.to_datetime(there.time_ns, utc=True),
             "error_ns": there.bound_ns,
-            "status": [Status(each).name.lower() for each in there.status],
+            "status": [PlacementStatus(each).name.lower() for each in there.status],
         }
         return pd.DataFrame(columns)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
     from multitracer.analysis.comparison.sides import Judged
-    from multitracer.campaign.compared import Compared
+    from multitracer.campaign.compared import ComparedSides
     from multitracer.tables import Row
 
     Place: TypeAlias = "str | os.PathLike[str] | Campaign"
@@ -164,7 +164,7 @@ class Comparison:
         How many sessions each side has, by its name; the first side first.
     """
 
-    def __init__(self, result: Compared) -> None:
+    def __init__(self, result: ComparedSides) -> None:
         self._result = result
         self.headline = result.headline
         self.notes = result.notes

@@ -11,7 +11,7 @@ from multitracer.figures.delivered import delivered_figure, rates_figure
 from multitracer.figures.environment import overlay, panels
 from multitracer.figures.epochs import epochs_figure
 from multitracer.figures.rtt_size import cdf_figure, rtt_size_figure
-from multitracer.figures.stacked import OFFSET_BYTES, View, stacked
+from multitracer.figures.stacked import OFFSET_BYTES, StackedView, stacked
 from multitracer.figures.time_sequence import connection_figure
 from multitracer.recording.deliveries import flow_curves
 from multitracer.recording.transactions import source_of
@@ -61,7 +61,7 @@ class SessionFigures(Kept):
         >>> "TcpRcv_data" in {trace.name for trace in session.stacked().data}
         True
         """
-        return stacked(self._layers(connection, reverse), View(offset_bytes=offset_bytes), theme=theme)
+        return stacked(self._layers(connection, reverse), StackedView(offset_bytes=offset_bytes), theme=theme)
 
     def handovers_figure(self, of: str = "throughput", *, theme: ThemeName = "light") -> go.Figure:
         """Return a quantity laid over all handovers, with 95 % intervals; `of` as `handover_epochs` has it.

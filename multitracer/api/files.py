@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.csv as pc
 
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Column, Numbers, Schema, Table
 
-    Chosen = Sequence[tuple[Part, list[int] | None]]
+    Chosen = Sequence[tuple[PointCapture, list[int] | None]]
     """The connections of each part by number, None for all."""
     Form = Literal["parquet", "csv"]
 
@@ -128,7 +128,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter | pc.CSVWriter:
     return pq.ParquetWriter(path, schema, compression="zstd")
 
 
-def _rows(part: Part, numbers: list[int] | None) -> Numbers:
+def _rows(part: PointCapture, numbers: list[int] | None) -> Numbers:
     return np.arange(len(part)) if numbers is None else np.array(numbers) - 1
 
 
@@ -146,7 +146,7 @@ def _write(writer: pq.ParquetWriter | pc.CSVWriter, schema: pa.Schema, pieces: I
     writer.write_table(pa.concat_tables(waiting), _ROW_GROUP)
 
 
-def _connections(part: Part, rows: Numbers, text: Callable[[str], str]) -> pa.Table:
+def _connections(part: PointCapture, rows: Numbers, text: Callable[[str], str]) -> pa.Table:
     table = part.analysis.connections.take(rows)
     columns = {**_columns(table), "connection": _numbered(table, part)}
     everything = len(rows) == len(part)
@@ -161,19 +161,19 @@ def _connections(part: Part, rows: Numbers, text: Callable[[str], str]) -> pa.Ta
     return pa.table(columns, schema=_connections_schema())
 
 
-def _directions(part: Part, rows: Numbers) -> pa.Table:
+def _directions(part: PointCapture, rows: Numbers) -> pa.Table:
     table = part.analysis.directions.take(np.stack([2 * rows, 2 * rows + 1], axis=1).ravel())
     return pa.table({**_columns(table), "connection": _numbered(table, part)}, schema=_schema(DIRECTIONS))
 
 
-def _tcp_segments(part: Part, rows: Numbers) -> Iterator[pa.Table]:
+def _tcp_segments(part: PointCapture, rows: Numbers) -> Iterator[pa.Table]:
     for connections, table in part.analysis.segments_in_pieces(rows, _PIECE):
         numbers = (part.offset + connections + 1).astype(np.int32)
         columns = {"connection": _held(numbers), **_columns(table)}
         yield pa.table(columns, schema=_segments_schema())
 
 
-def _numbered(table: Table, part: Part) -> pa.Array:
+def _numbered(table: Table, part: PointCapture) -> pa.Array:
     return _held(table["connection"] + np.int32(part.offset))
 
 

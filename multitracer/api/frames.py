@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 HOST = Column("host", "U128", "capture point or host that the row is of")
 
 
-class Piece(NamedTuple):
+class HostTable(NamedTuple):
     """A table of one host."""
 
     host: str
@@ -48,19 +48,19 @@ class Piece(NamedTuple):
     """What is added to its connection numbers."""
 
 
-def framed(schema: Schema, pieces: Sequence[Piece], *, sort: str = "") -> pd.DataFrame:
+def framed(schema: Schema, pieces: Sequence[HostTable], *, sort: str = "") -> pd.DataFrame:
     """Return the tables of several hosts as one DataFrame.
 
     Parameters
     ----------
     schema : Schema
         Of all of them; its columns are there without any row, too.
-    pieces : sequence of Piece
+    pieces : sequence of HostTable
     sort : str
         Column by which the rows of all hosts are ordered; by default they stay host by host.
     """
     frames = [_frame(piece) for piece in pieces]
-    whole = pd.concat(frames or [_frame(Piece("", Table.empty(schema), ""))], ignore_index=True)
+    whole = pd.concat(frames or [_frame(HostTable("", Table.empty(schema), ""))], ignore_index=True)
     if sort:
         whole = whole.sort_values(sort, kind="stable", ignore_index=True)
     source = ", ".join(dict.fromkeys(piece.source for piece in pieces if piece.source))
@@ -68,7 +68,7 @@ def framed(schema: Schema, pieces: Sequence[Piece], *, sort: str = "") -> pd.Dat
     return whole
 
 
-def _frame(piece: Piece) -> pd.DataFrame:
+def _frame(piece: HostTable) -> pd.DataFrame:
     frame = piece.table.to_pandas()
     frame.attrs = {}
     if piece.offset and "connection" in frame:

@@ -11,7 +11,7 @@ import pandas as pd
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.api.alignment import Alignment
 from multitracer.api.figures import SessionFigures
-from multitracer.api.frames import Piece, explained, framed
+from multitracer.api.frames import HostTable, explained, framed
 from multitracer.api.tables import SessionTables, of_part
 from multitracer.recording.cut import cut_recording
 from multitracer.recording.read import Need, read
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import os
 
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
 
     Time = float | str | pd.Timestamp
 
@@ -236,7 +236,9 @@ class Session(SessionTables, SessionFigures):
         """
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.table()
-        return framed(table.schema, [Piece(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")])
+        return framed(
+            table.schema, [HostTable(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")]
+        )
 
     def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
@@ -252,7 +254,7 @@ class Session(SessionTables, SessionFigures):
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.limited.table
         frame = framed(
-            table.schema, [Piece(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")]
+            table.schema, [HostTable(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")]
         )
         frame.attrs |= {"view": diagnosis.limited.view.label, "total_s": diagnosis.limited.total_s}
         return frame
@@ -379,13 +381,13 @@ def _window(begin: Time | None, end: Time | None) -> Window:
     return Window(*(None if each is None else moment_of(str(each)) for each in (begin, end)))
 
 
-def _without_round_trips(part: Part, connection: int) -> dict[bool, str]:
+def _without_round_trips(part: PointCapture, connection: int) -> dict[bool, str]:
     """Return why a direction of a connection has no round-trip times, for those that have none."""
     codes = part.analysis.directions["rtt_absent"][2 * connection - 2 : 2 * connection].tolist()
     return {bool(side): RoundTrips(code).words for side, code in enumerate(codes) if code}
 
 
-def _html_row(part: Part) -> str:
+def _html_row(part: PointCapture) -> str:
     files = part.capture.files
     begin = part.capture.first_ns
     end = max((f.last_ns for f in files if f.last_ns is not None), default=None)

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from multitracer.analysis.segments.segment_class import SegmentClass
-from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
-from multitracer.api.frames import HOST, Piece, described, framed
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
+from multitracer.api.frames import HOST, HostTable, described, framed
 from multitracer.api.kept import Kept
 from multitracer.diagnosis.road import SEED
 from multitracer.diagnosis.segment_verdicts import segment_verdicts
@@ -34,7 +34,7 @@ from multitracer.wtcp import WTCP_FLOWS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Schema
@@ -136,7 +136,7 @@ class LoggedTables(Kept):
         >>> list(drive.handovers[["kind", "source_cell_id", "target_cell_id"]])
         ['kind', 'source_cell_id', 'target_cell_id']
         """
-        pieces = [Piece(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
+        pieces = [HostTable(p.host, p.changes, ", ".join(p.paths)) for p in self._road.phones]
         return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
 
     def handovers_with(self, *, minimum_stay_s: float) -> pd.DataFrame:
@@ -149,7 +149,7 @@ class LoggedTables(Kept):
         False
         """
         pieces = [
-            Piece(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
+            HostTable(p.host, p.changes_with(minimum_stay_s), ", ".join(p.paths)) for p in self._road.phones
         ]
         return framed(JUDGED_HANDOVERS, pieces, sort="time_ns")
 
@@ -162,7 +162,7 @@ class LoggedTables(Kept):
         >>> bool((session.cells["seconds"] >= 0).all())
         True
         """
-        pieces = [Piece(p.host, self._road.cells(p), ", ".join(p.paths)) for p in self._road.phones]
+        pieces = [HostTable(p.host, self._road.cells(p), ", ".join(p.paths)) for p in self._road.phones]
         return framed(CELLS, pieces)
 
     @cached_property
@@ -174,7 +174,7 @@ class LoggedTables(Kept):
         >>> session.stretches.empty
         True
         """
-        return framed(STRETCHES, [Piece(self._phone, self._road.stretches, "the drive")])
+        return framed(STRETCHES, [HostTable(self._phone, self._road.stretches, "the drive")])
 
     @cached_property
     def around_handovers(self) -> pd.DataFrame:
@@ -185,7 +185,7 @@ class LoggedTables(Kept):
         >>> session.around_handovers.empty
         True
         """
-        return framed(AROUND, [Piece(self._phone, self._road.around[0], "the drive")])
+        return framed(AROUND, [HostTable(self._phone, self._road.around[0], "the drive")])
 
     @cached_property
     def limits_around_handovers(self) -> pd.DataFrame:
@@ -196,7 +196,7 @@ class LoggedTables(Kept):
         >>> session.limits_around_handovers.empty
         True
         """
-        return framed(AROUND_LIMITS, [Piece(self._phone, self._road.around[1], "the drive")])
+        return framed(AROUND_LIMITS, [HostTable(self._phone, self._road.around[1], "the drive")])
 
     def handover_epochs(self, of: str = "throughput", *, seed: int = SEED) -> pd.DataFrame:
         """Return a quantity by the time since the handovers, with intervals; `mt.columns("epochs")`.
@@ -219,7 +219,7 @@ class LoggedTables(Kept):
         >>> int(drive.handover_epochs("Radio_rssi")["n"].max())
         0
         """
-        return framed(EPOCHS, [Piece(self._phone, self._road.epochs(of, seed=seed), "the drive")])
+        return framed(EPOCHS, [HostTable(self._phone, self._road.epochs(of, seed=seed), "the drive")])
 
     @property
     def _phone(self) -> str:
@@ -315,7 +315,7 @@ class LoggedTables(Kept):
         """Return a table of all logs that hold it, each row with its host, in order of time."""
         logs = [each for one in (layer, *layers) for each in self._recording.tables(one, schema.name)]
         pieces = [
-            Piece(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
+            HostTable(log.host, _within(table, self._bounds_ns), f"{log.path} ({log.format})")
             for log, table in logs
         ]
         if any(len(table) for _, table in logs) and not any(len(piece.table) for piece in pieces):
@@ -443,7 +443,7 @@ class SessionTables(LoggedTables):
         True
         """
         paths = ", ".join(file.path for part in self._recording.parts for file in part.capture.files)
-        return framed(WTCP_FLOWS, [Piece("", wtcp_table(wtcp_flows(self._recording)), paths)])
+        return framed(WTCP_FLOWS, [HostTable("", wtcp_table(wtcp_flows(self._recording)), paths)])
 
     @cached_property
     def trust(self) -> pd.DataFrame:
@@ -498,7 +498,7 @@ class SessionTables(LoggedTables):
         return self._of_flows(SHARES, fair.shares, fair.notes)
 
     def _of_flows(self, schema: Schema, table: Table, notes: list[str]) -> pd.DataFrame:
-        frame = framed(schema, [Piece(self._recording.name, table, "the captures")])
+        frame = framed(schema, [HostTable(self._recording.name, table, "the captures")])
         frame.attrs["notes"] = notes
         return frame
 
@@ -518,23 +518,23 @@ class SessionTables(LoggedTables):
         pieces = [of_part(part, _verdicts(self._recording, part)) for part in self._recording.parts]
         return framed(SEGMENT_VERDICTS, pieces)
 
-    def _captured(self, schema: Schema, tables: Iterable[tuple[Part, Table]]) -> pd.DataFrame:
+    def _captured(self, schema: Schema, tables: Iterable[tuple[PointCapture, Table]]) -> pd.DataFrame:
         return framed(schema, [of_part(part, table) for part, table in tables])
 
 
-def of_part(part: Part, table: Table) -> Piece:
+def of_part(part: PointCapture, table: Table) -> HostTable:
     """Return a table of a capture point, connections numbered through the session."""
     paths = ", ".join(file.path for file in part.capture.files)
-    return Piece(part.point.name, table, paths, part.offset)
+    return HostTable(part.point.name, table, paths, part.offset)
 
 
-def _verdicts(recording: Recording, part: Part) -> Table:
+def _verdicts(recording: Recording, part: PointCapture) -> Table:
     """Return SEGMENT_VERDICTS of a part."""
     judged = segment_verdicts(recording, part)
     rows = np.flatnonzero(judged.kind == SegmentClass.RETRANSMISSION)
     segments, direction = part.capture.segments, part.analysis.partition.direction[rows]
     texts = {
-        "cause": [word(Cause(each)) for each in judged.cause[rows]],
+        "cause": [word(RetransmissionCause(each)) for each in judged.cause[rows]],
         "necessity": [word(Necessity(each)) for each in judged.necessity[rows]],
         "evidence": [evidence_words(int(each)) for each in judged.evidence[rows]],
     }

@@ -39,7 +39,7 @@ _STATE_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class AnalysisTask:
     """A session to analyse."""
 
     candidate: Candidate
@@ -61,7 +61,7 @@ class Task:
         return f"{SPOOLS}/{self.candidate.key}-{self.state[:_STATE_DIGITS] or 'unlisted'}"
 
 
-def spool_session(store: Store, task: Task) -> str:
+def spool_session(store: Store, task: AnalysisTask) -> str:
     """Analyse a session, write its spool, and return how it ended: done or failed.
 
     Raises
@@ -76,7 +76,7 @@ def spool_session(store: Store, task: Task) -> str:
     return outcome
 
 
-def outcome_of(store: Store, task: Task) -> str | None:
+def outcome_of(store: Store, task: AnalysisTask) -> str | None:
     """Return how a session ended by its spool; None if there is no whole one."""
     try:
         tables = unpacked(store.read(task.spool))
@@ -85,13 +85,13 @@ def outcome_of(store: Store, task: Task) -> str | None:
     return None if tables is None else str(tables["inputs"]["outcome"][0].as_py())
 
 
-def spool_failure(store: Store, task: Task, sentence: str) -> None:
+def spool_failure(store: Store, task: AnalysisTask, sentence: str) -> None:
     """Write the spool of a session that failed."""
     store.put(task.spool, packed(_failure(task, sentence)), lasting=False)
     store.remove(task.attempt)
 
 
-def _outcome(task: Task) -> tuple[str, Tables]:
+def _outcome(task: AnalysisTask) -> tuple[str, Tables]:
     try:
         return DONE, _rows(task)
     except StoreError:
@@ -108,18 +108,18 @@ def _outcome(task: Task) -> tuple[str, Tables]:
         return FAILED, _failure(task, _bug(task, error))
 
 
-def _sentence(task: Task, error: Exception) -> str:
+def _sentence(task: AnalysisTask, error: Exception) -> str:
     if isinstance(error, OSError) and not isinstance(error, MultiTracerError):
         return f"{task.candidate.path}: cannot be read: {error.strerror or error}; check its permissions"
     return str(error)
 
 
-def _bug(task: Task, error: Exception) -> str:
+def _bug(task: AnalysisTask, error: Exception) -> str:
     what = f"{type(error).__name__}: {error}"
     return f"{task.candidate.path}: this is a bug in MultiTracer ({what}); `multitracer report` shows where"
 
 
-def _rows(task: Task) -> Tables:
+def _rows(task: AnalysisTask) -> Tables:
     candidate = task.candidate
     with candidate.here() as here:
         inputs = here.inputs()
@@ -148,13 +148,13 @@ def _renamed(table: pa.Table, before: str, after: str) -> pa.Table:
     return table
 
 
-def _failure(task: Task, sentence: str) -> Tables:
+def _failure(task: AnalysisTask, sentence: str) -> Tables:
     key, path = task.candidate.key, task.candidate.path
     row = {"input": key, "path": path, "sentence": printable(sentence)[:_LONGEST]}
     return {"inputs": _input(task, None, FAILED), "failures": schemas.of_rows("failures", [row])}
 
 
-def _input(task: Task, session: str | None, outcome: str) -> pa.Table:
+def _input(task: AnalysisTask, session: str | None, outcome: str) -> pa.Table:
     row = {
         "session": session, "input": task.candidate.key, "path": task.candidate.path,
         "state": task.state, "outcome": outcome,
@@ -168,13 +168,13 @@ _STORE_FAILED = os.EX_TEMPFAIL
 """How the process ends when a store does not answer: the session is not to blame."""
 
 
-def spool_alone(store: Store, task: Task, *, most_bytes: int | None = None) -> str:
+def spool_alone(store: Store, task: AnalysisTask, *, most_bytes: int | None = None) -> str:
     """Analyse a session in a process of its own; whatever ends that, there is a spool afterwards.
 
     Parameters
     ----------
     store : Store
-    task : Task
+    task : AnalysisTask
     most_bytes : int, optional
         Address space that it may use; by default four fifths of the machine's memory.
 
@@ -222,7 +222,7 @@ def main() -> None:
     words = json.loads(sys.stdin.buffer.read())
     most = int(words["most_bytes"])
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    task = Task(candidate_of(tuple(words["paths"])), words["state"], words["session"])
+    task = AnalysisTask(candidate_of(tuple(words["paths"])), words["state"], words["session"])
     try:
         sys.stdout.write(spool_session(store_at(words["store"]), task))
     except StoreError as error:

@@ -41,7 +41,7 @@ _PACKED = ("", ".gz", ".zst", ".xz", ".bz2")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SessionLook:
     """What a look at a session sees."""
 
     files: dict[str, tuple[int, int]]
@@ -51,20 +51,20 @@ class Look:
 
 
 @dataclass(slots=True)
-class Arrivals:
+class SessionArrivals:
     """Tells which sessions are complete; it does no I/O, and time is passed in."""
 
-    _since: dict[str, tuple[Look, float]] = field(default_factory=dict)
+    _since: dict[str, tuple[SessionLook, float]] = field(default_factory=dict)
     """Key of a session that waits -> the last look that saw a change, and when that was."""
 
-    def lack(self, key: str, look: Look, now_s: float) -> str | None:
+    def lack(self, key: str, look: SessionLook, now_s: float) -> str | None:
         """Return what a session lacks; None if it is complete.
 
         Parameters
         ----------
         key : str
             Of the session.
-        look : Look
+        look : SessionLook
             How it is now.
         now_s : float
             By a clock that is never set, at the look.
@@ -74,7 +74,7 @@ class Arrivals:
             self._since.pop(key, None)
         return lack
 
-    def _of_others(self, key: str, look: Look, now_s: float) -> str | None:
+    def _of_others(self, key: str, look: SessionLook, now_s: float) -> str | None:
         if look.listed and not _others(look):
             return None
         before, since_s = self._since.get(key, (None, now_s))
@@ -92,7 +92,7 @@ class Arrivals:
         self._since = {key: each for key, each in self._since.items() if key in keys}
 
 
-def _of_listed(look: Look) -> str | None:
+def _of_listed(look: SessionLook) -> str | None:
     lacking = []
     for name, wanted in look.listed.items():
         there = [each for ending in _PACKED if (each := look.files.get(name + ending)) is not None]
@@ -104,13 +104,13 @@ def _of_listed(look: Look) -> str | None:
     return lacking[0] + more if lacking else None
 
 
-def _others(look: Look) -> bool:
+def _others(look: SessionLook) -> bool:
     """Return whether something that can be seen is not listed, or listed without a size."""
     known = {name for name, wanted in look.listed.items() if wanted is not None} | {MANIFEST}
     return any(name not in known and not name.rpartition("/")[2].startswith(".") for name in look.files)
 
 
-def look_at(candidate: Candidate) -> Look:
+def look_at(candidate: Candidate) -> SessionLook:
     """Return how a session is now; without a list if its manifest cannot be read yet.
 
     Raises
@@ -126,7 +126,7 @@ def look_at(candidate: Candidate) -> Look:
             files[name] = (status.st_size, status.st_mtime_ns)
             if len(files) > MOST_ENTRIES:
                 raise InputError(f"{candidate.path}: over {MOST_ENTRIES:,} files")
-    return Look(files, _listed(candidate.paths[0]))
+    return SessionLook(files, _listed(candidate.paths[0]))
 
 
 def _files(path: str) -> Iterator[tuple[str, os.stat_result]]:

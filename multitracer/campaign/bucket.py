@@ -43,10 +43,10 @@ def store_at(place: str | os.PathLike[str], options: Mapping[str, object] | None
         If the URL cannot be used.
     """
     name = os.fspath(place)
-    return Bucket(name, options) if is_url(name) else Store(local_path(name))
+    return ObjectStore(name, options) if is_url(name) else Store(local_path(name))
 
 
-class Bucket(Store):
+class ObjectStore(Store):
     """The objects of one campaign below a URL; see `Store` for what each method does."""
 
     def __init__(self, url: str, options: Mapping[str, object] | None = None) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping
 
-    from multitracer.campaign.store import Group, Part, Snapshot
+    from multitracer.campaign.store import ParquetFile, Snapshot, StoreGroup
 
 _DAMAGED = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 """What pyarrow raises of a Parquet file that is none, or was changed."""
@@ -72,7 +72,7 @@ class Catalogue:
         except FileNotFoundError as error:
             raise InputError(f"{error}: is gone; `campaign run` analyses its sessions again") from error
 
-    def read(self, part: Part) -> pa.Table:
+    def read(self, part: ParquetFile) -> pa.Table:
         """Return a part whole.
 
         Raises
@@ -96,30 +96,30 @@ def _coded(schema: pa.Schema, column: str) -> pa.Schema:
     )
 
 
-def read_part(store: Store, part: Part) -> pa.Table:
+def read_part(store: Store, part: ParquetFile) -> pa.Table:
     """Return all rows of a part that is whole."""
     with store.open(part.name) as stream:
         return pq.ParquetFile(stream).read()
 
 
-class Damage(NamedTuple):
+class DamagedFile(NamedTuple):
     """A part that is not as it was written."""
 
-    group: Group
+    group: StoreGroup
     table: str
-    part: Part
+    part: ParquetFile
     sentence: str
 
 
-def damages(store: Store, snapshot: Snapshot) -> Iterator[Damage]:
+def damages(store: Store, snapshot: Snapshot) -> Iterator[DamagedFile]:
     """Yield the parts of a snapshot that are not as they were written, by reading all of them."""
     for group in snapshot.groups:
         for table, part in group.parts.items():
             if (sentence := damage_of(store, part)) is not None:
-                yield Damage(group, table, part, sentence)
+                yield DamagedFile(group, table, part, sentence)
 
 
-def damage_of(store: Store, part: Part) -> str | None:
+def damage_of(store: Store, part: ParquetFile) -> str | None:
     """Return what is wrong with a part; None if it is as it was written."""
     try:
         if (size := store.size(part.name)) != part.bytes:

@@ -28,7 +28,7 @@ import pandas as pd
 from distributed import Client, Future, LocalCluster
 
 from multitracer import __version__
-from multitracer.campaign.analysed import Task, outcome_of, spool_alone, spool_session
+from multitracer.campaign.analysed import AnalysisTask, outcome_of, spool_alone, spool_session
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.remote import is_url
 from multitracer.errors import InputError
@@ -86,7 +86,7 @@ def _interrupts_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def work(place: str, tasks: list[Task]) -> list[str]:
+def work(place: str, tasks: list[AnalysisTask]) -> list[str]:
     """Analyse a batch: runs in a worker. Returns how each ended."""
     store = store_at(place)
     return [spool_session(store, task) for task in tasks]
@@ -112,7 +112,7 @@ class OnCluster:
     jobs: int = 1
     address: str | None = None
 
-    def __call__(self, store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
+    def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written.
 
         Raises
@@ -154,7 +154,7 @@ class OnCluster:
         with cluster, Client(cluster, set_as_default=False) as client:
             yield client
 
-    def _check(self, client: Client, store: Store, tasks: Iterable[Task]) -> None:
+    def _check(self, client: Client, store: Store, tasks: Iterable[AnalysisTask]) -> None:
         """Refuse a cluster that has other versions, or a worker that does not see inputs or campaign."""
         if self.address is None:
             return
@@ -188,13 +188,13 @@ class OnCluster:
 class _Round:
     """Tasks given to the workers of one client."""
 
-    def __init__(self, client: Client, store: Store, tasks: list[Task]) -> None:
+    def __init__(self, client: Client, store: Store, tasks: list[AnalysisTask]) -> None:
         self._client = client
         self._store = store
         self._batches = batches(tasks)
-        self._held: dict[Future, list[Task]] = {}
+        self._held: dict[Future, list[AnalysisTask]] = {}
 
-    def results(self) -> Iterator[tuple[Task, str]]:
+    def results(self) -> Iterator[tuple[AnalysisTask, str]]:
         """Yield each task with how it ended; a batch that fails is cut up by what its sessions left.
 
         Raises
@@ -231,7 +231,7 @@ class _Round:
         if isinstance(error, InputError):
             raise error
 
-    def _after_death(self, batch: list[Task]) -> Iterator[tuple[Task, str]]:
+    def _after_death(self, batch: list[AnalysisTask]) -> Iterator[tuple[AnalysisTask, str]]:
         """Yield what a batch whose worker died has done; the suspect alone, the rest goes back."""
         rest = []
         for task in batch:
@@ -245,7 +245,7 @@ class _Round:
             self._batches.insert(0, rest)
 
 
-def batches(tasks: list[Task]) -> list[list[Task]]:
+def batches(tasks: list[AnalysisTask]) -> list[list[AnalysisTask]]:
     """Return tasks in batches of some small sessions; large ones are alone, the largest first."""
     large = [task for task in tasks if task.bytes > ALONE_BYTES]
     small = [task for task in tasks if task.bytes <= ALONE_BYTES]

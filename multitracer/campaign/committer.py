@@ -25,8 +25,8 @@ from multitracer.campaign.schemas import ARROW, unpacked, up_to_date
 from multitracer.campaign.store import (
     PARTS,
     SPOOLS,
-    Group,
-    Part,
+    ParquetFile,
+    StoreGroup,
     newest_snapshot,
     remove_dead_parts,
     write_snapshot,
@@ -50,7 +50,7 @@ FOLD_BYTES = 64 << 20
 """Or as many bytes of them, so that a fold needs a few hundred MB of memory."""
 
 
-class Known(NamedTuple):
+class KnownInput(NamedTuple):
     """What the catalogue knows of an input."""
 
     session: str | None
@@ -83,7 +83,7 @@ class Committer:
         self.damaged = list(damages(store, self.snapshot))
         self._unreadable = {each.part.name for each in self.damaged}
         self._broken = {each.group.number for each in self.damaged}
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, KnownInput] = {}
         self._group_of: dict[str, int] = {}
         self._index()
 
@@ -98,13 +98,13 @@ class Committer:
                 continue
             columns = (inputs[name].to_pylist() for name in ("input", "session", "state"))
             for key, session, state in zip(*columns, strict=True):
-                self.known[key] = Known(session, state, group.number)
+                self.known[key] = KnownInput(session, state, group.number)
         whole = {session for session, number in self._group_of.items() if number not in self._broken}
         self.known = {
             key: each for key, each in self.known.items() if each.session is None or each.session in whole
         }
 
-    def _read(self, group: Group, table: str) -> pa.Table | None:
+    def _read(self, group: StoreGroup, table: str) -> pa.Table | None:
         part = group.parts.get(table)
         if part is None or part.name in self._unreadable:
             return None
@@ -149,11 +149,11 @@ class Committer:
         replaced = self._replaced(batch)
         groups = self._without(replaced | batch.sessions, batch.inputs)
         number = 1 + max((group.number for group in self.snapshot.groups), default=0)
-        self._finish([*groups, Group(number, self._written(batch.tables))])
+        self._finish([*groups, StoreGroup(number, self._written(batch.tables))])
         for session in replaced:
             self._group_of.pop(session, None)
         self._group_of.update(dict.fromkeys(batch.sessions, number))
-        self.known.update({key: Known(*each, number) for key, each in batch.inputs.items()})
+        self.known.update({key: KnownInput(*each, number) for key, each in batch.inputs.items()})
 
     def _replaced(self, batch: _Batch) -> set[str]:
         """Return the sessions whose rows go: written anew, or held by none but inputs that changed."""
@@ -165,7 +165,7 @@ class Committer:
         )
         return renewed | (gone - held)
 
-    def _finish(self, groups: Iterable[Group]) -> None:
+    def _finish(self, groups: Iterable[StoreGroup]) -> None:
         kept = [group for group in groups if group.parts]
         following = self.snapshot.followed(kept)
         write_snapshot(self._store, following)
@@ -182,7 +182,7 @@ class Committer:
 
     # --- groups ---
 
-    def _without(self, sessions: Iterable[str], inputs: Iterable[str]) -> list[Group]:
+    def _without(self, sessions: Iterable[str], inputs: Iterable[str]) -> list[StoreGroup]:
         """Return the groups without the rows of some sessions and inputs; those that hold none stay."""
         sessions, inputs = set(sessions), set(inputs)
         touched = {self._group_of[each] for each in sessions if each in self._group_of}
@@ -193,8 +193,8 @@ class Committer:
             for group in self.snapshot.groups
         ]
 
-    def _less(self, group: Group, sessions: set[str], inputs: set[str]) -> Group:
-        parts: dict[str, Part] = {}
+    def _less(self, group: StoreGroup, sessions: set[str], inputs: set[str]) -> StoreGroup:
+        parts: dict[str, ParquetFile] = {}
         for table, part in group.parts.items():
             rows = self._read(group, table)
             if rows is None:
@@ -207,9 +207,9 @@ class Committer:
             elif len(kept):
                 parts |= self._written({table: kept})
         readable = {each.name for each in parts.values()} - self._unreadable
-        return Group(group.number, parts if readable else {})
+        return StoreGroup(group.number, parts if readable else {})
 
-    def _written(self, tables: Tables) -> dict[str, Part]:
+    def _written(self, tables: Tables) -> dict[str, ParquetFile]:
         """Write tables as parts; one without a row has none."""
         return {name: write_part(self._store, name, table) for name, table in tables.items() if len(table)}
 
@@ -229,8 +229,8 @@ class Committer:
     def compact(self) -> int:
         """Put small groups together, neighbours first; return how many groups there are less."""
         before = len(self.snapshot.groups)
-        groups: list[Group] = []
-        run: list[Group] = []
+        groups: list[StoreGroup] = []
+        run: list[StoreGroup] = []
         for group in self.snapshot.groups:
             if group.number in self._broken or group.sessions >= FOLD_SESSIONS:
                 groups.append(group)
@@ -246,14 +246,14 @@ class Committer:
             self._index()
         return before - len(groups)
 
-    def _together(self, groups: Sequence[Group]) -> Group:
+    def _together(self, groups: Sequence[StoreGroup]) -> StoreGroup:
         if len(groups) == 1:
             return groups[0]
         tables: Tables = {}
         for name in ARROW:
             pieces = [table for group in groups if (table := self._read(group, name)) is not None]
             tables[name] = pa.concat_tables([ARROW[name].empty_table(), *pieces])
-        return Group(groups[0].number, self._written(tables))
+        return StoreGroup(groups[0].number, self._written(tables))
 
 
 class _Batch(NamedTuple):
@@ -285,7 +285,7 @@ class _Batch(NamedTuple):
         return cls(inputs, sessions, {name: pa.concat_tables(each) for name, each in pieces.items()})
 
 
-def write_part(store: Store, table: str, rows: pa.Table) -> Part:
+def write_part(store: Store, table: str, rows: pa.Table) -> ParquetFile:
     """Write rows of a table as a Parquet file, and return what a snapshot says of it."""
     name = f"{PARTS}/{table}-{secrets.token_hex(8)}.parquet"
     stream = io.BytesIO()
@@ -294,4 +294,4 @@ def write_part(store: Store, table: str, rows: pa.Table) -> Part:
     )
     content = stream.getbuffer()
     store.put(name, content)
-    return Part(name, len(rows), len(content), hashlib.sha256(content).hexdigest())
+    return ParquetFile(name, len(rows), len(content), hashlib.sha256(content).hexdigest())

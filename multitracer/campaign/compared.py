@@ -31,7 +31,7 @@ from multitracer.campaign.compared_sides import (
     two_groups,
 )
 from multitracer.figures.palette import ARMS
-from multitracer.figures.sheet import Cell, Sheet
+from multitracer.figures.sheet import Sheet, SheetPanel
 from multitracer.figures.stack import plain
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import inside, own_file, whole_page
@@ -41,11 +41,11 @@ from multitracer.words import count, duration, printable, rate, three_digits
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.analysis.comparison.sides import Comparison, Judged
+    from multitracer.analysis.comparison.sides import Judged, SideDifferences
     from multitracer.campaign.catalogue import Catalogue
-    from multitracer.campaign.compared_sides import Distribution, Group
-    from multitracer.campaign.run import Progress
-    from multitracer.figures.palette import Look, Props
+    from multitracer.campaign.compared_sides import Distribution, SessionGroup
+    from multitracer.campaign.run import CampaignProgress
+    from multitracer.figures.palette import Props, SeriesStyle
     from multitracer.tables import Document
 
 MARGIN = 0.05
@@ -66,7 +66,7 @@ class Names(NamedTuple):
     second: str
 
 
-def headline(comparison: Comparison, names: Names) -> str:
+def headline(comparison: SideDifferences, names: Names) -> str:
     """Return what came out, in a sentence or two."""
     known = [each for each in comparison.judged if math.isfinite(each.difference.value)]
     main = next((each for name in _MAIN for each in known if each.quantity.name == name), None)
@@ -81,7 +81,7 @@ def headline(comparison: Comparison, names: Names) -> str:
     return " ".join(sentences)
 
 
-def _main(main: Judged, comparison: Comparison, names: Names) -> str:
+def _main(main: Judged, comparison: SideDifferences, names: Names) -> str:
     value, low, high, _ = main.difference
     what = main.quantity.name
     sessions = sum(main.sessions)
@@ -137,7 +137,7 @@ def _other(judged: Judged, names: Names) -> str:
     return f"{names.second}'s RTT is {_range(judged)} {'longer' if value > 0 else 'shorter'}"
 
 
-def _limit(comparison: Comparison, names: Names, *, is_slower: bool) -> str:
+def _limit(comparison: SideDifferences, names: Names, *, is_slower: bool) -> str:
     """Return which limit held the slower side more; "" if none is shown to."""
     sign = 1 if is_slower else -1
     more = [
@@ -153,7 +153,7 @@ def _limit(comparison: Comparison, names: Names, *, is_slower: bool) -> str:
     return f", and {limit} limited {name} in {_range(most)} more of the time"
 
 
-def notes(comparison: Comparison, groups: tuple[Group, Group]) -> list[str]:
+def notes(comparison: SideDifferences, groups: tuple[SessionGroup, SessionGroup]) -> list[str]:
     """Return what a reader must know to trust the numbers: matching, what is missing, other versions."""
     matching = comparison.matching
     written = [_matched(comparison)]
@@ -182,7 +182,7 @@ def _what(name: str) -> str:
     return {THROUGHPUT: "a throughput", RTT: "an RTT", LOSS: "a known loss"}[name]
 
 
-def _matched(comparison: Comparison) -> str:
+def _matched(comparison: SideDifferences) -> str:
     if by := comparison.matching.by:
         return f"matched by {by}: {_percent(comparison.matching.kept)} of the comparison is kept"
     return "not matched: the sides have too few places and hours in common, or none is known"
@@ -272,21 +272,21 @@ class Picture(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedSides:
     """What is said of two sides.
 
     Attributes
     ----------
     names : Names
     groups : (Group, Group)
-    comparison : Comparison
+    comparison : SideDifferences
     pictures : list of Picture
         Empty where none was asked for.
     """
 
     names: Names
-    groups: tuple[Group, Group]
-    comparison: Comparison
+    groups: tuple[SessionGroup, SessionGroup]
+    comparison: SideDifferences
     pictures: list[Picture]
 
     @property
@@ -316,9 +316,9 @@ def compared(
     second: str | Catalogue | None,
     by: str | None,
     *,
-    shown: Callable[[Progress], None],
+    shown: Callable[[CampaignProgress], None],
     is_drawn: bool,
-) -> Compared:
+) -> ComparedSides:
     """Compare two places, or the sessions of one by a label.
 
     Parameters
@@ -349,10 +349,10 @@ def compared(
             for title, is_rate, column in (_DRAWN if is_drawn else ())
         ]
         names = Names(*(printable(group.name) for group in groups))
-        return Compared(names, groups, compare(sides, quantities), pictures)
+        return ComparedSides(names, groups, compare(sides, quantities), pictures)
 
 
-def as_document(of: Compared) -> Document:
+def as_document(of: ComparedSides) -> Document:
     """Return a comparison as JSON has it; a number that there is not is null."""
     matching = of.comparison.matching
     return {
@@ -397,7 +397,7 @@ _ROOM = 0.02
 _DASHES = ("solid", "dash")
 
 
-def comparison_page(compared: Compared) -> str:
+def comparison_page(compared: ComparedSides) -> str:
     """Return the whole page; it holds no script that draws."""
     names, remarks = compared.names, (printable(each) for each in compared.notes)
     opening = element(
@@ -446,7 +446,7 @@ def _section(picture: Picture, names: Names) -> Markup:
         if side is not None
     ]
     title, more = "The share of the time in which it was no greater", "Each session weighs the same."
-    cell = Cell(title, _HIGH_PX, _across(picture, low, high), _UP, more=more)
+    cell = SheetPanel(title, _HIGH_PX, _across(picture, low, high), _UP, more=more)
     return element("section", element("h2", picture.title), still_sheet(Sheet([cell], traces, "light")))
 
 
@@ -471,7 +471,7 @@ def _trace(side: Distribution, low: float, high: float) -> Props:
     return {"mode": "lines", "x": np.append(values[:1], values), "y": np.append(0.0, side.shares[at])}
 
 
-def _line(look: Look, dash: str) -> Props:
+def _line(look: SeriesStyle, dash: str) -> Props:
     return {"color": look.light, "width": look.size_px, "dash": dash, "shape": "hv"}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.comparison.sides import Quantity, Sides, Sums
+from multitracer.analysis.comparison.sides import ComparedQuantity, Sides, Sums
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.query import query
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from multitracer.campaign.run import Progress
+    from multitracer.campaign.run import CampaignProgress
     from multitracer.tables import Array, Numbers, Row
 
 _MOST_SHOWN = 20
@@ -36,7 +36,7 @@ _MOST_SHOWN = 20
 _SESSIONS = "SELECT session, name, version, labels FROM sessions ORDER BY session"
 
 
-class Group(NamedTuple):
+class SessionGroup(NamedTuple):
     """One side: sessions of a catalogue, by their numbers."""
 
     name: str
@@ -50,8 +50,8 @@ class Group(NamedTuple):
 
 @contextlib.contextmanager
 def two_groups(
-    first: str | Catalogue, second: str | Catalogue, shown: Callable[[Progress], None]
-) -> Iterator[tuple[Group, Group]]:
+    first: str | Catalogue, second: str | Catalogue, shown: Callable[[CampaignProgress], None]
+) -> Iterator[tuple[SessionGroup, SessionGroup]]:
     """Give the sides that two paths name; what is no campaign is analysed now.
 
     Parameters
@@ -81,8 +81,8 @@ def two_groups(
 
 @contextlib.contextmanager
 def by_label(
-    place: str | Catalogue, label: str, values: tuple[str, ...], shown: Callable[[Progress], None]
-) -> Iterator[tuple[Group, Group]]:
+    place: str | Catalogue, label: str, values: tuple[str, ...], shown: Callable[[CampaignProgress], None]
+) -> Iterator[tuple[SessionGroup, SessionGroup]]:
     """Give the sessions of one place as two sides, by the value that a label has.
 
     Parameters
@@ -145,7 +145,7 @@ def _short(first: str, second: str) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def _catalogue(place: str | Catalogue, shown: Callable[[Progress], None]) -> Iterator[Catalogue]:
+def _catalogue(place: str | Catalogue, shown: Callable[[CampaignProgress], None]) -> Iterator[Catalogue]:
     """Give the catalogue of a campaign, or one that is made of the sessions below a path and goes again."""
     if isinstance(place, Catalogue):
         yield place
@@ -166,16 +166,16 @@ def _rows(catalogue: Catalogue) -> list[Row]:
     return rows
 
 
-def _group(name: str, catalogue: Catalogue, rows: list[Row]) -> Group:
+def _group(name: str, catalogue: Catalogue, rows: list[Row]) -> SessionGroup:
     sessions = [str(row["session"]) for row in rows]
     failed = failures(catalogue.store)
     if not sessions:
         why = f": {failed[0]}" if failed else ""
         raise InputError(f"{catalogue.store.name}: has no session that can be compared{why}")
-    return Group(name, catalogue, sessions, frozenset(str(row["version"]) for row in rows), failed)
+    return SessionGroup(name, catalogue, sessions, frozenset(str(row["version"]) for row in rows), failed)
 
 
-def _check(first: Group, second: Group) -> None:
+def _check(first: SessionGroup, second: SessionGroup) -> None:
     """Refuse a session that is on both sides."""
     if both := sorted(set(first.sessions) & set(second.sessions)):
         raise InputError(
@@ -243,7 +243,7 @@ class _Part(NamedTuple):
     sums: dict[str, Sums]
 
 
-def sums_of(groups: tuple[Group, Group]) -> tuple[Sides, list[Quantity]]:
+def sums_of(groups: tuple[SessionGroup, SessionGroup]) -> tuple[Sides, list[ComparedQuantity]]:
     """Return the sums of both sides, and what can be compared.
 
     Raises
@@ -265,18 +265,20 @@ def sums_of(groups: tuple[Group, Group]) -> tuple[Sides, list[Quantity]]:
     return Sides(side, session, place, hour, seconds, sums), quantities_of(sums)
 
 
-def quantities_of(sums: Mapping[str, Sums]) -> list[Quantity]:
+def quantities_of(sums: Mapping[str, Sums]) -> list[ComparedQuantity]:
     """Return what is compared of sums by name: what users notice, limits and findings that are not rare."""
     rest = [
         name
         for name, (weight, total) in sums.items()
         if name not in _WEIGHTS and _LEAST_SHARE <= total.sum() / max(weight.sum(), 1e-12) <= 1 - _LEAST_SHARE
     ]
-    first = [Quantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums]
-    return first + [Quantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
+    first = [
+        ComparedQuantity(name, name != LOSS, weight) for name, weight in _WEIGHTS.items() if name in sums
+    ]
+    return first + [ComparedQuantity(name, relative=False, weight=_REST / len(rest)) for name in rest]
 
 
-def _part(group: Group, present: dict[str, set[str]], kinds: list[str]) -> _Part:
+def _part(group: SessionGroup, present: dict[str, set[str]], kinds: list[str]) -> _Part:
     number = {session: place for place, session in enumerate(group.sessions)}
     rows = _columns(query(group.catalogue, _SECONDS), number)
     without = np.array(sorted(set(number.values()) - set(rows["session"].tolist())), dtype=np.int64)
@@ -315,13 +317,13 @@ def _columns(table: pa.Table, number: dict[str, int]) -> dict[str, Array]:
     return columns
 
 
-def _sums_values(group: Group, sql: str, number: dict[str, int]) -> dict[int, float]:
+def _sums_values(group: SessionGroup, sql: str, number: dict[str, int]) -> dict[int, float]:
     table = query(group.catalogue, sql)
     pairs = zip(table["session"].to_pylist(), table["value"].to_pylist(), strict=True)
     return {number[session]: value for session, value in pairs if session in number}
 
 
-def _findings(group: Group) -> dict[str, set[str]]:
+def _findings(group: SessionGroup) -> dict[str, set[str]]:
     """Return which kinds of findings each session has of which a transfer was explained."""
     held: dict[str, set[str]] = {}
     for row in query(group.catalogue, _FINDINGS).to_pylist():
@@ -348,12 +350,12 @@ class Distribution(NamedTuple):
     shares: Array
 
 
-def distribution(group: Group, column: str) -> Distribution | None:
+def distribution(group: SessionGroup, column: str) -> Distribution | None:
     """Return the distribution of `throughput_bps` or `rtt_ns` over the seconds of a side; None without any.
 
     Parameters
     ----------
-    group : Group
+    group : SessionGroup
     column : str
         Of the table `seconds`.
     """

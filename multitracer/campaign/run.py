@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.campaign.analysed import FAILED, Task, spool_alone, spool_session
-from multitracer.campaign.arrivals import Arrivals, look_at, note
+from multitracer.campaign.analysed import FAILED, AnalysisTask, spool_alone, spool_session
+from multitracer.campaign.arrivals import SessionArrivals, look_at, note
 from multitracer.campaign.bucket import store_at
-from multitracer.campaign.committer import FOLD_BYTES, FOLD_SESSIONS, Committer, Known
+from multitracer.campaign.committer import FOLD_BYTES, FOLD_SESSIONS, Committer, KnownInput
 from multitracer.campaign.discovery import sessions_in
 from multitracer.campaign.remote import is_url
 from multitracer.campaign.store import ATTEMPTS
@@ -39,12 +39,12 @@ _IDLE = 20
 """The pause is so many times as long as the look: a folder of 10,000 sessions costs 5 % of a core."""
 _COMPACT_FOLDS = 50
 """After so many folds a watch puts small groups together: a query opens ten files of each. Not measured."""
-_UNKNOWN = Known(None, "", 0)
+_UNKNOWN = KnownInput(None, "", 0)
 """What the catalogue knows of an input that it does not know; a state that can be listed is not empty."""
 
 
 @dataclass
-class Progress:
+class CampaignProgress:
     """How far a run is."""
 
     sessions: int = 0
@@ -82,11 +82,11 @@ class Progress:
 class Workers(Protocol):
     """Who analyses sessions."""
 
-    def __call__(self, store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
+    def __call__(self, store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
         """Analyse all tasks, and yield each with how it ended as soon as its spool is written."""
 
 
-def in_process(store: Store, tasks: list[Task]) -> Generator[tuple[Task, str]]:
+def in_process(store: Store, tasks: list[AnalysisTask]) -> Generator[tuple[AnalysisTask, str]]:
     """Analyse sessions one after the other in this process; see `Workers`."""
     for task in tasks:
         yield task, spool_session(store, task)
@@ -98,8 +98,8 @@ def run(
     *,
     workers: Workers = in_process,
     retry: bool = False,
-    shown: Callable[[Progress], None] | None = None,
-) -> Progress:
+    shown: Callable[[CampaignProgress], None] | None = None,
+) -> CampaignProgress:
     """Bring a campaign up to date with the sessions below some paths.
 
     Parameters
@@ -116,7 +116,7 @@ def run(
 
     Returns
     -------
-    Progress
+    CampaignProgress
         How it ended.
 
     Raises
@@ -138,8 +138,8 @@ def watch(
     stop: Stop,
     workers: Workers = in_process,
     retry: bool = False,
-    shown: Callable[[Progress], None] | None = None,
-) -> Progress:
+    shown: Callable[[CampaignProgress], None] | None = None,
+) -> CampaignProgress:
     """Take sessions below some paths into a campaign as they come home, until `stop` says that it is enough.
 
     Parameters
@@ -154,7 +154,7 @@ def watch(
 
     Returns
     -------
-    Progress
+    CampaignProgress
         How it ended; the snapshot holds every session that was analysed.
 
     Raises
@@ -179,7 +179,7 @@ class _Run:
         self,
         store: Store,
         committer: Committer,
-        shown: Callable[[Progress], None],
+        shown: Callable[[CampaignProgress], None],
         stop: Stop = lambda _: False,
     ) -> None:
         self._store = store
@@ -190,15 +190,15 @@ class _Run:
         self._folds = 0
         self._spooled: list[str] = []
         self._bytes = 0
-        self._arrivals: Arrivals | None = None
+        self._arrivals: SessionArrivals | None = None
         self._suspected: set[str] = set()
         """Attempts that a run left which was killed."""
         self._waiting: set[str] = set()
         """Keys of sessions that have not come home whole."""
         self._noted: list[str] = []
-        self.progress = Progress()
+        self.progress = CampaignProgress()
 
-    def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> Progress:
+    def all(self, inputs: Iterable[str], workers: Workers, *, retry: bool) -> CampaignProgress:
         """Do it."""
         self._go_on()
         note(self._store, ())
@@ -207,9 +207,9 @@ class _Run:
         self._round(tasks, workers)
         return self.progress
 
-    def watch(self, inputs: list[str], workers: Workers, *, retry: bool) -> Progress:
+    def watch(self, inputs: list[str], workers: Workers, *, retry: bool) -> CampaignProgress:
         """Do it again and again with what is complete."""
-        self._arrivals, self.progress.is_watch = Arrivals(), True
+        self._arrivals, self.progress.is_watch = SessionArrivals(), True
         self._go_on()
         pause_s, is_first = 0.0, True
         while not self._stop(pause_s):
@@ -234,7 +234,7 @@ class _Run:
         self.progress.damaged = [f"{each.part.name}: {each.sentence}" for each in self._committer.damaged]
         self._fold(self._committer.waiting())
 
-    def _round(self, tasks: list[Task], workers: Workers) -> None:
+    def _round(self, tasks: list[AnalysisTask], workers: Workers) -> None:
         """Analyse sessions, or as many as there is time for, and commit them."""
         self._forget_inner(tasks)
         self.progress.sessions += len(tasks)
@@ -252,26 +252,28 @@ class _Run:
             self._store.remove(task.attempt)
         self._fold(self._spooled)
 
-    def _forget_suspects(self, tasks: list[Task]) -> None:
+    def _forget_suspects(self, tasks: list[AnalysisTask]) -> None:
         """Remove what a run that was killed left of sessions that are gone."""
         kept = {task.attempt for task in tasks} | {f"{ATTEMPTS}/{key}" for key in self._waiting}
         for name in self._suspected - kept:
             self._store.remove(name)
 
-    def _forget_inner(self, tasks: list[Task]) -> None:
+    def _forget_inner(self, tasks: list[AnalysisTask]) -> None:
         """Forget subfolders of sessions that were sessions before: their manifest came after their logs."""
         inner = {each.key for task in tasks for each in task.candidate.inner()}
         if known := inner & self._committer.known.keys():
             self._committer.forget_inputs(known)
 
-    def _outcomes(self, alone: list[Task], rest: list[Task], workers: Workers) -> Generator[tuple[Task, str]]:
+    def _outcomes(
+        self, alone: list[AnalysisTask], rest: list[AnalysisTask], workers: Workers
+    ) -> Generator[tuple[AnalysisTask, str]]:
         for task in alone:
             yield task, spool_alone(self._store, task)
         if rest:
             with contextlib.closing(workers(self._store, rest)) as outcomes:
                 yield from outcomes
 
-    def _complete(self, inputs: list[str], *, is_first: bool, retry: bool) -> list[Task]:
+    def _complete(self, inputs: list[str], *, is_first: bool, retry: bool) -> list[AnalysisTask]:
         """Return the sessions that are new or changed, and complete; a folder may be gone for a while."""
         self.progress.unchanged = 0
         self.progress.waiting, self.progress.passed_over = [], []
@@ -289,7 +291,7 @@ class _Run:
             note(self._store, self.progress.waiting)
             self._noted = self.progress.waiting
 
-    def _tasks(self, inputs: Iterable[str], *, retry: bool) -> Iterator[Task]:
+    def _tasks(self, inputs: Iterable[str], *, retry: bool) -> Iterator[AnalysisTask]:
         known = self._committer.known
         sessions = {key for key, each in known.items() if each.session is not None}
         self._waiting.clear()
@@ -299,7 +301,7 @@ class _Run:
             if state and state == before and not (retry and session is None):
                 self.progress.unchanged += 1
             elif self._has_come(candidate):
-                yield Task(candidate, state, session, size)
+                yield AnalysisTask(candidate, state, session, size)
             else:
                 self._waiting.add(candidate.key)
         if self._arrivals is not None:
@@ -317,7 +319,7 @@ class _Run:
             self.progress.waiting.append(f"{candidate.path}: {lack}")
         return lack is None
 
-    def _take(self, task: Task, outcome: str) -> None:
+    def _take(self, task: AnalysisTask, outcome: str) -> None:
         self._suspected.discard(task.attempt)
         self.progress.done += 1
         self.progress.failed += outcome == FAILED

@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from multitracer import __version__
 from multitracer.analysis.mobility.cells import stays_of
-from multitracer.analysis.mobility.seconds import Drive, seconds_of
+from multitracer.analysis.mobility.seconds import DriveSeries, seconds_of
 from multitracer.analysis.mobility.series import medians
 from multitracer.campaign import schemas
 from multitracer.campaign.schemas import LIMIT_COLUMNS
 from multitracer.clock.model.edges import edges_table
 from multitracer.diagnosis.diagnose import diagnose, explain
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import MultiTracerError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.cells import Stays
     from multitracer.analysis.mobility.seconds import Seconds
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Row, Times
 
@@ -74,7 +74,9 @@ def seconds_columns(road: Road) -> dict[str, Cells]:
     stays = stays_of(None, Table.empty(JUDGED_HANDOVERS)) if phone is None else phone.stays
     handovers = Table.empty(JUDGED_HANDOVERS) if phone is None else phone.handovers
     states = None if phone is None else road.wanted(phone)
-    seconds = seconds_of(Drive(stays, handovers, road.route, road.throughput, road.limits, wanted=states))
+    seconds = seconds_of(
+        DriveSeries(stays, handovers, road.route, road.throughput, road.limits, wanted=states)
+    )
     begin = seconds.begin_ns
     limit, part = _limit_and_part(seconds)
     columns: dict[str, Cells] = {
@@ -146,7 +148,7 @@ MOST = 50
 """Connections of a session that are explained, those with most bytes. Not measured."""
 
 
-class Way(NamedTuple):
+class ConnectionDirection(NamedTuple):
     """One direction of a connection."""
 
     number: int
@@ -171,7 +173,7 @@ class Explained:
     """
 
     first: Diagnosis | None = None
-    diagnoses: dict[Way, Diagnosis] = field(default_factory=dict)
+    diagnoses: dict[ConnectionDirection, Diagnosis] = field(default_factory=dict)
     same: set[int] = field(default_factory=set)
     left_out: int = 0
 
@@ -185,7 +187,7 @@ def explained(recording: Recording) -> Explained:
     if not numbers:
         return Explained(same=same)
     first = _if_explained(recording, None)
-    diagnoses: dict[Way, Diagnosis] = {}
+    diagnoses: dict[ConnectionDirection, Diagnosis] = {}
     for number in numbers[:MOST]:
         is_explained = first is not None and len(first.group.members) == 1 and _way(first).number == number
         diagnosis = first if is_explained else _if_explained(recording, number)
@@ -205,9 +207,9 @@ def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
         return None
 
 
-def _way(diagnosis: Diagnosis) -> Way:
+def _way(diagnosis: Diagnosis) -> ConnectionDirection:
     place = diagnosis.transfer.layers.at_sender
-    return Way(place.number, bool(diagnosis.transfer.layers.reverse))
+    return ConnectionDirection(place.number, bool(diagnosis.transfer.layers.reverse))
 
 
 def _once(recording: Recording) -> tuple[list[int], set[int]]:
@@ -248,16 +250,16 @@ def transfer_rows(recording: Recording, session: str, transfers: Explained) -> I
             yield row if diagnosis is None else row | _limits(diagnosis)
 
 
-def _with_data(part: Part, transfers: Explained) -> Iterator[tuple[Way, Row]]:
+def _with_data(part: PointCapture, transfers: Explained) -> Iterator[tuple[ConnectionDirection, Row]]:
     directions = part.analysis.directions
     held = np.flatnonzero(directions["unique_bytes"] > 0)
     for row in directions.take(held).rows():
-        way = Way(part.offset + int(row["connection"]), bool(row["reverse"]))
+        way = ConnectionDirection(part.offset + int(row["connection"]), bool(row["reverse"]))
         if way.number not in transfers.same:
             yield way, row
 
 
-def _counted(part: Part, way: Way, direction: Row) -> Row:
+def _counted(part: PointCapture, way: ConnectionDirection, direction: Row) -> Row:
     ends = part.analysis.ends(way.number - part.offset)
     sender, receiver = (ends.source, ends.destination)[:: -1 if way.reverse else 1]
     is_known = GoodputBy(direction["goodput_by"]).is_known
@@ -286,7 +288,7 @@ def _known(value: float | None) -> float | None:
 def _limits(diagnosis: Diagnosis) -> Row:
     """Return what limited a transfer, in seconds of link time; nothing if nothing can be shown."""
     limited = diagnosis.limited
-    if limited.view is View.NOWHERE:
+    if limited.view is Viewpoint.NOWHERE:
         return {"view": limited.view.label}
     seconds = dict.fromkeys(LIMIT_COLUMNS.values(), 0.0)
     for share in limited.shares:

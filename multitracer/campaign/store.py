@@ -217,7 +217,7 @@ _MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ParquetFile:
     """One Parquet file."""
 
     name: str
@@ -228,11 +228,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class StoreGroup:
     """What was folded together."""
 
     number: int
-    parts: dict[str, Part]
+    parts: dict[str, ParquetFile]
     """By the name of the table; a table without a row has none."""
 
     @property
@@ -247,11 +247,11 @@ class Snapshot:
 
     number: int = 0
     """0 of a campaign that has none yet."""
-    groups: tuple[Group, ...] = ()
+    groups: tuple[StoreGroup, ...] = ()
     retired: dict[str, int] = field(default_factory=dict)
     """Names of parts that are no longer live, and since when in ns since 1970."""
 
-    def parts(self, table: str | None = None) -> Iterator[Part]:
+    def parts(self, table: str | None = None) -> Iterator[ParquetFile]:
         """Yield the live parts of a table, or of all tables."""
         for group in self.groups:
             for name, part in group.parts.items():
@@ -262,7 +262,7 @@ class Snapshot:
         """Return how many rows a table has."""
         return sum(part.rows for part in self.parts(table))
 
-    def followed(self, groups: Iterable[Group]) -> Snapshot:
+    def followed(self, groups: Iterable[StoreGroup]) -> Snapshot:
         """Return the next snapshot with these groups; parts that no group names any longer are retired."""
         following = replace(self, number=self.number + 1, groups=tuple(groups))
         live = {part.name for part in following.parts()}
@@ -318,16 +318,16 @@ def _read_snapshot(store: Store, name: str) -> Snapshot:
         ) from error
 
 
-def _snapshot_group(document: dict[str, object]) -> Group:
+def _snapshot_group(document: dict[str, object]) -> StoreGroup:
     number, parts = document["number"], document["parts"]
     if not isinstance(number, int) or not isinstance(parts, dict):
         raise TypeError("a group")
-    held = {name: Part(**part) for name, part in parts.items() if name in TABLES}
+    held = {name: ParquetFile(**part) for name, part in parts.items() if name in TABLES}
     for part in held.values():
         folder, _, rest = part.name.partition("/")
         if folder != PARTS or "/" in rest or rest.startswith("."):
             raise ValueError(part.name)
-    return Group(number, held)
+    return StoreGroup(number, held)
 
 
 def write_snapshot(store: Store, snapshot: Snapshot) -> None:

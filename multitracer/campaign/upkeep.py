@@ -27,7 +27,7 @@ _MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class CampaignStatus:
     """How a campaign stands.
 
     Attributes
@@ -58,11 +58,11 @@ class Status:
     lacks: list[str]
 
 
-def status(place: str | os.PathLike[str]) -> Status:
+def status(place: str | os.PathLike[str]) -> CampaignStatus:
     """Return how a campaign stands; see `Catalogue` for what it raises."""
     catalogue = Catalogue(place)
     parts = list(catalogue.snapshot.parts())
-    return Status(
+    return CampaignStatus(
         catalogue.snapshot.number,
         {name: catalogue.snapshot.rows(name) for name in TABLES},
         sum(part.bytes for part in parts),

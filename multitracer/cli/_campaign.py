@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from multitracer.campaign.run import Progress, Workers
+    from multitracer.campaign.run import CampaignProgress, Workers
 
 _EVERY_S = 10.0
 """A line of progress in a log of a batch job; a terminal gets one that is replaced each half second."""
@@ -32,7 +32,7 @@ _MOST_ROWS = 1_000
 _BATCH = 10_000
 
 
-class Line:
+class CampaignProgressLine:
     """The progress of a run on standard error: on a terminal one line, elsewhere one each ten seconds."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Line:
         if self._is_open:
             click.echo("", err=True)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: CampaignProgress) -> None:
         """Show how far the run is, if that is due."""
         now_s = time.monotonic()
         if now_s < self._due_s:
@@ -62,7 +62,7 @@ class Line:
         click.echo(f"\r\x1b[K{text}" if self._is_terminal else text, err=True, nl=not self._is_terminal)
 
 
-def progress_words(progress: Progress) -> str:
+def progress_words(progress: CampaignProgress) -> str:
     """Return how far a run is: 120 of 4,000 sessions, 3.1 a second, 20 min 51 s left, 2 failed."""
     words = [f"{progress.done:,} of {progress.sessions:,} sessions"]
     if progress.remaining_s is not None:
@@ -71,7 +71,7 @@ def progress_words(progress: Progress) -> str:
     return ", ".join(words)
 
 
-def watch_words(progress: Progress) -> str:
+def watch_words(progress: CampaignProgress) -> str:
     """Return how a watch stands: 12 sessions taken, 1 waits (/srv/day3: log.pcap has 3 MB of 10 MB)."""
     words = [f"{count(progress.done, 'session')} taken"]
     ahead = progress.sessions - progress.done
@@ -83,12 +83,14 @@ def watch_words(progress: Progress) -> str:
     return ", ".join(words)
 
 
-def watch_campaign(inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool) -> Progress:
+def watch_campaign(
+    inputs: Iterable[str], campaign: str, *, workers: Workers, retry: bool
+) -> CampaignProgress:
     """Watch folders until a signal comes, and show how that stands."""
     from multitracer.campaign.run import watch
     from multitracer.recorder.supervisor import Signals
 
-    with Signals() as signals, Line() as line:
+    with Signals() as signals, CampaignProgressLine() as line:
 
         def stop(wait_s: float) -> bool:
             until_s = time.monotonic() + wait_s

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from collectors import collectors, installed
 from multitracer.cli._output import warn
 from multitracer.errors import InputError, PreflightError
-from multitracer.recorder.plan import CLAP_PORT, Plan, Source
+from multitracer.recorder.plan import CLAP_PORT, PlannedCollector, RecordingPlan
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ _IN_FILE = {"filter": "expression", "with": "wanted", "without": "unwanted", "la
 
 def plan_of(
     chosen: Options, command: tuple[str, ...], rehearsed: Options, traffic: tuple[str, ...] = ()
-) -> Plan:
+) -> RecordingPlan:
     """Return what to record.
 
     Parameters
@@ -79,7 +79,7 @@ def plan_of(
         raise InputError(f"{command[0]}: no such command; check what stands after --")
     _check_packets(options.get("interface", "any"), options.get("expression", ""))
     duration = options.get("duration")
-    return Plan(
+    return RecordingPlan(
         role=options.get("role", "mobile"),
         sources=tuple(_sources(options)),
         duration_ns=None if duration is None else round(duration * NS_PER_S),
@@ -149,7 +149,7 @@ def _check_packets(interface: str, expression: str) -> None:
     raise InputError(f"--filter {expression}: {words}; see pcap-filter(7)")
 
 
-def _sources(options: Options) -> Iterator[Source]:
+def _sources(options: Options) -> Iterator[PlannedCollector]:
     """Yield a source for each collector that works here; report those that do not."""
     known = collectors()
     for broken in installed().broken:
@@ -240,11 +240,11 @@ def _options_of(name: str, options: Options) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _source(collector: Collector, more: tuple[str, ...]) -> Source:
+def _source(collector: Collector, more: tuple[str, ...]) -> PlannedCollector:
     name = collector.name
     stem, notes = _STEMS.get(name, name), name in _WITH_NOTES
     packets = collector.layer == "packet"
-    return Source(name, stem, collector.suffix, more, notes, packets, collector.module)
+    return PlannedCollector(name, stem, collector.suffix, more, notes, packets, collector.module)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -23,7 +23,7 @@ from multitracer.words import no_formula, portable
 if TYPE_CHECKING:
     from multitracer.analysis.correlation import Settings
     from multitracer.cli._output import Page
-    from multitracer.cli._reading import Reading
+    from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.correlated import Correlated
     from multitracer.tables import Document, Table
@@ -46,7 +46,7 @@ class Output(NamedTuple):
 
 
 def run(
-    reading: Reading, names: tuple[list[str], list[str], str], settings: Settings, output: Output
+    reading: InputChoice, names: tuple[list[str], list[str], str], settings: Settings, output: Output
 ) -> None:
     """Compare the quantities of the inputs and write the result."""
     inputs = separate_inputs(reading.inputs)
@@ -69,7 +69,7 @@ def run(
             click.echo(output.figure)
 
 
-def _quantities(reading: Reading, inputs: object, target: str | None) -> Quantities:
+def _quantities(reading: InputChoice, inputs: object, target: str | None) -> Quantities:
     recording = load(reading, inputs=inputs, output=target, cut=False)  # type: ignore[arg-type]
     number = None
     if reading.connection is not None:

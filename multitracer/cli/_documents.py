@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.trust.rules import Note
     from multitracer.cli._reading import Chosen
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 
@@ -77,7 +77,7 @@ def _wtcp(recording: Recording) -> list[Document]:
     return list(wtcp_table(wtcp_flows(recording)).rows())
 
 
-def _reason(part: Part, note: Note) -> Document:
+def _reason(part: PointCapture, note: Note) -> Document:
     file = None if note.file is None else portable(note.file)
     return {"capture": portable(part.point.name), **asdict(note), "file": file}
 

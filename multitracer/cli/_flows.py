@@ -16,7 +16,7 @@ from multitracer.words import count, rate, size
 
 if TYPE_CHECKING:
     from multitracer.cli._output import Page
-    from multitracer.cli._reading import Reading
+    from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.recording import Recording
 
@@ -26,7 +26,9 @@ _LISTED = 20
 _HEADER = ("flow", "delivered", "packets", "repeated", "rate", "captured at")
 
 
-def plot_flows(reading: Reading, kind: str, target: str, *, window_s: float | None, theme: ThemeName) -> None:
+def plot_flows(
+    reading: InputChoice, kind: str, target: str, *, window_s: float | None, theme: ThemeName
+) -> None:
     """Draw the flows of one recording or of several into a file."""
     if reading.connection is not None:
         raise click.UsageError(f"--connection is not for --figure {kind}, which draws every flow")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from multitracer.measure.plan import Plan
-    from multitracer.measure.run import Journal, Progress
-    from multitracer.measure.transports import Options
+    from multitracer.measure.plan import MeasurementPlan
+    from multitracer.measure.run import MeasureJournal, Progress
+    from multitracer.measure.transports import TransportOptions
     from multitracer.tables import Document
 
 
@@ -111,12 +111,12 @@ def over_options(function: Callable[..., object]) -> Callable[..., object]:
 
 def measure_over(
     chosen: Over,
-    plan: Plan,
+    plan: MeasurementPlan,
     folder: Path,
-    options: Options,
+    options: TransportOptions,
     progress: Progress,
     changes: Mapping[str, object] | None = None,
-) -> Journal:
+) -> MeasureJournal:
     """Do the remaining transactions of a plan over a modelled link, some of its values changed."""
     from multitracer.lab.channel.links import link_of
     from multitracer.lab.rig.radios import with_tcp_profile
@@ -155,7 +155,7 @@ def measure_over(
 _REFRESH_S = 0.2
 
 
-class Line:
+class MeasureProgressLine:
     """How far a run is, and when it will probably end."""
 
     def __init__(self) -> None:
@@ -190,7 +190,7 @@ class Line:
 @contextlib.contextmanager
 def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, int], None]]:
     """Show the line on standard error, if that is a terminal; elsewhere each so many seconds, if stated."""
-    line = Line()
+    line = MeasureProgressLine()
     if sys.stderr is None or not sys.stderr.isatty():
         yield line.update if every_s is None else _logged(line, every_s)
         return
@@ -210,7 +210,7 @@ def progress_line(every_s: float | None = None) -> Iterator[Callable[[int, int, 
         yield draw
 
 
-def _logged(line: Line, every_s: float) -> Callable[[int, int, int], None]:
+def _logged(line: MeasureProgressLine, every_s: float) -> Callable[[int, int, int], None]:
     due_s = time.monotonic() + every_s
 
     def log(done: int, dropped: int, total: int) -> None:
@@ -223,7 +223,7 @@ def _logged(line: Line, every_s: float) -> Callable[[int, int, int], None]:
     return log
 
 
-def show_results(plan: Plan, journal: Journal) -> None:
+def show_results(plan: MeasurementPlan, journal: MeasureJournal) -> None:
     """Write a line for each size of each experiment."""
     from multitracer.cli._output import page
 
@@ -238,7 +238,7 @@ def show_results(plan: Plan, journal: Journal) -> None:
     page().table(header, [_row(key, statistics, journal) for key, statistics in numbers.items()])
 
 
-def _row(key: tuple[int, str, int], numbers: list[int], journal: Journal) -> tuple[str, ...]:
+def _row(key: tuple[int, str, int], numbers: list[int], journal: MeasureJournal) -> tuple[str, ...]:
     rtts_s = [journal.rtts_s[number] for number in numbers if number in journal.rtts_s]
     dropped = sum(journal.outcomes.get(number) == "dropped" for number in numbers)
     times = (f"{statistics.median(rtts_s):.4g} s", f"{max(rtts_s):.4g} s") if rtts_s else ("-", "-")

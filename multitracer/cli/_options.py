@@ -58,7 +58,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that lists its commands with whole sentences; click's own cuts them."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -105,7 +105,7 @@ _LONGEST_S = 86_400
 """A window of a day."""
 
 
-class Span(NamedTuple):
+class NamedSpan(NamedTuple):
     """A name, and nanoseconds on the axis; None leaves that end open."""
 
     name: str
@@ -118,8 +118,8 @@ class Wish(NamedTuple):
 
     series: tuple[str, ...] = ()
     offset_bytes: int | None = None
-    trends: tuple[Span, ...] = ()
-    marks: tuple[Span, ...] = ()
+    trends: tuple[NamedSpan, ...] = ()
+    marks: tuple[NamedSpan, ...] = ()
     distance: bool = False
     """Whether the axis is the distance along the route."""
 
@@ -134,18 +134,18 @@ class Wish(NamedTuple):
         return [pattern for given in self.series for pattern in given.split(",") if pattern]
 
 
-def trend(text: str) -> Span:
+def trend(text: str) -> NamedSpan:
     """Return what `--trend LABEL` or `--trend LABEL=FROM:TO` asks for."""
     label, equals, seconds = text.partition("=")
     if not label:
         raise click.BadParameter(f"{text!r} names no series; write for example TcpRcv_data=10:60")
-    return Span(label, *_seconds(seconds)) if equals else Span(label)
+    return NamedSpan(label, *_seconds(seconds)) if equals else NamedSpan(label)
 
 
-def mark(text: str) -> Span:
+def mark(text: str) -> NamedSpan:
     """Return what `--mark FROM:TO` or `--mark NAME=FROM:TO` asks for."""
     name, _, seconds = text.rpartition("=")
-    return Span(name, *_seconds(seconds))
+    return NamedSpan(name, *_seconds(seconds))
 
 
 def length_s(text: str) -> float:

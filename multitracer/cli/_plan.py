@@ -13,7 +13,7 @@ from multitracer.cli._output import page, warn
 from multitracer.errors import InputError
 from multitracer.measure.run import carry_out
 from multitracer.measure.transports import client
-from multitracer.measure.variables import PLAN, Measured
+from multitracer.measure.variables import PLAN, MeasuredTuples
 from multitracer.words import count, portable, printable
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from multitracer.cli._measure import Over
     from multitracer.measure.outcome import Client
-    from multitracer.measure.plan import Plan
-    from multitracer.measure.run import Journal, Progress
-    from multitracer.measure.transports import Options
+    from multitracer.measure.plan import MeasurementPlan
+    from multitracer.measure.run import MeasureJournal, Progress
+    from multitracer.measure.transports import TransportOptions
     from multitracer.measure.variables import Product, Tuple
     from multitracer.tables import Document
 
@@ -42,7 +42,7 @@ class PlanRun:
     link: Over
     at: dict[str, str]
     """The levels that hold now, by their variables: only their tuples are measured."""
-    options: Options
+    options: TransportOptions
 
     @property
     def blocks(self) -> list[str]:
@@ -108,7 +108,7 @@ class PlanRun:
         if store.is_campaign and store.list(SNAPSHOTS) and not (self.folder / PLAN).exists():
             raise InputError(f"{store.name}: is a campaign of something else; name another folder")
         store.make()
-        with Measured(self.folder, self.plan) as measured:
+        with MeasuredTuples(self.folder, self.plan) as measured:
             try:
                 failures = self._measure_all(order, measured)
             finally:
@@ -118,7 +118,7 @@ class PlanRun:
             self._show(measured)
         return failures
 
-    def _measure_all(self, order: list[Tuple], measured: Measured) -> list[str]:
+    def _measure_all(self, order: list[Tuple], measured: MeasuredTuples) -> list[str]:
         total = sum(self.plan.plan_of(each).count for each in self.plan.ordered([]))
         failures = []
         with progress_line(every_s=_EVERY_S) as draw:
@@ -136,7 +136,9 @@ class PlanRun:
                     measured.add(each.name, len(journal.outcomes), journal.dropped)
         return failures
 
-    def _measure(self, each: Tuple, plan: Plan, measured: Measured, progress: Progress) -> Journal:
+    def _measure(
+        self, each: Tuple, plan: MeasurementPlan, measured: MeasuredTuples, progress: Progress
+    ) -> MeasureJournal:
         session = measured.session(each.name)
         if plan.over is None:
             return carry_out(plan, session, lambda number: self._client(plan, number), progress=progress)
@@ -149,10 +151,10 @@ class PlanRun:
         """Return what a tuple changes in the scenario of its link."""
         return {key: value for key, value in self.plan.settings_of(each).items() if "." in key}
 
-    def _client(self, plan: Plan, number: int) -> Client:
+    def _client(self, plan: MeasurementPlan, number: int) -> Client:
         return client(plan.protocol, plan.server, run=number, timeout_s=plan.timeout_s, options=self.options)
 
-    def _show(self, measured: Measured) -> None:
+    def _show(self, measured: MeasuredTuples) -> None:
         """Say how far the whole plan is, and where something is left to measure."""
         left = Counter(
             tuple(each.levels[name] for name in self.blocks)
@@ -182,7 +184,7 @@ class PlanRun:
         click.echo(f"{count(len(rows), 'tuple')} of {self.plan.count:,}, seed {self.plan.seed}")
 
 
-def _whole(draw: Progress, measured: Measured, total: int) -> Progress:
+def _whole(draw: Progress, measured: MeasuredTuples, total: int) -> Progress:
     """Return the progress of one tuple as that of the whole plan."""
     before, dropped_before = measured.transactions
 

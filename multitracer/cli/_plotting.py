@@ -11,20 +11,27 @@ from multitracer.cli._output import warn
 from multitracer.cli._reading import axis_bounds_ns
 from multitracer.errors import InputError
 from multitracer.figures.drive_figure import drive_figure, drive_panels, figure_over_distance, over_distance
-from multitracer.figures.marks import Fit, Mark
-from multitracer.figures.stacked import OFFSET_BYTES, View, axis_origin_ns, missing, stacked, stacked_panels
+from multitracer.figures.marks import FigureMark, Fit
+from multitracer.figures.stacked import (
+    OFFSET_BYTES,
+    StackedView,
+    axis_origin_ns,
+    missing,
+    stacked,
+    stacked_panels,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import plotly.graph_objects as go
 
-    from multitracer.cli._options import Span
-    from multitracer.cli._reading import Reading
+    from multitracer.cli._options import NamedSpan
+    from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import Props, ThemeName
     from multitracer.figures.stack import Panel
     from multitracer.recording.layers import Layers
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
 
 
@@ -33,10 +40,10 @@ class Plot:
     """One connection to draw."""
 
     recording: Recording
-    part: Part
+    part: PointCapture
     connection: int
     reverse: bool | None
-    reading: Reading
+    reading: InputChoice
     theme: ThemeName
     notes: list[str] = field(default_factory=list)
     """The slopes that were asked for, a line each."""
@@ -121,31 +128,31 @@ def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
     return figure_over_distance(placed, theme=plot.theme)
 
 
-def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: int) -> View:
+def _view(wish: Wish, begin_ns: int | None, end_ns: int | None, *, origin_ns: int) -> StackedView:
     """Return what to draw; the seconds of the options count from `origin_ns`."""
     last_ns = None if end_ns is None else end_ns - 1
 
-    def on_axis(span: Span) -> tuple[int | None, int | None]:
+    def on_axis(span: NamedSpan) -> tuple[int | None, int | None]:
         begin, end = (None if ns is None else origin_ns + ns for ns in (span.from_ns, span.to_ns))
         return begin, end
 
-    def fit(span: Span) -> Fit:
+    def fit(span: NamedSpan) -> Fit:
         """Without a time range of its own, the line is fitted to the drawn range."""
         if span.from_ns is None:
             return Fit(span.name, begin_ns, last_ns)
         return Fit(span.name, *on_axis(span), named=True)
 
-    return View(
+    return StackedView(
         begin_ns,
         last_ns,
         OFFSET_BYTES if wish.offset_bytes is None else wish.offset_bytes,
         wish.patterns,
         [fit(span) for span in wish.trends],
-        [Mark(*on_axis(span), span.name) for span in wish.marks],
+        [FigureMark(*on_axis(span), span.name) for span in wish.marks],
     )
 
 
-def plot_drive(recording: Recording, reading: Reading, wish: Wish, theme: ThemeName) -> go.Figure:
+def plot_drive(recording: Recording, reading: InputChoice, wish: Wish, theme: ThemeName) -> go.Figure:
     """Return the figure of a recording without packets: its radio and its road.
 
     Raises

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 1.0
 
 
-class Progress:
+class ProgressDisplay:
     """The current work and how far it is; a total that is unknown (a pipe) is `None`."""
 
     def __init__(self, total_bytes: int | None, phase: str = "reading") -> None:
@@ -45,21 +45,21 @@ class Progress:
 
 
 @contextlib.contextmanager
-def progress(paths: Iterable[str]) -> Iterator[Progress]:
+def progress(paths: Iterable[str]) -> Iterator[ProgressDisplay]:
     """Show a progress line on standard error, if that is a terminal, from the first second on."""
-    with _shown(Progress(_total_bytes(paths))) as state:
+    with _shown(ProgressDisplay(_total_bytes(paths))) as state:
         yield state
 
 
 @contextlib.contextmanager
-def progress_of(phase: str, total_bytes: int) -> Iterator[Progress]:
+def progress_of(phase: str, total_bytes: int) -> Iterator[ProgressDisplay]:
     """Show the same line for work other than reading."""
-    with _shown(Progress(total_bytes, phase)) as state:
+    with _shown(ProgressDisplay(total_bytes, phase)) as state:
         yield state
 
 
 @contextlib.contextmanager
-def _shown(state: Progress) -> Iterator[Progress]:
+def _shown(state: ProgressDisplay) -> Iterator[ProgressDisplay]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield state
         return
@@ -74,7 +74,7 @@ def _total_bytes(paths: Iterable[str]) -> int | None:
 
 
 @contextlib.contextmanager
-def _live_after(patience_s: float, state: Progress) -> Iterator[None]:
+def _live_after(patience_s: float, state: ProgressDisplay) -> Iterator[None]:
     done = threading.Event()
 
     def show() -> None:

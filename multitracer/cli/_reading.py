@@ -17,20 +17,20 @@ import click
 
 from multitracer.cli._options import EMPTY_INPUT, debug_option
 from multitracer.errors import InputError
-from multitracer.recording.window import EVERYTHING, Moment, Window, moment_of
+from multitracer.recording.window import EVERYTHING, Window, WindowEdge, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from multitracer.cli._progress import Progress
+    from multitracer.cli._progress import ProgressDisplay
     from multitracer.recording.inputs import Inputs
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.read import Choose, Need
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
-    Chosen = list[tuple[Part, list[int] | None]]
+    Chosen = list[tuple[PointCapture, list[int] | None]]
 
 _HOST_PORT = r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})"
 _TOLD = "multitracer.warnings"
@@ -50,7 +50,7 @@ class ConnectionChoice(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def moment(text: str) -> Moment:
+def moment(text: str) -> WindowEdge:
     """Return the point in time that an option states."""
     try:
         return moment_of(text)
@@ -78,7 +78,7 @@ def _address(host: str) -> str:
         raise click.BadParameter(f"{host!r} is not an IP address; names are not looked up") from error
 
 
-class Reading(NamedTuple):
+class InputChoice(NamedTuple):
     """What a command reads, and which part of it the user wants."""
 
     inputs: tuple[str, ...]
@@ -93,7 +93,7 @@ class Reading(NamedTuple):
 
 
 def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
-    """Add INPUT and the options of what to read; the command gets them as its first argument, a `Reading`."""
+    """Add INPUT and the options of what to read; the command gets them as its first argument."""
 
     @functools.wraps(function)
     def command(**values: Any) -> object:
@@ -101,7 +101,7 @@ def reads_captures(function: Callable[..., object]) -> Callable[..., object]:
         paths, connection, begin, end, max_packets = (values.pop(name) for name in names)
         if "" in paths:  # here and not in a type of the argument: no function more on the way of each capture
             raise click.BadParameter(EMPTY_INPUT, param_hint="'INPUT...'")
-        return function(Reading(paths, connection, Window(begin, end), max_packets), **values)
+        return function(InputChoice(paths, connection, Window(begin, end), max_packets), **values)
 
     for add in reversed(_READING_OPTIONS):
         command = add(command)
@@ -137,7 +137,7 @@ _READING_OPTIONS = (
 
 
 def load(  # noqa: PLR0913  # each is what one command knows
-    reading: Reading,
+    reading: InputChoice,
     *,
     inputs: Inputs | None = None,
     output: str | None = None,
@@ -152,7 +152,7 @@ def load(  # noqa: PLR0913  # each is what one command knows
 
     Parameters
     ----------
-    reading : Reading
+    reading : InputChoice
         Inputs and options.
     inputs : Inputs, optional
         What the inputs name, if that is known already.
@@ -192,10 +192,10 @@ def load(  # noqa: PLR0913  # each is what one command knows
     limits = None
     interrupted: AbstractContextManager[Callable[[], bool] | None] = nullcontext()
     if stream:
-        from multitracer.analysis.streaming.limits import Limits
+        from multitracer.analysis.streaming.limits import StreamLimits
 
-        limits, interrupted = Limits(), _first_interrupt()
-    shown: AbstractContextManager[Progress | None] = nullcontext()
+        limits, interrupted = StreamLimits(), _first_interrupt()
+    shown: AbstractContextManager[ProgressDisplay | None] = nullcontext()
     if sys.stderr is not None and sys.stderr.isatty():
         from multitracer.cli._progress import progress
 
@@ -252,7 +252,11 @@ def tell_warnings(recording: Recording) -> None:
 
 
 def axis_bounds_ns(
-    recording: Recording, reading: Reading, part: Part | None = None, *, speed: float | None = None
+    recording: Recording,
+    reading: InputChoice,
+    part: PointCapture | None = None,
+    *,
+    speed: float | None = None,
 ) -> Bounds:
     """Return --from and --to on the axis of a figure.
 
@@ -274,7 +278,7 @@ def chosen(recording: Recording, choice: ConnectionChoice | None) -> Chosen:
     return [(part, [n]) for part, n in named_connections(recording, choice)]
 
 
-def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Part, int]:
+def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[PointCapture, int]:
     """Return the connection to draw: the chosen one, by default the one with the most unique bytes."""
     if choice is None:
         return recording.chosen(None)
@@ -283,7 +287,7 @@ def one(recording: Recording, choice: ConnectionChoice | None) -> tuple[Part, in
     )
 
 
-def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[Part, int]]:
+def named_connections(recording: Recording, choice: ConnectionChoice) -> list[tuple[PointCapture, int]]:
     """Return the user's choice: a connection by number, or an endpoint at each point that captured it."""
     if choice.number is not None:
         return [recording.numbered(choice.number)]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from multitracer.captured import SourceFile
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.tables import Document
 
 _CHUNK = 4096
@@ -72,7 +72,7 @@ def file_record(file: SourceFile) -> Document:
     }
 
 
-def connection_records(part: Part, numbers: list[int] | None = None) -> Iterator[Document]:
+def connection_records(part: PointCapture, numbers: list[int] | None = None) -> Iterator[Document]:
     """Yield a record for each connection of a part, or for those with these numbers."""
     if numbers is not None:
         for n in numbers:
@@ -82,7 +82,7 @@ def connection_records(part: Part, numbers: list[int] | None = None) -> Iterator
         yield from _records(part, begin, min(begin + _CHUNK, len(part)))
 
 
-def _records(part: Part, begin: int, end: int) -> Iterator[Document]:
+def _records(part: PointCapture, begin: int, end: int) -> Iterator[Document]:
     table, directions = part.analysis.connections, part.analysis.directions
     names = ("connection", "file", "start_ns", "end_ns", "syn_seen", "initiator_by")
     rows = zip(*(table[name][begin:end].tolist() for name in names), strict=True)

@@ -10,7 +10,7 @@ import pyarrow.csv as pc
 
 from multitracer.analysis.segments.segment_class import SegmentClass
 from multitracer.analysis.two_points import Counterparts
-from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, main_part, segment_verdicts
 from multitracer.endpoints import host_text
 from multitracer.errors import InputError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.tables import Array
 
 COLUMNS = (
@@ -61,7 +61,7 @@ def write_segments(stream: TextIO, recording: Recording) -> None:
         stream.write(text)
 
 
-def _pieces(part: Part, rows: SegmentVerdicts) -> Iterable[str]:
+def _pieces(part: PointCapture, rows: SegmentVerdicts) -> Iterable[str]:
     """Yield the lines of all segments, many at a time."""
     segments = part.capture.segments
     src, sport, dst, dport = _endpoint_columns(part)
@@ -85,7 +85,7 @@ def _pieces(part: Part, rows: SegmentVerdicts) -> Iterable[str]:
 
 
 def _endpoint_columns(
-    part: Part,
+    part: PointCapture,
 ) -> tuple[Callable[[slice], pa.Array], Array, Callable[[slice], pa.Array], Array]:
     """Return source, port, destination and port of all segments; addresses as functions of a slice."""
     flows, flow = part.capture.flows, part.capture.segments["flow"]
@@ -112,7 +112,7 @@ def _taken(values: pa.Array, index: Array) -> Callable[[slice], pa.Array]:
 def _words(rows: SegmentVerdicts) -> dict[str, Callable[[slice], pa.Array]]:
     """Return the columns of words as functions of a slice; no verdict is an empty cell."""
     kinds = pa.array([each.word for each in SegmentClass])
-    causes, needs = (pa.array([word(each) for each in words]) for words in (Cause, Necessity))
+    causes, needs = (pa.array([word(each) for each in words]) for words in (RetransmissionCause, Necessity))
     bits, which = np.unique(rows.evidence, return_inverse=True)
     evidence = pa.array([evidence_words(each) or None for each in bits.tolist()], pa.string())
     return {

@@ -21,9 +21,9 @@ from multitracer.words import count, duration, moment, portable, rate, share, si
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from multitracer.captured import Interface, SourceFile
+    from multitracer.captured import CaptureInterface, SourceFile
     from multitracer.cli._output import Page
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Document
 
@@ -61,7 +61,7 @@ _VANTAGES = {
 }
 
 
-def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[Part, int]] = ()) -> None:
+def show_summary(sheet: Page, recording: Recording, only: Sequence[tuple[PointCapture, int]] = ()) -> None:
     """Write the files, how far they can be trusted, and these connections, else a line for each.
 
     Without a capture: the logs.
@@ -96,7 +96,9 @@ def _show_more(sheet: Page, recording: Recording, *, one: bool) -> None:
     show_streams(sheet, recording)
 
 
-def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Part, int]] = ()) -> None:
+def show_connections(
+    sheet: Page, recording: Recording, only: Sequence[tuple[PointCapture, int]] = ()
+) -> None:
     """Write how far the captures can be trusted and why, then these connections.
 
     Without any: a line for each of the connections with the most unique bytes.
@@ -122,7 +124,7 @@ def show_connections(sheet: Page, recording: Recording, only: Sequence[tuple[Par
         sheet.line(f"and {connections - len(rows):,} with fewer bytes; --json and --csv list all")
 
 
-def _cells(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
+def _cells(part: PointCapture, n: int, *, several: bool) -> tuple[str, ...]:
     """Return a connection as a list of them shows it; its RTT is the larger median of the two directions."""
     table, both = part.analysis.connections, part.analysis.directions
     ends, first_ns, ways = part.analysis.ends(n), part.capture.first_ns, slice(2 * (n - 1), 2 * n)
@@ -144,7 +146,7 @@ def _cells(part: Part, n: int, *, several: bool) -> tuple[str, ...]:
     )
 
 
-def show_connection(sheet: Page, part: Part, n: int) -> None:
+def show_connection(sheet: Page, part: PointCapture, n: int) -> None:
     """Write everything that is known of one connection, both directions side by side."""
     row = next(part.analysis.connections.take(slice(n - 1, n)).rows())
     ends = part.analysis.ends(n)
@@ -237,7 +239,7 @@ def _clock(file: SourceFile) -> str:
     return "; ".join(facts) or "never steps backwards"
 
 
-def _interface(interface: Interface) -> str:
+def _interface(interface: CaptureInterface) -> str:
     facts = [interface.name, interface.description, f"link type {interface.link_type}"]
     if interface.snap_length:
         facts.append(f"first {interface.snap_length} bytes of each packet")

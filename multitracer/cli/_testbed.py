@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.comparison.difference import Share, Spread
     from multitracer.cli._output import Page
-    from multitracer.cli._reading import Reading
+    from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import ThemeName
-    from multitracer.figures.power_figure import Transfer
-    from multitracer.lab.rig.radios import Radio
+    from multitracer.figures.power_figure import PowerTransfer
+    from multitracer.lab.rig.radios import RigRadio
     from multitracer.lab.scenario.radio import ReceivedPower
-    from multitracer.lab.simulator.comparison import Compared
+    from multitracer.lab.simulator.comparison import TransportResults
     from multitracer.tables import Array
 
 
@@ -46,7 +46,7 @@ def channel_facts(received: ReceivedPower) -> Iterator[tuple[str, str]]:
     yield "mean fade (T_f)", "-" if fades.mean_s is None else f"{fades.mean_s:.3f} s"
 
 
-def plot_channel(reading: Reading, target: str, theme: ThemeName) -> None:
+def plot_channel(reading: InputChoice, target: str, theme: ThemeName) -> None:
     """Draw a scenario's radio, a file of `testbed channel`, or a run over such a radio; print the path."""
     from multitracer.cli._output import check_output, replacing
     from multitracer.cli._plotting import write
@@ -82,7 +82,7 @@ def _figure(name: str, theme: ThemeName) -> tuple[str, go.Figure]:
     return received.name, figure
 
 
-def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
+def _session(folder: Path) -> tuple[ReceivedPower, PowerTransfer]:
     """Return the radio of a run in virtual time, and its transfer on the radio's axis of time."""
     from multitracer.api.session import open as open_session
     from multitracer.lab.scenario.radio import power_of, repeated
@@ -105,10 +105,10 @@ def _session(folder: Path) -> tuple[ReceivedPower, Transfer]:
     return received._replace(name=manifest.name), _transfer(series, manifest.created_ns)
 
 
-def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> Transfer:
+def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> PowerTransfer:
     import numpy as np
 
-    from multitracer.figures.power_figure import Transfer
+    from multitracer.figures.power_figure import PowerTransfer
 
     def columns(label: str) -> tuple[Array, Array]:
         frame = series.get(label)
@@ -117,7 +117,7 @@ def _transfer(series: dict[str, pd.DataFrame], origin_ns: int) -> Transfer:
         time_ns = frame["time_ns"].to_numpy(dtype="datetime64[ns]").astype(np.int64)
         return time_ns - origin_ns, frame["value"].to_numpy(dtype=np.int64)
 
-    return Transfer(*columns("TcpSnd_data"), *columns("TcpRcv_data"), *columns("TcpSnd_cwnd"))
+    return PowerTransfer(*columns("TcpSnd_data"), *columns("TcpRcv_data"), *columns("TcpSnd_cwnd"))
 
 
 _KILO = 1_000
@@ -133,7 +133,7 @@ def counted(total: int) -> Callable[[int], None]:
     return tell
 
 
-def show(sheet: Page, radio: Radio, compared: Sequence[Compared]) -> None:
+def show(sheet: Page, radio: RigRadio, compared: Sequence[TransportResults]) -> None:
     """Print the table, and how real the radio is."""
     scenario, first = radio.scenario, compared[0]
     runs = len(first.outcomes)
@@ -158,7 +158,7 @@ def _certainty(runs: int) -> str:
     return "(of a share: its 95 % interval by pairs of runs over the same radio)"
 
 
-def _row(each: Compared, first: Compared) -> tuple[str, ...]:
+def _row(each: TransportResults, first: TransportResults) -> tuple[str, ...]:
     goodput, again, timeouts, rtt, hole = (spread(each.values(measure)) for measure in MEASURES)
     return (
         each.transport,
@@ -187,14 +187,14 @@ def shown_share(of: Share) -> str:
     return f"{of.value * 100:.0f} %{ends}"
 
 
-def write_csv(stream: TextIO, compared: Sequence[Compared]) -> None:
+def write_csv(stream: TextIO, compared: Sequence[TransportResults]) -> None:
     """Write a line for each run; an empty cell is a number that there is not."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("transport", "seed", *MEASURES))
     writer.writerows(_lines(compared))
 
 
-def _lines(compared: Sequence[Compared]) -> Iterator[tuple[object, ...]]:
+def _lines(compared: Sequence[TransportResults]) -> Iterator[tuple[object, ...]]:
     for each in compared:
         for outcome in each.outcomes:
             numbers = (getattr(outcome, measure) for measure in MEASURES)

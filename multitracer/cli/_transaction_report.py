@@ -14,7 +14,7 @@ from multitracer.cli._transactions import read_arms, title_of
 from multitracer.errors import InputError
 from multitracer.recording.transactions import LAYER
 from multitracer.report.index import INDEX, file_name
-from multitracer.report.transactions_page import Measured, write_transactions
+from multitracer.report.transactions_page import MeasuredTransactions, write_transactions
 from multitracer.words import moment, portable
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def write_measured(
             ) from error
     page = str(Path(target) / INDEX) if several else target
     arms, notes = read_arms(sessions, pool=pool)
-    measured = Measured(
+    measured = MeasuredTransactions(
         arms,
         title_of(sessions),
         [(session.name, list(_facts(session))) for session in sessions],

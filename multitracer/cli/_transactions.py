@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.transports import Arm
     from multitracer.cli._output import Page
-    from multitracer.cli._reading import Reading
+    from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.inputs import Inputs
     from multitracer.tables import Row
@@ -74,7 +74,7 @@ def measured_sessions(inputs: Sequence[str], *, wanted: bool = False) -> list[In
     return sessions
 
 
-def refuse_capture_options(reading: Reading) -> None:
+def refuse_capture_options(reading: InputChoice) -> None:
     """Refuse options that have no meaning for transactions."""
     if reading.connection is not None or reading.window != EVERYTHING or reading.max_packets is not None:
         raise click.UsageError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.cli._options import examples, pool_option, target
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._reading import InputChoice, reads_captures
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @pool_option
 @reads_captures
 def command(  # noqa: PLR0913  # each is an option
-    reading: Reading,
+    reading: InputChoice,
     *,
     as_json: bool,
     as_csv: bool,
@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913  # each is an option
             show_fairness(page(out), recording)
 
 
-def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool: bool) -> bool:
+def _wrote_transactions(reading: InputChoice, output: str | None, form: str, *, pool: bool) -> bool:
     """Write the numbers of transactions, if the folders hold these and no capture; return whether they do."""
     from multitracer.cli import _transactions
     from multitracer.cli._output import check_output, page, text_output
@@ -117,7 +117,7 @@ def _wrote_transactions(reading: Reading, output: str | None, form: str, *, pool
     return True
 
 
-def _write_parquet(output: str, reading: Reading) -> None:
+def _write_parquet(output: str, reading: InputChoice) -> None:
     from multitracer.cli._memory import return_memory, share_memory
     from multitracer.cli._reading import chosen, load
 
@@ -131,7 +131,7 @@ def _write_parquet(output: str, reading: Reading) -> None:
         write_tables(folder, connections)
 
 
-def _write(stream: TextIO, recording: Recording, reading: Reading, form: str, *, fairness: bool) -> None:
+def _write(stream: TextIO, recording: Recording, reading: InputChoice, form: str, *, fairness: bool) -> None:
     from multitracer.cli import _documents
     from multitracer.cli._reading import chosen
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multitracer.cli._options import Group, assets_option, debug_option, examples, named, target
+from multitracer.cli._options import CommandGroup, assets_option, debug_option, examples, named, target
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from multitracer.campaign.run import Progress, Workers
+    from multitracer.campaign.run import CampaignProgress, Workers
 
 _MOST_SHOWN = 10
 """Sessions that `status` says a sentence of."""
@@ -30,7 +30,7 @@ _campaign = click.argument("campaign", metavar="CAMPAIGN", type=named)
 
 @click.group(
     "campaign",
-    cls=Group,
+    cls=CommandGroup,
     epilog=examples(
         "multitracer campaign run drives/ -o campaign",
         'multitracer campaign query campaign "SELECT name, headline FROM sessions"',
@@ -88,7 +88,7 @@ def run(
     """
     from multitracer.campaign.run import in_process
     from multitracer.campaign.run import run as run_campaign
-    from multitracer.cli._campaign import Line, watch_campaign
+    from multitracer.cli._campaign import CampaignProgressLine, watch_campaign
     from multitracer.cli._output import warn
 
     workers: Workers = in_process
@@ -99,7 +99,7 @@ def run(
     if watched:
         progress = watch_campaign(inputs, campaign, workers=workers, retry=retry)
     else:
-        with Line() as line:
+        with CampaignProgressLine() as line:
             progress = run_campaign(inputs, campaign, workers=workers, retry=retry, shown=line)
     waiting = (f"{each}; it is not in the campaign as it is now" for each in progress.waiting)
     for sentence in (*progress.passed_over, *(f"damaged: {each}" for each in progress.damaged), *waiting):
@@ -107,7 +107,7 @@ def run(
     click.echo(_outcome(progress, campaign))
 
 
-def _outcome(progress: Progress, campaign: str) -> str:
+def _outcome(progress: CampaignProgress, campaign: str) -> str:
     from multitracer.words import count, duration, portable, printable
 
     took = "" if progress.is_watch else f" in {duration(progress.took_s * 1e9)}"

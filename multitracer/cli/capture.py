@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from multitracer.lab.rehearsal.session import RehearsedDrive
     from multitracer.recorder.folder import SessionFolder
-    from multitracer.recorder.supervisor import View
+    from multitracer.recorder.supervisor import StatusView
     from multitracer.tables import Document
 
 
@@ -138,7 +138,7 @@ def _path(drive: RehearsedDrive | None, session: SessionFolder) -> Iterator[None
     session.adopt()
 
 
-def _view(folder: Path, *, plain: bool) -> AbstractContextManager[View]:
+def _view(folder: Path, *, plain: bool) -> AbstractContextManager[StatusView]:
     import contextlib
     import sys
 

@@ -10,7 +10,7 @@ import click
 from multitracer.cli._options import debug_option, examples, named, named_page
 
 if TYPE_CHECKING:
-    from multitracer.campaign.compared import Compared
+    from multitracer.campaign.compared import ComparedSides
 
 
 @click.command(
@@ -42,12 +42,12 @@ def command(
     if (second is None) == (by is None):
         raise click.UsageError("name two sides, A and B, or one place and --by LABEL")
     from multitracer.campaign.compared import as_document, compared, comparison_page
-    from multitracer.cli._campaign import Line
+    from multitracer.cli._campaign import CampaignProgressLine
     from multitracer.cli._output import check_output, standard_output
     from multitracer.report.page import write
 
     check_output(output, [first, *([] if second is None else [second])])
-    with Line() as line:
+    with CampaignProgressLine() as line:
         result = compared(first, second, by, shown=line, is_drawn=output is not None)
     if output is not None:
         write(output, comparison_page(result))
@@ -60,7 +60,7 @@ def command(
         click.echo(output)
 
 
-def _show(of: Compared) -> None:
+def _show(of: ComparedSides) -> None:
     from multitracer.campaign.compared import header, how, row
     from multitracer.cli._output import page
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from multitracer.cli._options import FiniteRange, examples, named_page
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._reading import InputChoice, reads_captures
 
 if TYPE_CHECKING:
     from multitracer.analysis.statistics.entropy import Estimator, Normaliser
@@ -105,7 +105,7 @@ def names(text: str) -> list[str]:
 @click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
 @reads_captures
 def command(  # noqa: PLR0913  # each is an option
-    reading: Reading,
+    reading: InputChoice,
     *,
     of: list[str],
     with_: list[str],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.cli._options import examples, target
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._reading import InputChoice, reads_captures
 from multitracer.words import ends
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _NEEDS, _NEEDS_OF_CLOCKS = (
 @click.option("-o", "--output", type=target, metavar="FILE", help="Write to FILE instead of standard output.")
 @reads_captures
 def command(
-    reading: Reading, as_json: bool, intervals: bool, direction: str | None, output: str | None
+    reading: InputChoice, as_json: bool, intervals: bool, direction: str | None, output: str | None
 ) -> None:
     """Say what limited a transfer, and why: findings with their evidence, largest cost first.
 
@@ -66,7 +66,7 @@ def command(
             _show(page(stream), diagnosis)
 
 
-def _diagnosis(reading: Reading, direction: str | None, output: str | None) -> Diagnosis:
+def _diagnosis(reading: InputChoice, direction: str | None, output: str | None) -> Diagnosis:
     from multitracer.cli._reading import load, one
 
     recording = load(reading, output=output, needs=_needs)

@@ -9,7 +9,7 @@ import click
 from multitracer.cli._options import debug_option, examples
 
 if TYPE_CHECKING:
-    from parsers._wireshark import Dissected
+    from parsers._wireshark import WiresharkPacket
 
 _MOST_FIELDS = 4
 
@@ -58,7 +58,7 @@ def _refuse_log(path: str) -> None:
         raise InputError(f"{path}: this is {fmt.name} ({fmt.description}), not a packet capture")
 
 
-def _line(packet: Dissected) -> str:
+def _line(packet: WiresharkPacket) -> str:
     from multitracer.words import moment, portable
 
     fields = list(packet.fields.items())[:_MOST_FIELDS]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import FiniteRange, Group, debug_option, examples, named, target
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples, named, target
+from multitracer.cli._reading import InputChoice, reads_captures
 from multitracer.errors import InputError
 
 if TYPE_CHECKING:
-    from multitracer.analysis.link_capacity import Delivered, Mapped
+    from multitracer.analysis.link_capacity import DeliveredCapacity, Mapped
     from multitracer.export.wireshark import Selection
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
@@ -37,7 +37,7 @@ _COLOURS = ".colorfilters"
     help="Keep so many bytes of each packet, as tcpdump -s does; 128 keep the headers.",
 )
 @reads_captures
-def wireshark(reading: Reading, output: str, snap: int | None) -> None:
+def wireshark(reading: InputChoice, output: str, snap: int | None) -> None:
     """Write the packets once more, each with a comment that says what was concluded of it.
 
     Records are copied byte for byte; each capture point is an interface. Comments stand on packets that were
@@ -67,7 +67,7 @@ def wireshark(reading: Reading, output: str, snap: int | None) -> None:
             rules.write_text(colour_rules(), encoding="ascii")
 
 
-def _selection(recording: Recording, reading: Reading) -> Selection:
+def _selection(recording: Recording, reading: InputChoice) -> Selection:
     """Return which packets the options mean."""
     from multitracer.cli._reading import chosen
     from multitracer.export.wireshark import Selection
@@ -99,7 +99,7 @@ def _selection(recording: Recording, reading: Reading) -> Selection:
 )
 @click.option("-o", "--output", type=named, metavar="FOLDER", required=True, help="The folder for the files.")
 @reads_captures
-def xplot(reading: Reading, output: str) -> None:
+def xplot(reading: InputChoice, output: str) -> None:
     """Write the plots that tcptrace -G draws, for xplot: sequence numbers, flight, RTT, throughput, sizes.
 
     Names and points are those of tcptrace; what is sent again carries our verdict. Of more than 50
@@ -125,7 +125,7 @@ def xplot(reading: Reading, output: str) -> None:
 )
 @click.option("-o", "--output", type=target, metavar="FILE", required=True, help="The trace to write.")
 @reads_captures
-def perfetto(reading: Reading, output: str) -> None:
+def perfetto(reading: InputChoice, output: str) -> None:
     """Write a transfer as a trace for ui.perfetto.dev: limits, findings, packets, counters.
 
     A segment is a slice from when it was sent until its ACK; an arrow leads from a lost one to its repair and
@@ -151,7 +151,7 @@ def perfetto(reading: Reading, output: str) -> None:
 
 @click.group(
     "export",
-    cls=Group,
+    cls=CommandGroup,
     epilog=examples(
         "multitracer export tables -o tables/ capture.pcap",
         "multitracer export series -o series/ sample_traces/cellular_upload",
@@ -185,7 +185,7 @@ command.add_command(xplot)
     help="Parquet keeps units and types.",
 )
 @reads_captures
-def tables(reading: Reading, output: str, form: Literal["parquet", "csv"]) -> None:
+def tables(reading: InputChoice, output: str, form: Literal["parquet", "csv"]) -> None:
     """Write connections, directions and every segment with the results of the analysis.
 
     And what logs tell of a drive: radio, position, signalling, handovers, cells, where there is a row of it.
@@ -239,9 +239,9 @@ def segments(file: str, receiver: str | None, form: str) -> None:
     from multitracer.cli._segments import both_captures, write_segments
 
     del form
-    recording = load(Reading((file,)))
+    recording = load(InputChoice((file,)))
     if receiver is not None:
-        recording = both_captures(recording, load(Reading((receiver,))))
+        recording = both_captures(recording, load(InputChoice((receiver,))))
     write_segments(standard_output(), recording)
 
 
@@ -311,7 +311,7 @@ def errors(session: str, output: str | None) -> None:
 )
 @reads_captures
 def capacity(
-    reading: Reading,
+    reading: InputChoice,
     output: str | None,
     direction: Literal["forward", "reverse"] | None,
     stated: str | None,
@@ -332,7 +332,7 @@ def capacity(
         raise click.UsageError("--busy is for --map; name a map, or leave it out")
     check_output(output, [] if stated is None else [stated])
     recording = load(reading, output=output)
-    delivered: Delivered | Mapped
+    delivered: DeliveredCapacity | Mapped
     if stated is not None:
         delivered = mapped_capacity(recording, Path(stated), busy_percent=busy or 0.0)
     else:
@@ -358,7 +358,7 @@ def capacity(
     help="The series of the initiator's data, or the responder's. Default: of the end that sent more.",
 )
 @reads_captures
-def series(reading: Reading, output: str, direction: Literal["forward", "reverse"] | None) -> None:
+def series(reading: InputChoice, output: str, direction: Literal["forward", "reverse"] | None) -> None:
     """Write each labelled series of one connection to its own file, such as TcpSnd_cwnd.csv.
 
     The default is the connection with the most unique bytes. A session folder gives the series of both

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.cli._options import examples
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._reading import InputChoice, reads_captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ _MOST = 20
     epilog=examples("multitracer inspect capture.pcap", "multitracer inspect sample_traces/cellular_upload"),
 )
 @reads_captures
-def command(reading: Reading) -> None:
+def command(reading: InputChoice) -> None:
     """Show what is inside INPUT: formats, hosts, clocks, connections, and how far it can be trusted.
 
     For a session folder, each log is also compared with the checksum that the recording left.
@@ -58,7 +58,7 @@ def command(reading: Reading) -> None:
     show_streams(sheet, recording)
 
 
-def _show_captures(sheet: Page, recording: Recording, reading: Reading) -> None:
+def _show_captures(sheet: Page, recording: Recording, reading: InputChoice) -> None:
     from multitracer.cli._reading import named_connections
     from multitracer.cli._summary import show_connections, show_file
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multitracer.cli._measure import Over, over_options
-from multitracer.cli._options import FiniteRange, Group, debug_option, examples
+from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples
 from multitracer.errors import InputError
 from multitracer.words import count
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.measure.outcome import Client
-    from multitracer.measure.plan import Plan, ProtocolName
-    from multitracer.measure.transports import Options
+    from multitracer.measure.plan import MeasurementPlan, ProtocolName
+    from multitracer.measure.transports import TransportOptions
     from multitracer.tables import Document
 
 _EXTENSIONS = {"early-start": 1, "several-messages": 2, "path-mtu": 4}
@@ -64,7 +64,7 @@ def _centaurus_options(function: Callable[..., object]) -> Callable[..., object]
 
 @click.group(
     "measure",
-    cls=Group,
+    cls=CommandGroup,
     epilog=examples(
         "multitracer measure run --protocol tcp --server HOST:PORT --vary reply --sizes 64 -o DIR"
     ),
@@ -279,10 +279,10 @@ def plan(
         raise InputError(f"{count(len(failures), 'tuple')} could not be measured, the first {failures[0]}")
 
 
-def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> Plan:
+def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **chosen: Any) -> MeasurementPlan:
     from dataclasses import replace
 
-    from multitracer.measure.plan import Experiment, Plan, parse_plan
+    from multitracer.measure.plan import Experiment, MeasurementPlan, parse_plan
 
     if plan_file is not None:
         text = plan_file.read_bytes().decode("utf-8", "replace")
@@ -295,15 +295,15 @@ def _plan(over: str | None, plan_file: Path | None, labels: dict[str, str], **ch
     other = chosen["reply_size" if chosen["vary"] == "request" else "request_size"]
     experiment = Experiment(chosen["vary"], chosen["sizes"], chosen["sessions"], other, chosen["connection"])
     server = "" if over else chosen["server"]
-    return Plan(chosen["protocol"], server, (experiment,), chosen["timeout"], labels, over)
+    return MeasurementPlan(chosen["protocol"], server, (experiment,), chosen["timeout"], labels, over)
 
 
-def _taken_options(chosen: Document) -> Options:
+def _taken_options(chosen: Document) -> TransportOptions:
     return _options(**{name: chosen.pop(name) for name in ("key_file", "extensions", "baud")})
 
 
-def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> Options:
-    from multitracer.measure.transports import Options
+def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -> TransportOptions:
+    from multitracer.measure.transports import TransportOptions
     from multitracer.protocols.centaurus.messages import Extension
 
     key = None
@@ -312,4 +312,4 @@ def _options(*, key_file: Path | None, extensions: tuple[str, ...], baud: int) -
             key = stream.read(_KEY_BYTES).strip()
         if len(key) < 16:
             raise InputError(f"{key_file}: shorter than 16 bytes can be guessed; write a longer secret")
-    return Options(Extension(sum({_EXTENSIONS[name] for name in extensions})), key, baud)
+    return TransportOptions(Extension(sum({_EXTENSIONS[name] for name in extensions})), key, baud)

@@ -9,7 +9,7 @@ import click
 
 from multitracer.cli import _options
 from multitracer.cli._options import Wish, examples, named_page, pool_option
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._reading import InputChoice, reads_captures
 
 Theme = Literal["light", "dark"]
 _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", "rates", "channel")
@@ -112,7 +112,7 @@ _KINDS = ("rtt-size", "cdf", "environment", "panels", "handovers", "delivered", 
 @pool_option
 @reads_captures
 def command(
-    reading: Reading,
+    reading: InputChoice,
     *,
     output: str | None,
     direction: Literal["forward", "reverse"] | None,
@@ -158,7 +158,7 @@ def command(
 
 
 def _plot_flows(
-    reading: Reading, kind: str, target: str, wish: Wish, *, window_s: float | None, theme: Theme
+    reading: InputChoice, kind: str, target: str, wish: Wish, *, window_s: float | None, theme: Theme
 ) -> None:
     """Draw what each flow of one recording or several delivered."""
     from multitracer.cli._flows import plot_flows
@@ -169,7 +169,7 @@ def _plot_flows(
     click.echo(target)
 
 
-def _plot_handovers(reading: Reading, target: str, wish: Wish, theme: Theme) -> None:
+def _plot_handovers(reading: InputChoice, target: str, wish: Wish, theme: Theme) -> None:
     """Draw a quantity laid over all handovers of a drive."""
     from multitracer.api.session import Session
     from multitracer.cli._output import replacing
@@ -186,7 +186,7 @@ def _plot_handovers(reading: Reading, target: str, wish: Wish, theme: Theme) -> 
 
 
 def _of_transactions(
-    reading: Reading, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
+    reading: InputChoice, kind: str | None, size: int | None, target: str, *, theme: Theme, pool: bool
 ) -> bool:
     """Draw transactions, if they are asked for or the only data; return whether it was done."""
     from pathlib import Path
@@ -208,7 +208,7 @@ def _of_transactions(
 
 
 def _plot_connection(
-    reading: Reading,
+    reading: InputChoice,
     target: str,
     direction: Literal["forward", "reverse"] | None,
     stack: bool | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multitracer.cli._options import assets_option, examples, named_page, pool_option
-from multitracer.cli._reading import Reading, reads_captures
+from multitracer.cli._reading import InputChoice, reads_captures
 from multitracer.errors import InputError, MultiTracerError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 @pool_option
 @reads_captures
 def command(
-    reading: Reading, output: str | None, base_map: str | None, assets: str, *, pdf: bool, pool: bool
+    reading: InputChoice, output: str | None, base_map: str | None, assets: str, *, pdf: bool, pool: bool
 ) -> None:
     """Write a self-contained HTML report: what limited the transfer and why, then every packet.
 
@@ -109,7 +109,7 @@ def _read_base_map(path: str | None) -> None:
         click.get_current_context().meta[_BASE_MAP] = read_base_map(path)
 
 
-def _write_measured(sessions: list[Inputs], reading: Reading, target: str, *, pool: bool) -> str:
+def _write_measured(sessions: list[Inputs], reading: InputChoice, target: str, *, pool: bool) -> str:
     """Write the page on transactions; sessions that hold captures too get their reports beside it."""
     from multitracer.cli._transaction_report import links_to, write_measured
     from multitracer.cli._transactions import refuse_capture_options
@@ -125,7 +125,7 @@ def _write_measured(sessions: list[Inputs], reading: Reading, target: str, *, po
     return page
 
 
-def _write_one(session: Inputs, reading: Reading, target: str) -> str:
+def _write_one(session: Inputs, reading: InputChoice, target: str) -> str:
     from multitracer.report.write import write_report
 
     analysed = _analysed(session, reading, output=target)
@@ -146,7 +146,7 @@ def _print(pages: list[Path]) -> None:
         click.echo(printed)
 
 
-def _write_several(sessions: list[Inputs], reading: Reading, folder: str) -> str:
+def _write_several(sessions: list[Inputs], reading: InputChoice, folder: str) -> str:
     """Write all reports that can be written; fail at the end if one could not."""
     from multitracer.cli._output import check_output
     from multitracer.report.index import write_reports
@@ -160,7 +160,7 @@ def _write_several(sessions: list[Inputs], reading: Reading, folder: str) -> str
     return str(index)
 
 
-def _readable(sessions: list[Inputs], reading: Reading, failed: list[str]) -> Iterator[Input]:
+def _readable(sessions: list[Inputs], reading: InputChoice, failed: list[str]) -> Iterator[Input]:
     from multitracer.cli._output import warn
 
     for session in sessions:
@@ -173,7 +173,7 @@ def _readable(sessions: list[Inputs], reading: Reading, failed: list[str]) -> It
             yield recording
 
 
-def _analysed(session: Inputs, reading: Reading, *, output: str | None = None) -> Input:
+def _analysed(session: Inputs, reading: InputChoice, *, output: str | None = None) -> Input:
     """Read and analyse one input; return it with the options of its report."""
     import shlex
 

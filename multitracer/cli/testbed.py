@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from multitracer.cli._options import FiniteRange, Group, debug_option, examples
+from multitracer.cli._options import CommandGroup, FiniteRange, debug_option, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,9 @@ _REPEAT = "# repeat it with "
 """Begins the line of a run's scenario.toml that names options."""
 
 
-@click.group("testbed", cls=Group, epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR"))
+@click.group(
+    "testbed", cls=CommandGroup, epilog=examples("multitracer testbed run clean-bulk --virtual -o DIR")
+)
 @debug_option
 def command() -> None:
     """Run TCP over a modelled wireless link, and record it at every layer.

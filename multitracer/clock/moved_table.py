@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.accuracy import accuracy
-from multitracer.clock.model.relation import Status
+from multitracer.clock.model.relation import PlacementStatus
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME, Table
 
@@ -49,7 +49,7 @@ def moved(table: Table, clocks: Clocks, source: Clock, target: Clock) -> Moved:
     """Return a table whose `time_ns` was stamped by one clock with its times on another."""
     raw = table["time_ns"]
     placement = clocks.place(raw, source, target)
-    there = placement.status != Status.UNPLACED
+    there = placement.status != PlacementStatus.UNPLACED
     if not there.any():
         reason = f"{placement.reason}; the times of {source.host} are its own" if len(raw) else ""
         return Moved(table, raw, placement.bound_ns, reason, placed=False)

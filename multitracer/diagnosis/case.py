@@ -13,7 +13,7 @@ from multitracer.diagnosis.limits.at_sender import offered_bytes
 from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
 from multitracer.diagnosis.packets.losses import Carried, carried
 from multitracer.diagnosis.packets.mtu_holes import mtu_holes
-from multitracer.diagnosis.packets.opening_and_end import Opening
+from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, all_delays, wire_segments
 from multitracer.diagnosis.packets.policing import Policing
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps, own_time_ns
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.account.link_account import LinkAccount
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.names import Limit, Part
+    from multitracer.diagnosis.limits.names import Limit, LimitSubtype
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array
 
@@ -90,9 +90,9 @@ class Case:
         return dead_times(self.transfer) if known is None else known
 
     @cached_property
-    def opening(self) -> Opening:
+    def opening(self) -> HandshakeAndResets:
         """How the connection was opened, and its resets."""
-        return Opening(self.transfer)
+        return HandshakeAndResets(self.transfer)
 
     @cached_property
     def mtu_holes(self) -> list[DeadTime]:
@@ -168,7 +168,10 @@ class Case:
         return carried(self.transfer, self.segments, self.dead_times) if known is None else known
 
     def limited_s(
-        self, *limits: Limit | tuple[Limit, Part], begin_ns: int | None = None, end_ns: int | None = None
+        self,
+        *limits: Limit | tuple[Limit, LimitSubtype],
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
     ) -> float:
         """Return the link time that some limits, or parts of limits, held within an interval."""
         cells = self.limited.cells

@@ -13,9 +13,9 @@ from multitracer.diagnosis.account.uses import LOST, Use
 from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.incidents import Incident, incidents
 from multitracer.diagnosis.incidents import document as incident_document
-from multitracer.diagnosis.limits.group import Group, alone, group_of
+from multitracer.diagnosis.limits.group import ConnectionGroup, alone, group_of
 from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.rules import findings
 from multitracer.diagnosis.sentence import (
     LIMIT_COLUMNS,
@@ -76,13 +76,13 @@ class Diagnosis:
     findings : list of Finding
         What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`,
         `help`, `numbers`, `evidence`.
-    group : Group
+    group : ConnectionGroup
         The piece of work that it is part of; alone, if it was asked for.
     """
 
     case: Case
     findings: list[Finding]
-    group: Group
+    group: ConnectionGroup
 
     @property
     def transfer(self) -> Transfer:
@@ -147,7 +147,7 @@ class Diagnosis:
         """What is said where no rule found anything: also that data were lost, and nothing shows by what."""
         shares = self.limited.shares
         waited_s = sum(
-            row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is Part.REPAIR
+            row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
         )
         is_short = waited_s < _LEAST_REPAIR * self.limited.total_s
         return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
@@ -235,13 +235,13 @@ def explain(recording: Recording, connection: int | None = None, *, reverse: boo
     return diagnose(group.longest.transfer, group)
 
 
-def diagnose(transfer: Transfer, group: Group | None = None) -> Diagnosis:
+def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagnosis:
     """Return the limits, the findings (largest cost first) and the link's account of a transfer.
 
     Parameters
     ----------
     transfer : Transfer
-    group : Group, optional
+    group : ConnectionGroup, optional
         The piece of work that it is part of; by default it is alone.
 
     Raises

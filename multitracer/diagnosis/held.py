@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Finding, rows
 from multitracer.diagnosis.limits.limited import shown_s, stretches
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import ends, rate
@@ -71,7 +71,9 @@ class Held(NamedTuple):
 _MOST_ROWS = 4  # the longest ones are evidence enough. Not measured
 
 
-def held(limited: Limited, limit: Limit, part: Part | None = None, *, least: float = WORTH) -> Held | None:
+def held(
+    limited: Limited, limit: Limit, part: LimitSubtype | None = None, *, least: float = WORTH
+) -> Held | None:
     """Return what a limit held; None if that was less than a `least` share of T, or not noticeable."""
     begin, end = stretches(limited, limit, part)
     lengths = (end - begin) * limited.transfer.speed / NS_PER_S
@@ -125,7 +127,7 @@ def pauses_s(limited: Limited) -> Array:
     by_client = client_pauses_s(limited.transfer)
     if by_client is not None:
         return by_client
-    begin, end = stretches(limited, Limit.APPLICATION, Part.PEER)
+    begin, end = stretches(limited, Limit.APPLICATION, LimitSubtype.PEER)
     waits_ns = end - begin
     floor_ns = 0 if limited.seen is None else limited.seen.floor_ns
     waits_s = np.asarray(waits_ns * limited.transfer.speed / NS_PER_S)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.rules import rank
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ _STOPPED = (
     Limit.SENDER_BUFFER,
     Limit.SLOW_START,
     Limit.CONGESTION_WINDOW,
-    (Limit.LINK, Part.ARQ),
-    (Limit.LINK, Part.XOFF),
+    (Limit.LINK, LimitSubtype.ARQ),
+    (Limit.LINK, LimitSubtype.XOFF),
 )
 """Limits while which a transfer does not go forward as fast as its link."""
 _OF_A_LIMIT = {"link-limited"}

@@ -1,7 +1,8 @@
 """The join of TCP and the link: which frames carried which segment, how often, and what became of it.
 
 What comes in: a `Transfer` with the link logs of its two hosts. What goes out: `Join`, for each segment the
-frames that carried it, how often, and its `Fate`; `Delivery`, which octets came out at the far end, and when.
+frames that carried it, how often, and its `Fate`; `StreamDelivery`, which octets came out at the far end, and
+when.
 
 - A segment meets the link where it enters the interface queue (or is refused there): by IPv4 identification
   and sequence number, the n-th with the same pair being the n-th that left.
@@ -116,7 +117,7 @@ class Join:
     dropped: Array
     dropped_rows: Array
     dropped_from: Array
-    delivery: Delivery | None
+    delivery: StreamDelivery | None
 
     def of_segment(self, row: int) -> Array:
         """Return the rows in `carriages` of a row of `sender`: none if it was dropped before the link."""
@@ -304,7 +305,9 @@ def _extreme(ufunc: np.ufunc, group: Array, values: Array, groups: int) -> Array
 # --- what arrived ---
 
 
-def _fates(columns: dict[str, Array], arrived: Delivery | None, near: LinkSide, written: Array) -> _Columns:
+def _fates(
+    columns: dict[str, Array], arrived: StreamDelivery | None, near: LinkSide, written: Array
+) -> _Columns:
     count = len(written)
     unknown = np.full(count, NA, dtype=np.int64)
     if arrived is None:
@@ -355,7 +358,7 @@ def _refused(transfer: Joinable, columns: dict[str, Array]) -> Array:
     return np.asarray(late & (columns["arrived_tick"] > int(before.max(initial=0))))
 
 
-def _times(columns: dict[str, Array], arrived: Delivery | None, slot_ns: int) -> dict[str, Array]:
+def _times(columns: dict[str, Array], arrived: StreamDelivery | None, slot_ns: int) -> dict[str, Array]:
     """Return the five parts of each packet's way, in link time; NOT_A_TIME where an end is not known."""
     pipe = NA if arrived is None else arrived.pipe_slots
     air = np.full(len(columns["fate"]), pipe, dtype=np.int64)
@@ -388,7 +391,7 @@ _LARGEST_WINDOW = 61
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class StreamDelivery:
     """What the far end got of the near end's stream.
 
     Attributes
@@ -438,7 +441,7 @@ class Delivery:
         return end > self.flushed_up_to
 
 
-def delivery(transfer: Joinable) -> Delivery | None:
+def delivery(transfer: Joinable) -> StreamDelivery | None:
     """Return what arrived at the data's receiver; None without both logs or without common slots."""
     near, far = transfer.near, transfer.far
     if near is None or far is None:
@@ -449,7 +452,7 @@ def delivery(transfer: Joinable) -> Delivery | None:
     rows, offset = _arrivals(near.frames, far.frames, pipe)
     begin, end, tick = _stretches(far, rows, offset)
     received = far.rows("ppp_received")
-    return Delivery(far, pipe, begin, end, tick, received, _flushed_up_to(near))
+    return StreamDelivery(far, pipe, begin, end, tick, received, _flushed_up_to(near))
 
 
 def _information(frames: Table, *, sent: bool) -> Array:

@@ -17,10 +17,10 @@ import numpy as np
 from multitracer.analysis.mobility import around_handovers as windows
 from multitracer.analysis.mobility.around_handovers import epochs
 from multitracer.analysis.mobility.cells import cells_of
-from multitracer.analysis.mobility.seconds import Drive, Limits
+from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
 from multitracer.analysis.mobility.series import Samples, Steps
 from multitracer.analysis.mobility.stretches import stretches
-from multitracer.clock.model.relation import Status
+from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.transfer import Transfer
@@ -34,7 +34,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
@@ -153,7 +153,7 @@ class Road:
         )
 
     @cached_property
-    def limits(self) -> Limits | None:
+    def limits(self) -> DriveLimits | None:
         """What limited the connections of the piece of work that is explained; None without a diagnosis."""
         if self.diagnosis is None:
             return None
@@ -166,7 +166,7 @@ class Road:
             for name in ("begin_ns", "end_ns")
         )
         limit, part = (np.concatenate([table[name] for table in tables]) for name in ("limit", "part"))
-        return Limits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
+        return DriveLimits(begin, end, limit, part, np.repeat(sends, [len(table) for table in tables]))
 
     @property
     def _sends_ns(self) -> Times | None:
@@ -186,8 +186,10 @@ class Road:
         if not self.phones:
             return Table.empty(AROUND), Table.empty(AROUND_LIMITS)
         limits = self.limits
-        held = None if limits is None else windows.Limits(limits.begin_ns, limits.end_ns, limits.limit)
-        traffic = windows.Traffic(self.fine_throughput, self.rtt, self.segments, held)
+        held = (
+            None if limits is None else windows.LimitIntervals(limits.begin_ns, limits.end_ns, limits.limit)
+        )
+        traffic = windows.DriveTraffic(self.fine_throughput, self.rtt, self.segments, held)
         return windows.around(self.phones[0].handovers, traffic)
 
     def epochs(self, of: str, *, seed: int = SEED) -> Table:
@@ -252,11 +254,11 @@ class Road:
         if source == target:
             return segments, segments["time_ns"]
         placed = clocks.place(segments["time_ns"], source, target)
-        known = placed.status != Status.UNPLACED
+        known = placed.status != PlacementStatus.UNPLACED
         return (segments, np.where(known, placed.time_ns, NOT_A_TIME)) if known.all() else None
 
     @cached_property
-    def segments(self) -> windows.Segments | None:
+    def segments(self) -> windows.SentSegments | None:
         """The segments of the connection that is explained, and which were lost; None if nobody knows."""
         seen = None if self.diagnosis is None else self.diagnosis.limited.seen
         if seen is None:
@@ -264,7 +266,7 @@ class Road:
         known = seen.sends.lost != NA
         if not known.any():
             return None
-        return windows.Segments(seen.sends.time_ns[known], seen.sends.lost[known] == 1)
+        return windows.SentSegments(seen.sends.time_ns[known], seen.sends.lost[known] == 1)
 
     @cached_property
     def stretches(self) -> Table:
@@ -275,7 +277,7 @@ class Road:
         fine = self.fine_throughput if self.surroundings.recording.parts else None
         if not self.is_of_the_packets:  # its readings say nothing of a transfer at another time
             phone = phone.within((0, 0))
-        drive = Drive(
+        drive = DriveSeries(
             phone.stays, phone.handovers, self.route, self.throughput, self.limits, self._sends_ns, fine,
             self.wanted(phone),
         )  # fmt: skip
@@ -293,7 +295,7 @@ class Road:
         return Steps(states["time_ns"], (states["state"] == runs).astype(np.float64), gap_ns)
 
     @property
-    def _part(self) -> Part | None:
+    def _part(self) -> PointCapture | None:
         return None if self.diagnosis is None else self.diagnosis.transfer.layers.part
 
 

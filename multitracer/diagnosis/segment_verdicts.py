@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.segments.segment_rows import outline
 from multitracer.analysis.two_points import match
-from multitracer.analysis.verdicts import Cause, Necessity, judge_all
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, judge_all
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.recording.layers import Layers
@@ -24,7 +24,7 @@ from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Table
 
@@ -43,9 +43,9 @@ class SegmentVerdicts:
     kind : ndarray of uint8
         Values of `SegmentClass`.
     cause, necessity : ndarray of uint8
-        Values of `Cause` and `Necessity`; NO_VERDICT of what was sent once.
+        Values of `RetransmissionCause` and `Necessity`; NO_VERDICT of what was sent once.
     evidence : ndarray of uint32
-        Bits of `Evidence`.
+        Bits of `VerdictEvidence`.
     earlier : ndarray of int64
         Row of the copy that was sent before a retransmission; NA where the capture does not show it.
     """
@@ -66,7 +66,7 @@ class SegmentVerdicts:
         return cls(np.zeros(segments, np.int64), kind, none, none.copy(), evidence, earlier)
 
 
-def main_part(recording: Recording) -> Part:
+def main_part(recording: Recording) -> PointCapture:
     """Return the capture nearest to the sender of the largest connection; of loose files, that with it.
 
     Raises
@@ -83,7 +83,7 @@ def main_part(recording: Recording) -> Part:
     return Layers.of(recording, *recording.chosen(None)).part
 
 
-def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:
+def segment_verdicts(recording: Recording, part: PointCapture) -> SegmentVerdicts:
     """Return what is concluded of each segment of a part of a recording."""
     partition, directions = part.analysis.partition, part.analysis.directions
     judged = SegmentVerdicts.blank(len(part.capture.segments))
@@ -95,7 +95,7 @@ def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:
     judged.kind[:] = classify(segments, at_sender=(at_sender[forward], at_sender[forward + 1]))
     judged.seq_rel[:] = segments["seq_bytes"] - _first_data_unit(segments, part)[partition.direction]
     resent = np.flatnonzero(judged.kind == SegmentClass.RETRANSMISSION)
-    judged.cause[resent] = Cause.UNKNOWN
+    judged.cause[resent] = RetransmissionCause.UNKNOWN
     judged.necessity[resent] = Necessity.UNDECIDED
     sides = np.unique(partition.direction[resent])
     if _is_alone(recording, part):
@@ -106,12 +106,12 @@ def segment_verdicts(recording: Recording, part: Part) -> SegmentVerdicts:
     return judged
 
 
-def _is_alone(recording: Recording, part: Part) -> bool:
+def _is_alone(recording: Recording, part: PointCapture) -> bool:
     """Return whether nothing was recorded beside one capture."""
     return not recording.inputs.listed and all(other is part or not len(other) for other in recording.parts)
 
 
-def _judge_all(judged: SegmentVerdicts, recording: Recording, part: Part, sides: Array) -> None:
+def _judge_all(judged: SegmentVerdicts, recording: Recording, part: PointCapture, sides: Array) -> None:
     """Write the verdicts by the capture alone on directions of many connections into their rows, in place."""
     for connections, examined in part.analysis.examined(np.unique(sides >> 1)):
         own = sides[np.isin(sides >> 1, connections)]
@@ -139,7 +139,7 @@ def _renumbered(rows: Array, of_capture: Array) -> Array:
     return np.append(of_capture, NA)[rows]  # NA is -1: the last one
 
 
-def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
+def _first_data_unit(segments: dict[str, Array], part: PointCapture) -> Array:
     """Return where each direction's first data byte lies: behind the SYN, else the first that was seen."""
     directions, direction = part.analysis.directions, part.analysis.partition.direction
     data = np.flatnonzero(segments["payload_bytes"] > 0)
@@ -151,7 +151,7 @@ def _first_data_unit(segments: dict[str, Array], part: Part) -> Array:
     return first
 
 
-def _judge(judged: SegmentVerdicts, recording: Recording, part: Part, direction: int) -> None:
+def _judge(judged: SegmentVerdicts, recording: Recording, part: PointCapture, direction: int) -> None:
     """Write the verdicts on the retransmissions of a direction into its rows, in place."""
     index, reverse = divmod(direction, 2)
     own = part.analysis.partition.rows_of(index)

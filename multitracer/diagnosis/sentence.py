@@ -9,14 +9,14 @@ import numpy as np
 from multitracer.diagnosis.held import link_rate_in_words, link_shown_by, pauses_s
 from multitracer.diagnosis.limits.at_sender import opening
 from multitracer.diagnosis.limits.limited import shown_s, stretches
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View, by_limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count, duration, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from multitracer.diagnosis.limits.group import Group
+    from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.tables import Array
@@ -46,14 +46,16 @@ _RADIO_HELP = {
 }
 """Where a log of the radio or of its link shows that there is one."""
 _PART_HELP = {
-    Part.THINK: "a program that begins its answers sooner",
-    Part.ZERO: "a receiving program that reads what has arrived",
-    Part.PEER: "a peer that sends its requests sooner, or several at once",
-    Part.NAGLE: "TCP_NODELAY, or writing the whole message at once",
-    Part.LATENCY: "fewer round trips: several requests at once, larger ones, or a shorter path",
-    Part.REPAIR: "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss",
+    LimitSubtype.THINK: "a program that begins its answers sooner",
+    LimitSubtype.ZERO: "a receiving program that reads what has arrived",
+    LimitSubtype.PEER: "a peer that sends its requests sooner, or several at once",
+    LimitSubtype.NAGLE: "TCP_NODELAY, or writing the whole message at once",
+    LimitSubtype.LATENCY: "fewer round trips: several requests at once, larger ones, or a shorter path",
+    LimitSubtype.REPAIR: (
+        "less loss: a lost request alone waits for a timer, as nothing behind it shows the loss"
+    ),
 }
-_ANSWERS_HELP = {Part.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
+_ANSWERS_HELP = {LimitSubtype.PEER: "a peer that answers sooner, or data that do not wait for its answers"}
 """Where the data are the initiator's: its peer answers."""
 _BOTH, _ALL = "the programs at both ends", "the programs and the path between them"
 _POLICED_HELP = "the contract's rate, shaping instead of policing, or a sender that paces"
@@ -70,8 +72,8 @@ _NOUNS = {
     Limit.UNKNOWN: "what nobody can tell from this recording",
 }
 _PATH_NOUNS = {
-    Part.LATENCY: "the path's latency",
-    Part.REPAIR: "the repair of lost requests or answers",
+    LimitSubtype.LATENCY: "the path's latency",
+    LimitSubtype.REPAIR: "the repair of lost requests or answers",
 }
 """Of the parts of the application that no program made."""
 
@@ -80,7 +82,7 @@ class Headline(NamedTuple):
     """The first sentence."""
 
     limit: Limit
-    part: Part
+    part: LimitSubtype
     share: float
     confidence: Confidence
     sentence: str
@@ -106,7 +108,7 @@ def headline_of(limited: Limited) -> Headline:
     others = {each: share for each, share in sums.items() if each is not limit}
     next_share = max(others.values(), default=0.0)
     parts, others_of_it = _parted(limited, _main_parts(own, next_share), next_share)
-    part = parts[0].part if len(parts) == 1 else Part.NONE
+    part = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
     share = parts[0].share if part and parts[0].share >= next_share else sums[limit]
     share = sum(row.share for row in parts) if others_of_it else share
     first = _first(limited, limit, parts, share)
@@ -144,10 +146,10 @@ def _main_parts(own: list[LimitShare], next_share: float) -> list[LimitShare]:
     if main.limit is Limit.APPLICATION:
         return many
     is_most = main.share > MOSTLY * whole and main.share >= next_share
-    return [main if is_most else main._replace(part=Part.NONE)]
+    return [main if is_most else main._replace(part=LimitSubtype.NONE)]
 
 
-def headline_of_group(group: Group) -> Headline:
+def headline_of_group(group: ConnectionGroup) -> Headline:
     """Return the first sentence of several connections that were one piece of work."""
     total = max(group.total_s, 1e-12)
     sums: dict[Limit, float] = {}
@@ -157,7 +159,7 @@ def headline_of_group(group: Group) -> Headline:
     limit, share = ordered[0]
     part, sure = next((part, sure) for (each, part), (_, sure) in group.seconds.items() if each is limit)
     own = group.seconds[limit, part][0] / total
-    part = part if own > MOSTLY * share else Part.NONE
+    part = part if own > MOSTLY * share else LimitSubtype.NONE
     many = f"{len(group.numbers):,} connections took {lasted(group.total_s)}."
     mostly = "Mostly" if share >= MOSTLY else "The largest part was"
     parts = {part: seconds / total for (each, part), (seconds, _) in group.seconds.items()
@@ -165,7 +167,7 @@ def headline_of_group(group: Group) -> Headline:
     ends = _by_end(group.longest, parts) if limit is Limit.APPLICATION else {}
     noun = next(iter(ends), _noun(group.longest, limit, part) + group.shared_by(limit))
     if sum(end >= WORTH_SAYING for end in ends.values()) > 1:
-        part = Part.NONE
+        part = LimitSubtype.NONE
         noun = f"{_of_all(ends)}, {' and '.join(f'{end} for {ours:.0%}' for end, ours in ends.items())}"
     first = f"{many} {mostly} {noun} ({share:.0%}, {sure.label})."
     rest = [
@@ -179,7 +181,7 @@ def headline_of_group(group: Group) -> Headline:
     return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
 
 
-def _part_help(limited: Limited, part: Part) -> str:
+def _part_help(limited: Limited, part: LimitSubtype) -> str:
     """Return what would help against a part of a limit; "" where that is what helps against the whole."""
     own = {} if limited.transfer.reverse else _ANSWERS_HELP
     return own.get(part, _PART_HELP.get(part, ""))
@@ -236,7 +238,7 @@ def _also(limited: Limited, limit: Limit, share: float) -> str:
     return f"{_noun(limited, limit).capitalize()} was the limit for {share:.0%}."
 
 
-def _programs(limited: Limited, parts: Mapping[Part, float]) -> str:
+def _programs(limited: Limited, parts: Mapping[LimitSubtype, float]) -> str:
     """Return for how much of the time the program of either end was the limit; both, if each is little."""
     ends = _by_end(limited, parts)
     large = {noun: share for noun, share in ends.items() if share >= WORTH_SAYING}
@@ -245,7 +247,7 @@ def _programs(limited: Limited, parts: Mapping[Part, float]) -> str:
     return " ".join(f"{noun.capitalize()} was the limit for {share:.0%}." for noun, share in large.items())
 
 
-def _by_end(limited: Limited, parts: Mapping[Part, float]) -> dict[str, float]:
+def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, float]:
     """Return the share of the program of each end, the larger first."""
     ends: dict[str, float] = {}
     for part, share in parts.items():
@@ -258,7 +260,7 @@ def _ceiling(share: float) -> str:
     return f"{max(int(np.ceil(share * 100)), 1)} %"
 
 
-def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
+def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE) -> str:
     if limit is not Limit.APPLICATION:
         return _NOUNS[limit]
     if part in _PATH_NOUNS:
@@ -266,7 +268,7 @@ def _noun(limited: Limited, limit: Limit, part: Part = Part.NONE) -> str:
     server, client = (
         ("the server", "the client") if limited.transfer.reverse else ("the client", "the server")
     )
-    return client if part is Part.PEER else server
+    return client if part is LimitSubtype.PEER else server
 
 
 def rows_in_words(limited: Limited) -> list[tuple[str, str, str, str, str]]:
@@ -298,19 +300,19 @@ _AS_ONE = 1.02
 """Highest by lowest rate of a link below which it reads as one number. Not measured."""
 
 
-def what_happened(limited: Limited, limit: Limit, part: Part) -> str:
+def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
     """Return what happened, with its numbers."""
     lengths = _lengths(limited, limit, part)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION:
-        paused = pauses_s(limited) if part is Part.PEER else lengths
+        paused = pauses_s(limited) if part is LimitSubtype.PEER else lengths
         asks = "asked" if limited.transfer.reverse else "answered"
         return _of_application(part, seconds, paused if len(paused) else lengths, asks=asks)
     if limit is Limit.LINK:
         if is_policed(limited):
             return f"a policer let no more through{policed_to(limited)} for {lasted(seconds)}"
         return f"it had data queued or in service for {lasted(seconds)}{at_rate(limited)}"
-    if limit is Limit.RECEIVER_WINDOW and part is Part.ZERO:
+    if limit is Limit.RECEIVER_WINDOW and part is LimitSubtype.ZERO:
         return f"it had no room for a segment for {lasted(seconds)}"
     return {
         Limit.HANDSHAKE: f"it took {_opened(limited, seconds)}",
@@ -354,7 +356,7 @@ def _opened(limited: Limited, seconds: float) -> str:
     transfer = limited.transfer
     begin_ns, opened_ns, _ = opening(transfer) if len(transfer.time_ns) else (0, 0, None)
     connected_s = (opened_ns - begin_ns) * transfer.speed / NS_PER_S
-    is_client = limited.view is View.RECEIVER and transfer.reverse
+    is_client = limited.view is Viewpoint.RECEIVER and transfer.reverse
     if not is_client or not 0 < connected_s < seconds:
         return lasted(seconds, 2)
     return (
@@ -371,27 +373,33 @@ def _though(limited: Limited) -> str:
 
 
 def _or_window(limited: Limited) -> str:
-    return ", or the congestion window stood still" if limited.view in (View.SENDER, View.RECEIVER) else ""
+    return (
+        ", or the congestion window stood still"
+        if limited.view in (Viewpoint.SENDER, Viewpoint.RECEIVER)
+        else ""
+    )
 
 
-def _of_application(part: Part, seconds: float, lengths: Array, *, asks: str) -> str:
+def _of_application(part: LimitSubtype, seconds: float, lengths: Array, *, asks: str) -> str:
     """Return what happened; the peer of an initiator's data `asks` nothing, it answers."""
     usual, many = float(np.median(lengths)), len(lengths)
-    part, asks = (Part.PEER, "sent more") if (part, asks) == (Part.THINK, "answered") else (part, asks)
-    if part is Part.THINK:
+    part, asks = (
+        (LimitSubtype.PEER, "sent more") if (part, asks) == (LimitSubtype.THINK, "answered") else (part, asks)
+    )
+    if part is LimitSubtype.THINK:
         if many == 1:
             return f"it took {about(usual)} to begin its answer"
         return f"it took {lasted(seconds)} to begin {many} answers, usually {about(usual)} each"
-    if part is Part.PEER:
+    if part is LimitSubtype.PEER:
         if many == 1:
             return f"it let {about(seconds)} go by before it {asks}"
         return f"it let {lasted(seconds)} go by before it {asks}, {many} times, usually {about(usual)}"
-    if part is Part.LATENCY:
+    if part is LimitSubtype.LATENCY:
         pair = "an answer and the next request" if asks == "asked" else "a request and its answer"
         return f"{pair} took a round trip {count(many, 'time')}, {lasted(seconds)} in all"
-    if part is Part.REPAIR:
+    if part is LimitSubtype.REPAIR:
         return f"{lasted(seconds)} went by until a lost one was sent again, {count(many, 'time')}"
-    if part is Part.NAGLE:
+    if part is LimitSubtype.NAGLE:
         return f"small segments waited {lasted(seconds)} for the ACK of a small one (Nagle's algorithm)"
     return f"it had nothing to send for {lasted(seconds)}, in {count(many, 'pause')}"
 
@@ -405,7 +413,7 @@ def lasted(seconds: float, digits: int = 1) -> str:
     return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
 
 
-def _lengths(limited: Limited, limit: Limit, part: Part) -> Array:
+def _lengths(limited: Limited, limit: Limit, part: LimitSubtype) -> Array:
     """Return the lengths of a limit's intervals (of one part, if it is named), s."""
     begin, end = stretches(limited, limit, part or None)
     return np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)

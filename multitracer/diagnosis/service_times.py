@@ -18,7 +18,7 @@ import numpy as np
 
 from multitracer.analysis.intervals import places, span_minimum
 from multitracer.diagnosis.limits.limited import stretches
-from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
@@ -90,9 +90,9 @@ def arrival_gaps(limited: Limited, carried: Carried, full_bytes: int) -> Arrival
     if seen is None:
         return None
     came = None
-    if limited.view is View.RECEIVER:
+    if limited.view is Viewpoint.RECEIVER:
         came = _at_receiver(seen, carried.transfer)
-    elif limited.view is View.BOTH_ENDS:
+    elif limited.view is Viewpoint.BOTH_ENDS:
         came = _at_both_points(carried, full_bytes)
     if came is None or len(came.row) < 2:
         return None
@@ -130,14 +130,16 @@ def _meant(gaps: ArrivalGaps, place: Array) -> ArrivalGaps:
     return ArrivalGaps(gaps.time_ns[last], took / many, gaps.row[last], many, queued[whole], gaps.mean_ns)
 
 
-def _at_receiver(seen: Observed, transfer: Transfer) -> Arrivals:
+def _at_receiver(seen: Observed, transfer: Transfer) -> AggregatedArrivals:
     sends, number = seen.sends, np.arange(len(seen.sends))
     full = (sends.end - sends.begin) / seen.mss_bytes
     came_ns = transfer.sender["time_ns"][sends.row]
-    return Arrivals(number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0))
+    return AggregatedArrivals(
+        number, number, sends.row, sends.time_ns, came_ns, np.where(full >= _FULL, full, 0)
+    )
 
 
-def _at_both_points(carried: Carried, full_bytes: int) -> Arrivals | None:
+def _at_both_points(carried: Carried, full_bytes: int) -> AggregatedArrivals | None:
     segments, transfer = carried.segments, carried.transfer
     last = np.flatnonzero(segments.closes)
     if transfer.receiver is None or not len(last):
@@ -150,7 +152,7 @@ def _at_both_points(carried: Carried, full_bytes: int) -> Arrivals | None:
     row = segments.row[last]
     came_ns = transfer.came_ns[segments.arrived[last]]
     whole = np.where(many == last + 1 - first, many, 0)
-    return Arrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
+    return AggregatedArrivals(first, last, row, transfer.sender["time_ns"][row], came_ns, whole)
 
 
 def _waited_ns(delays: PacketDelays | None, count: int) -> Array:
@@ -198,7 +200,7 @@ _ALL = 0.8  # of a gap that the later one waited, as in `service_times`: the res
 _BLOCK = 32  # means that show it together, with those of both sides: a link's rate may change. Not measured
 
 
-class Arrivals(NamedTuple):
+class AggregatedArrivals(NamedTuple):
     """What came as one at the receiver, in order of sending; arrays of shape (n,)."""
 
     first: Array
@@ -220,14 +222,14 @@ class Arrivals(NamedTuple):
         return np.asarray((self.first[1:] == self.last[:-1] + 1) & full[1:] & full[:-1])
 
 
-def queued_means(came: Arrivals, waited_ns: Array) -> Array:
+def queued_means(came: AggregatedArrivals, waited_ns: Array) -> Array:
     """Return what a segment took over some arrivals in a row, of which each had waited all the time.
 
     Of others the sender made the gap, not the link.
 
     Parameters
     ----------
-    came : Arrivals
+    came : AggregatedArrivals
     waited_ns : ndarray of int64, ns, shape (n,)
         How long the last segment of each waited; 0 where that is not known.
 
@@ -250,12 +252,12 @@ def own_ns(means: Array) -> float:
     return float(np.quantile(known, _SHORTER)) if len(known) else 0.0
 
 
-def joined(came: Arrivals, means: Array) -> Arrivals:
+def joined(came: AggregatedArrivals, means: Array) -> AggregatedArrivals:
     """Return the arrivals, those in one that came nearer to each other than the link lets them.
 
     Parameters
     ----------
-    came : Arrivals
+    came : AggregatedArrivals
     means : ndarray of float64, ns
         What `queued_means` returns of them.
     """
@@ -267,7 +269,7 @@ def joined(came: Arrivals, means: Array) -> Arrivals:
     last = np.append(begin[1:], len(came.row)) - 1
     many = np.add.reduceat(came.many, begin)
     row, sent_ns, came_ns = (each[last] for each in (came.row, came.sent_ns, came.came_ns))
-    return Arrivals(came.first[begin], came.last[last], row, sent_ns, came_ns, many)
+    return AggregatedArrivals(came.first[begin], came.last[last], row, sent_ns, came_ns, many)
 
 
 def _usual(means: Array, count: int) -> Array:

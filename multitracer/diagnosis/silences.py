@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import Limit, Part, View
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.packets.mtu_holes import LEAST_SMALLER
 from multitracer.diagnosis.packets.opening_and_end import is_forgotten
 from multitracer.tables import NA
@@ -61,7 +61,7 @@ def _dead_links(case: Case) -> list[Finding]:
 
 def _each_link(case: Case) -> Iterator[Finding]:
     for each in silences(case):
-        if each.part is not Part.ACKS and not is_smaller_after(case, each):
+        if each.part is not LimitSubtype.ACKS and not is_smaller_after(case, each):
             yield _at_receiver(case, each)
     share = max(len(case.lost) / max(len(case.segments), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in case.mtu_holes]
@@ -138,21 +138,21 @@ class ReceiverSilence(NamedTuple):
 
     begin_ns: int
     end_ns: int
-    part: Part
+    part: LimitSubtype
     """`acks`: what had arrived came again and again; else nothing came."""
 
 
 def silences(case: Case) -> Iterator[ReceiverSilence]:
     """Yield those of a receiver's capture that chance does not explain; none of any other view."""
     cells, shown = case.limited.cells, case.limited.shown
-    if case.limited.view is not View.RECEIVER or shown is None:
+    if case.limited.view is not Viewpoint.RECEIVER or shown is None:
         return
     spans = shown.out.spans
     held = cells.limit == Limit.OUTAGE
     for begin, end, part in zip(spans.begin.tolist(), spans.end.tolist(), shown.out.part, strict=True):
         is_limit = bool((held & (cells.begin < end) & (cells.end > begin)).any())
         if is_limit and not _by_chance(case, begin, end):
-            yield ReceiverSilence(begin, end, Part(int(part)))
+            yield ReceiverSilence(begin, end, LimitSubtype(int(part)))
 
 
 def _by_chance(case: Case, begin_ns: int, end_ns: int) -> bool:

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import parsers
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places
 from multitracer.analysis.parallel import FEWEST_ROWS, begin, meanwhile
-from multitracer.analysis.two_points import Outcome, compare
+from multitracer.analysis.two_points import PacketOutcome, compare
 from multitracer.analysis.verdicts import OtherLogs, judge
 from multitracer.captured import Flag
 from multitracer.clock.doctor.examination import contradiction
-from multitracer.clock.model.relation import Clock, Status
+from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.clock.moved_table import moved
 from multitracer.clock.session_clock import host_of
 from multitracer.diagnosis.join import Fate, Join, join
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.analysis import Analysis
-    from multitracer.logs import Log
+    from multitracer.logs import HostLog
     from multitracer.recording.hosts import LinkSide
-    from multitracer.recording.places import Place
+    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array
 
@@ -76,7 +76,7 @@ class Transfer:
     layers: Layers
     sender: Table
     receiver: Table | None = None
-    receiver_place: Place | None = None
+    receiver_place: ConnectionAtPoint | None = None
     near: LinkSide | None = None
     far: LinkSide | None = None
     radio: tuple[tuple[str, Table], ...] = ()
@@ -195,7 +195,9 @@ class Transfer:
     @cached_property
     def retransmitted(self) -> Array:
         """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
-        again: Array = self.data[(self.sender["kind"][self.data] & np.uint32(Kind.RETRANSMISSION)) != 0]
+        again: Array = self.data[
+            (self.sender["kind"][self.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
+        ]
         return again
 
     @property
@@ -301,7 +303,7 @@ class Transfer:
             return stamps_ns
         ends = (clocks.of_point(place.host) for place in (self.receiver_place, self.layers.at_sender))
         placed = clocks.place(stamps_ns, *ends, with_bounds=False)
-        return stamps_ns if (placed.status == Status.UNPLACED).all() else placed.time_ns
+        return stamps_ns if (placed.status == PlacementStatus.UNPLACED).all() else placed.time_ns
 
     @cached_property
     def came_ns(self) -> Array:
@@ -403,7 +405,7 @@ class Pairs(NamedTuple):
     @property
     def lost(self) -> Array:
         """Which packets left and did not arrive: bool, a value for each row of `table`."""
-        mask: Array = self.table["outcome"] == Outcome.LOST
+        mask: Array = self.table["outcome"] == PacketOutcome.LOST
         return mask
 
 
@@ -496,7 +498,7 @@ def radio_tables(transfer: Transfer, recording: Recording) -> Iterator[tuple[str
         yield log.host, radio
 
 
-def _is_linked(recording: Recording, log: Log, table: Table) -> bool:
+def _is_linked(recording: Recording, log: HostLog, table: Table) -> bool:
     """Return whether more than its stamps links a log to the clock of a host.
 
     That is readings of the host's clock among its own, its place in the manifest of the recording, or, of a

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
 
 _LONGEST_NAME = 200
 """Characters of a name that comes from outside; file systems allow 255 bytes."""
 
 
-def explained(recording: Recording, connection: tuple[Part, int] | None = None) -> Diagnosis | None:
+def explained(recording: Recording, connection: tuple[PointCapture, int] | None = None) -> Diagnosis | None:
     """Return what is concluded of a connection, by default of the work that took longest.
 
     Parameters

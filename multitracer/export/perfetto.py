@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.series.labelled import in_link_time, series_table, stretched
 from multitracer.analysis.series.throughput import delivered, goodput
-from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.captured import Flag
 from multitracer.export.explained import answer, short_name
 from multitracer.schemas.tcp import Vantage
@@ -116,14 +116,14 @@ _LONGEST_TEXT = 2_000
 _ROOT = 1
 
 
-class Flows(NamedTuple):
+class FlowArrows(NamedTuple):
     """Arrows that pass through an event, and those that end at it, by their numbers."""
 
     through: tuple[int, ...] = ()
     to: tuple[int, ...] = ()
 
 
-_NO_FLOWS = Flows()
+_NO_FLOWS = FlowArrows()
 
 
 class Trace:
@@ -164,13 +164,15 @@ class Trace:
         return self._tracks
 
     def slice(
-        self, track: int, begin_ns: int, end_ns: int, name: str, notes: Notes, flows: Flows = _NO_FLOWS
+        self, track: int, begin_ns: int, end_ns: int, name: str, notes: Notes, flows: FlowArrows = _NO_FLOWS
     ) -> None:
         """Write a slice; those of a track must be written in order, and not overlap."""
         self._event(begin_ns, integer(9, _BEGIN) + integer(11, track) + _name(23, name) + _more(notes, flows))
         self._event(end_ns, integer(9, _END) + integer(11, track))
 
-    def instant(self, track: int, time_ns: int, name: str, notes: Notes, flows: Flows = _NO_FLOWS) -> None:
+    def instant(
+        self, track: int, time_ns: int, name: str, notes: Notes, flows: FlowArrows = _NO_FLOWS
+    ) -> None:
         """Write an event without a length."""
         self._event(
             time_ns, integer(9, _INSTANT) + integer(11, track) + _name(23, name) + _more(notes, flows)
@@ -194,7 +196,7 @@ def _name(field: int, name: str) -> bytes:
     return text(field, name)
 
 
-def _more(notes: Notes, flows: Flows) -> bytes:
+def _more(notes: Notes, flows: FlowArrows) -> bytes:
     """Return the fields of an event that it may lack."""
     parts = [message(4, _name(10, name) + _value(value)) for name, value in notes.items()]
     parts += [fixed64(47, flow) for flow in flows.through]
@@ -377,7 +379,7 @@ class _Chains:
     def _add(self, flow: int, row: int, earlier: int, answer: int, *verdict: int) -> None:
         cause, necessity, evidence = verdict
         self.of_data[row].append(flow)
-        self.words[row] = f"sent again ({word(Cause(cause))}, {word(Necessity(necessity))})"
+        self.words[row] = f"sent again ({word(RetransmissionCause(cause))}, {word(Necessity(necessity))})"
         self.evidence[row] = evidence_words(evidence)
         if earlier != NA:
             self.of_data[earlier].append(flow)
@@ -407,7 +409,7 @@ def _write_data(trace: Trace, transfer: Transfer, placed: Placed, chains: _Chain
         begin_ns = latest = max(latest, begin)  # a step back of the clock does not turn the order
         end_ns = max(begin_ns, end)
         name, notes = _data_words(row, cells, chains), _data_notes(row, cells, chains)
-        flows = Flows(through=tuple(chains.of_data.get(row, ())))
+        flows = FlowArrows(through=tuple(chains.of_data.get(row, ())))
         track = lanes.free(begin_ns, end_ns)
         if track is not None:
             trace.slice(track, begin_ns, end_ns, name, notes, flows)
@@ -426,7 +428,9 @@ def _write_acks(trace: Trace, transfer: Transfer, placed: Placed, chains: _Chain
     track = trace.track("ACKs")
     for row, cells, time_ns, _ in _cells(transfer, rows, placed, sender["time_ns"][rows]):
         notes = {name: cells[name] for name in ("ack_bytes", "window_bytes", "frame")}
-        trace.instant(track, time_ns, _ack_words(cells), notes, Flows(to=tuple(chains.of_acks.get(row, ()))))
+        trace.instant(
+            track, time_ns, _ack_words(cells), notes, FlowArrows(to=tuple(chains.of_acks.get(row, ())))
+        )
 
 
 def _end_times(transfer: Transfer, rows: Array, chains: _Chains) -> Array:
@@ -481,9 +485,9 @@ def _ack_words(cells: Row) -> str:
         return "SYN, FIN or RST"
     if not cells["window_bytes"]:
         return "window closed"
-    if cells["kind"] & Kind.DUPLICATE_ACK:
+    if cells["kind"] & SegmentKind.DUPLICATE_ACK:
         return "duplicate ACK"
-    return "SACK" if cells["kind"] & Kind.SACK else "ACK"
+    return "SACK" if cells["kind"] & SegmentKind.SACK else "ACK"
 
 
 def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) -> None:

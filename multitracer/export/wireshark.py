@@ -23,7 +23,7 @@ import numpy as np
 
 import parsers
 from multitracer import __version__
-from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.captured import Flag
 from multitracer.clock.accuracy import accuracy
 from multitracer.clock.model.relation import along
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from multitracer.clock.model.relation import ClockPath
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
     from multitracer.tables import Array, Mask, Times
@@ -86,7 +86,7 @@ class Remarks:
 
     Parameters
     ----------
-    part : Part
+    part : PointCapture
     names : list of str
         What its files are called behind the number of a frame; empty for one that keeps its numbers.
     verdicts : SegmentVerdicts
@@ -101,7 +101,7 @@ class Remarks:
         Row of a segment -> sentences on the incidents that it belongs to.
     """
 
-    part: Part
+    part: PointCapture
     names: list[str]
     verdicts: SegmentVerdicts
     again: Array
@@ -110,7 +110,9 @@ class Remarks:
     of_rows: dict[int, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, recording: Recording, part: Part, diagnosis: Diagnosis | None, names: list[str]) -> Remarks:
+    def of(
+        cls, recording: Recording, part: PointCapture, diagnosis: Diagnosis | None, names: list[str]
+    ) -> Remarks:
         """Return what is said of the segments of a part, with the incidents of the explained transfer."""
         verdicts = segment_verdicts(recording, part)
         missed = np.zeros(len(part.capture.segments), dtype=bool)
@@ -154,7 +156,7 @@ class Remarks:
 
     def _verdict(self, row: int) -> str:
         judged = self.verdicts
-        cause, need = Cause(int(judged.cause[row])), Necessity(int(judged.necessity[row]))
+        cause, need = RetransmissionCause(int(judged.cause[row])), Necessity(int(judged.necessity[row]))
         known = evidence_words(int(judged.evidence[row]))
         earlier = int(judged.earlier[row])
         words = f"{SENT_AGAIN}: {word(cause)}, {word(need)}"
@@ -212,19 +214,19 @@ def _next_copies(verdicts: SegmentVerdicts) -> Array:
     return again
 
 
-def _closed(part: Part) -> Mask:
+def _closed(part: PointCapture) -> Mask:
     """Return which segments offer a window of 0, as `zero_window_segments` counts them."""
     segments = part.capture.segments
     closed: Mask = (segments["window"] == 0) & ((segments["flags"] & _OPENS) == 0)
     return closed
 
 
-def _receivers_part(diagnosis: Diagnosis) -> Part | None:
+def _receivers_part(diagnosis: Diagnosis) -> PointCapture | None:
     place = diagnosis.transfer.receiver_place
     return None if place is None else place.part
 
 
-class Record(NamedTuple):
+class CapturedPacket(NamedTuple):
     """One packet as it was captured."""
 
     time_ns: int
@@ -258,7 +260,7 @@ class Selection:
         """Whether every packet is meant."""
         return self.bounds_ns == (None, None) and self.connections is None
 
-    def frames(self, place: int, part: Part) -> list[Array] | None:
+    def frames(self, place: int, part: PointCapture) -> list[Array] | None:
         """Return the frames of the connections, for each file in ascending order; None for all frames."""
         if self.connections is None:
             return None
@@ -270,12 +272,12 @@ class Selection:
 
 
 @dataclass
-class Source:
+class PointRecords:
     """One capture point whose records are read.
 
     Parameters
     ----------
-    part : Part
+    part : PointCapture
     place : int
         Its place among the capture points.
     clock : str
@@ -286,13 +288,13 @@ class Source:
         Packets without a time that a pcapng can hold, counted while they are read.
     """
 
-    part: Part
+    part: PointCapture
     place: int
     clock: str = ""
     path: ClockPath = ()
     left_out: int = 0
 
-    def records(self, selection: Selection) -> Iterator[Record]:
+    def records(self, selection: Selection) -> Iterator[CapturedPacket]:
         """Yield the records in the order of the files."""
         frames = selection.frames(self.place, self.part)
         for index, file in enumerate(self.part.capture.files):
@@ -300,7 +302,7 @@ class Source:
 
     def _of_file(
         self, index: int, file: SourceFile, selection: Selection, frames: Array | None
-    ) -> Iterator[Record]:
+    ) -> Iterator[CapturedPacket]:
         before = 0
         for batch in parsers.read_records(file.path):
             records = batch.first(min(len(batch), file.packets - before))
@@ -315,14 +317,14 @@ class Source:
             for i in np.flatnonzero(kept & timed).tolist():
                 begin = int(records.start[i])
                 packet = records.data[begin : begin + int(records.captured[i])].tobytes()
-                yield Record(
+                yield CapturedPacket(
                     *(int(time_ns[i]), packet, int(records.original[i]), int(link[i]), index),
                     before + i + 1,
                 )
             before += len(records)
 
 
-def sources(recording: Recording) -> list[Source]:
+def sources(recording: Recording) -> list[PointRecords]:
     """Return the capture points of a recording, their times on one clock where the clocks are related.
 
     Raises
@@ -336,13 +338,15 @@ def sources(recording: Recording) -> list[Source]:
         for file in part.capture.files:
             if file.path == STANDARD_INPUT or not Path(file.path).is_file():
                 raise InputError(f"{portable(file.path)}: is read twice; write it to a file first")
-    captured = [Source(part, place) for place, part in enumerate(recording.parts)]
+    captured = [PointRecords(part, place) for place, part in enumerate(recording.parts)]
     for source in captured:
         _put_on_one_clock(recording, source)
     return captured
 
 
-def in_order(captured: list[Source], selection: Selection) -> Iterator[tuple[Source, Record]]:
+def in_order(
+    captured: list[PointRecords], selection: Selection
+) -> Iterator[tuple[PointRecords, CapturedPacket]]:
     """Yield the records of all capture points by time; those of one stay in the order of its files."""
     if len(captured) == 1:
         yield from ((captured[0], record) for record in captured[0].records(selection))
@@ -353,7 +357,9 @@ def in_order(captured: list[Source], selection: Selection) -> Iterator[tuple[Sou
         yield source, record
 
 
-def _keyed(source: Source, selection: Selection) -> Iterator[tuple[int, int, Source, Record]]:
+def _keyed(
+    source: PointRecords, selection: Selection
+) -> Iterator[tuple[int, int, PointRecords, CapturedPacket]]:
     """Yield records with the latest time so far, so that a step back does not change their order."""
     latest = 0
     for record in source.records(selection):
@@ -373,7 +379,7 @@ def _chosen(time_ns: Times, numbers: Array, bounds_ns: Bounds, frames: Array | N
     return chosen
 
 
-def _put_on_one_clock(recording: Recording, source: Source) -> None:
+def _put_on_one_clock(recording: Recording, source: PointRecords) -> None:
     """Have the times of a capture point moved onto the clock of the reference, if all of them can be."""
     clocks, stamps = recording.clocks, source.part.capture.segments["time_ns"]
     stamps = stamps[stamps != NOT_A_TIME]
@@ -455,7 +461,7 @@ def write_pcapng(
 class _Point:
     """The comments on the packets of one capture point, file by file."""
 
-    source: Source
+    source: PointRecords
     remarks: Remarks
     _file: int = -1
     _rows: dict[int, list[int]] = field(default_factory=dict)
@@ -463,7 +469,7 @@ class _Point:
     _earlier: dict[int, list[str]] = field(default_factory=dict)
     """Frame of the present file -> the comments that it had before."""
 
-    def comment(self, record: Record) -> str:
+    def comment(self, record: CapturedPacket) -> str:
         """Return the comment on a packet; empty if there is nothing to say."""
         if record.file != self._file:
             self._open(record.file)
@@ -485,14 +491,14 @@ class _Point:
                 self._earlier.setdefault(packet, []).append(text)
 
 
-def _file_names(captured: list[Source], *, keeps_numbers: bool) -> list[list[str]]:
+def _file_names(captured: list[PointRecords], *, keeps_numbers: bool) -> list[list[str]]:
     """Return, of each capture point, what its files are called; one that keeps its numbers needs no name."""
     if keeps_numbers and len(captured) == 1 and len(captured[0].part.capture.files) == 1:
         return [[""]]
     return [_names_of(source, is_alone=len(captured) == 1) for source in captured]
 
 
-def _names_of(source: Source, *, is_alone: bool) -> list[str]:
+def _names_of(source: PointRecords, *, is_alone: bool) -> list[str]:
     files, point = source.part.capture.files, file_name(source.part.point.name)
     if len(files) == 1:
         return [point]
@@ -505,7 +511,7 @@ def _answer(recording: Recording, diagnosis: Diagnosis | None) -> str:
     return "\n".join(lines)[:_LONGEST_COMMENT]
 
 
-def _interface(source: Source, link_type: int, snap_bytes: int | None) -> bytes:
+def _interface(source: PointRecords, link_type: int, snap_bytes: int | None) -> bytes:
     files = source.part.capture.files
     names = ", ".join(file_name(file.path) for file in files[:3])
     more = f" and {len(files) - 3:,} more" if len(files) > 3 else ""
@@ -519,7 +525,10 @@ def _interface(source: Source, link_type: int, snap_bytes: int | None) -> bytes:
 
 
 def _end(
-    stream: BinaryIO, recording: Recording, captured: list[Source], interfaces: dict[tuple[int, int], int]
+    stream: BinaryIO,
+    recording: Recording,
+    captured: list[PointRecords],
+    interfaces: dict[tuple[int, int], int],
 ) -> None:
     """Write how many packets the capture programs dropped; note what was left out."""
     for source in captured:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.analysis.verdicts import Cause, Necessity, word
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, word
 from multitracer.captured import Flag
 from multitracer.diagnosis.segment_verdicts import NO_VERDICT, segment_verdicts
 from multitracer.errors import InputError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Table, Times
 
@@ -101,7 +101,7 @@ class Talk:
 
     Parameters
     ----------
-    part : Part
+    part : PointCapture
     number : int
         Of the connection in it, from 1.
     reverse : bool
@@ -112,7 +112,7 @@ class Talk:
         Of all segments of the part.
     """
 
-    part: Part
+    part: PointCapture
     number: int
     reverse: bool
     segments: Table
@@ -165,9 +165,9 @@ class Talk:
         if verdict:
             return verdict
         for bit, text in (
-            (Kind.CAPTURE_DUPLICATE, "HD"),
-            (Kind.OUT_OF_ORDER, "O"),
-            (Kind.ZERO_WINDOW_PROBE, "P"),
+            (SegmentKind.CAPTURE_DUPLICATE, "HD"),
+            (SegmentKind.OUT_OF_ORDER, "O"),
+            (SegmentKind.ZERO_WINDOW_PROBE, "P"),
         ):
             if kind & bit:
                 return text
@@ -180,7 +180,7 @@ class Talk:
     def _verdict(self, row: int) -> str:
         at = int(self._rows[row])
         cause, need = int(self.verdicts.cause[at]), int(self.verdicts.necessity[at])
-        return "" if cause == NO_VERDICT else f"R {word(Cause(cause))} {word(Necessity(need))}"
+        return "" if cause == NO_VERDICT else f"R {word(RetransmissionCause(cause))} {word(Necessity(need))}"
 
 
 def half_round_trip_ns(talk: Talk) -> int:
@@ -240,7 +240,12 @@ def _upper_end(at: str, high: int, flags: int) -> str:
 def _marked(talk: Talk) -> set[int]:
     """Return the rows that may have a mark: few, and asked about one by one."""
     kind, flags = talk.segments["kind"][talk.own], talk.segments["flags"][talk.own]
-    odd = Kind.RETRANSMISSION | Kind.OUT_OF_ORDER | Kind.CAPTURE_DUPLICATE | Kind.ZERO_WINDOW_PROBE
+    odd = (
+        SegmentKind.RETRANSMISSION
+        | SegmentKind.OUT_OF_ORDER
+        | SegmentKind.CAPTURE_DUPLICATE
+        | SegmentKind.ZERO_WINDOW_PROBE
+    )
     chosen = ((kind & np.uint32(odd)) != 0) | ((flags & np.uint16(Flag.SYN | Flag.FIN)) != 0)
     return set(talk.own[chosen].tolist())
 
@@ -416,7 +421,9 @@ MOST_CONNECTIONS = 50
 _PLOTS = {"tsg": tsg, "owin": owin, "rtt": rtt, "tput": tput, "ssize": ssize}
 
 
-def write_plots(folder: Path, recording: Recording, chosen: Iterable[tuple[Part, int]] | None = None) -> None:
+def write_plots(
+    folder: Path, recording: Recording, chosen: Iterable[tuple[PointCapture, int]] | None = None
+) -> None:
     """Write eleven plots of each connection into a folder.
 
     Parameters
@@ -439,7 +446,7 @@ def write_plots(folder: Path, recording: Recording, chosen: Iterable[tuple[Part,
         if len(recording) > MOST_CONNECTIONS:
             many = f"the {MOST_CONNECTIONS} largest of {count(len(recording), 'connection')}"
             recording.warn_once(f"{recording.name}: {many} are drawn; --connection draws another one")
-    judged: tuple[Part, SegmentVerdicts] | None = None
+    judged: tuple[PointCapture, SegmentVerdicts] | None = None
     for part, number in chosen:
         if judged is None or judged[0] is not part:
             judged = part, segment_verdicts(recording, part)
@@ -447,7 +454,7 @@ def write_plots(folder: Path, recording: Recording, chosen: Iterable[tuple[Part,
 
 
 def _write_connection(
-    folder: Path, recording: Recording, part: Part, number: int, verdicts: SegmentVerdicts
+    folder: Path, recording: Recording, part: PointCapture, number: int, verdicts: SegmentVerdicts
 ) -> None:
     segments = part.analysis.tcp_segments(number)
     both = Talk(part, number, False, segments, verdicts), Talk(part, number, True, segments, verdicts)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.figures.palette import LOOKS, THEMES
-from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.sheet import SheetPanel, axis_name, sheet
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def correlation_figure(table: Table, *, theme: ThemeName = "light") -> go.Figure
     return sheet(cells, traces, theme=theme)
 
 
-def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> Cell:
+def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> SheetPanel:
     words = (
         f"Colour and number: normalised mutual information ({table['normaliser'][0]}) at its peak; bold, "
         f"with the lag by which the column follows the row: false discovery rate at most {100 * LEVEL:.0f} "
@@ -70,7 +70,7 @@ def _matrix_cell(table: Table, xs: list[str], ys: list[str], more: str = "") -> 
     height = max(2, len(xs)) * _ROW_PX
     empty = "" if len(table) else "No pair was compared."
     notes = _notes(table, len(ys))
-    return Cell("Which quantity tells of which", height, across, down, empty, notes, more=words + more)
+    return SheetPanel("Which quantity tells of which", height, across, down, empty, notes, more=words + more)
 
 
 def _names(names: list[str]) -> Props:
@@ -79,12 +79,14 @@ def _names(names: list[str]) -> Props:
     return {"type": "category", "tickvals": names, "ticktext": shown, "automargin": True}
 
 
-def _reasons_cell(table: Table, without: list[int]) -> Cell:
+def _reasons_cell(table: Table, without: list[int]) -> SheetPanel:
     """Return words alone: why pairs have no number."""
     reasons = [f"{table['x'][row]} and {table['y'][row]}: {table['reason'][row]}" for row in without]
     more = f"; and {len(reasons) - _MOST_PAIRS:,} more pairs" if len(reasons) > _MOST_PAIRS else ""
     hidden = {"visible": False}
-    return Cell("Without a number", 1, hidden, hidden, " ", more="; ".join(reasons[:_MOST_PAIRS]) + more)
+    return SheetPanel(
+        "Without a number", 1, hidden, hidden, " ", more="; ".join(reasons[:_MOST_PAIRS]) + more
+    )
 
 
 def _short(name: str) -> str:
@@ -143,7 +145,7 @@ def _hover(table: Table, row: int) -> str:
     )
 
 
-def _curve_cell(table: Table, peak: int) -> Cell:
+def _curve_cell(table: Table, peak: int) -> SheetPanel:
     title = f"{table['y'][peak]} and {table['x'][peak]}"
     more = (
         f"p {table['p_corrected'][peak]:.3g} over all lags, q {table['q_value'][peak]:.3g}, "
@@ -151,7 +153,7 @@ def _curve_cell(table: Table, peak: int) -> Cell:
     )
     words = f"lag, s (above 0 {plain(str(table['y'][peak]))} follows)"
     x = {"title": {"text": words, "standoff": 4}, "zeroline": True}
-    return Cell(title, _CURVE_PX, x, {"rangemode": "tozero", "title": {"text": "NMI"}}, more=more)
+    return SheetPanel(title, _CURVE_PX, x, {"rangemode": "tozero", "title": {"text": "NMI"}}, more=more)
 
 
 def _curve(table: Table, peak: int, number: int, theme: ThemeName) -> list[Props]:

@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.analysis.deliveries import rate_curve
 from multitracer.errors import InputError
 from multitracer.figures.palette import ARMS
-from multitracer.figures.sheet import Cell, sheet
+from multitracer.figures.sheet import SheetPanel, sheet
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.figures.palette import Look, Props, ThemeName
+    from multitracer.figures.palette import Props, SeriesStyle, ThemeName
     from multitracer.recording.deliveries import FlowCurve
     from multitracer.tables import Array
 
@@ -123,10 +123,10 @@ def _drawn(
     x_axis: Props = {"title": {"text": "s since the first packet", "standoff": 4}, "rangemode": "tozero"}
     y_axis: Props = {"title": {"text": axes.unit}, "rangemode": "tozero"}
     empty = "" if traces else axes.empty or "No flow was recorded."
-    return sheet([Cell(axes.title, _HEIGHT_PX, x_axis, y_axis, empty)], traces, theme=theme)
+    return sheet([SheetPanel(axes.title, _HEIGHT_PX, x_axis, y_axis, empty)], traces, theme=theme)
 
 
-def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[Look, str]:
+def _style(sessions: Sequence[Sequence[FlowCurve]], number: int, place: int) -> tuple[SeriesStyle, str]:
     """Return colour and dash of a flow by its place in its recording, and the number of that."""
     if max(map(len, sessions)) == 1:
         return ARMS[number % len(ARMS)], _DASHES[number % len(_DASHES)]

@@ -20,7 +20,7 @@ from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.analysis import Analysis, Kind
+    from multitracer.analysis import Analysis, SegmentKind
     from multitracer.tables import Array, Table
 
 PREFIXES = {
@@ -33,7 +33,7 @@ PREFIXES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
+class FigureDirection:
     """What is known of one direction of a connection: the input of a figure.
 
     Parameters
@@ -57,7 +57,7 @@ class Direction:
     vantage: Vantage = Vantage.UNKNOWN
 
     @classmethod
-    def of(cls, analysis: Analysis, connection: int, *, reverse: bool | None = None) -> Direction:
+    def of(cls, analysis: Analysis, connection: int, *, reverse: bool | None = None) -> FigureDirection:
         """Return a direction of a connection (from 1); by default the one with more unique bytes."""
         if reverse is None:
             reverse = bool(analysis.connections["bulk_direction"][connection - 1])
@@ -87,7 +87,7 @@ class Direction:
         mask: Array = valid & (columns["reverse"] != self.reverse)
         return mask
 
-    def has(self, kind: Kind) -> Array:
+    def has(self, kind: SegmentKind) -> Array:
         """Return which segments have any of the bits: bool, shape (n_segments,)."""
         mask: Array = (self.segments["kind"] & np.uint32(kind)) != 0
         return mask

@@ -15,8 +15,8 @@ from multitracer.errors import InputError
 from multitracer.figures.environment import surroundings_panels
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import BREAK, thin
-from multitracer.figures.stack import Axis, figure
-from multitracer.figures.stacked import WHOLE, View, chosen_panels
+from multitracer.figures.stack import SharedAxis, figure
+from multitracer.figures.stacked import WHOLE, StackedView, chosen_panels
 from multitracer.figures.time_sequence import cut
 from multitracer.words import count
 
@@ -38,7 +38,7 @@ _PANEL_PX = 190
 _LEAST_PX = 320
 
 
-def drive_panels(surroundings: Surroundings, view: View = WHOLE) -> list[Panel]:
+def drive_panels(surroundings: Surroundings, view: StackedView = WHOLE) -> list[Panel]:
     """Return the panels of radio and road with all points of a view.
 
     Raises
@@ -56,7 +56,7 @@ def drive_panels(surroundings: Surroundings, view: View = WHOLE) -> list[Panel]:
 
 def drive_figure(
     surroundings: Surroundings,
-    view: View = WHOLE,
+    view: StackedView = WHOLE,
     *,
     panels: list[Panel] | None = None,
     distance: bool = False,
@@ -67,7 +67,7 @@ def drive_figure(
     Parameters
     ----------
     surroundings : Surroundings
-    view : View
+    view : StackedView
     panels : list of Panel, optional
         Of this view, if they were made already; thinned in place.
     distance : bool
@@ -127,11 +127,11 @@ class OverDistance:
     unplaced: int
 
     @property
-    def axis(self) -> Axis:
+    def axis(self) -> SharedAxis:
         """The axis; its title says what is not drawn."""
         share = f"{self.unplaced:,} of {count(self.points, 'point')}"
         missing = f" ({share} not drawn: their place is not known)" if self.unplaced else ""
-        return Axis(f"kilometres along the route{missing}", "km", ".3f")
+        return SharedAxis(f"kilometres along the route{missing}", "km", ".3f")
 
 
 def over_distance(

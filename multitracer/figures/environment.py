@@ -23,7 +23,7 @@ from multitracer.errors import InputError
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.rtt_size import on_cell
 from multitracer.figures.series import BREAK, Series
-from multitracer.figures.sheet import Cell, Sheet, axis_name
+from multitracer.figures.sheet import Sheet, SheetPanel, axis_name
 from multitracer.figures.stack import (
     BIT_RATE,
     DBM,
@@ -135,7 +135,7 @@ def overlay(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeN
 
 def overlay_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> Sheet:
     """Return what `overlay` draws; parameters and errors are the same."""
-    cells: list[Cell] = []
+    cells: list[SheetPanel] = []
     traces: list[Props] = []
     for number, (arm, size) in enumerate(_chosen(arms, size_bytes), 1):
         made, drawn = _overlaid(arm, size, theme)
@@ -144,7 +144,7 @@ def overlay_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: 
     return Sheet(cells, traces, theme)
 
 
-def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[Props]]:
+def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[SheetPanel, list[Props]]:
     """Return one arm's panel, its curves one below the other in bands."""
     table = _first(arm.at(size))
     number = np.arange(1, len(table) + 1)
@@ -171,7 +171,7 @@ def _overlaid(arm: Arm, size: int, theme: ThemeName) -> tuple[Cell, list[Props]]
         f"Scaled and shifted: {'; '.join(curve.words() for curve in curves)}",
     )
     x_axis = _x_axis("transaction", len(table))
-    return Cell(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=explanation), traces
+    return SheetPanel(title, _OVERLAY_PX, x_axis, y_axis, shapes=shapes, more=explanation), traces
 
 
 def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> go.Figure:
@@ -184,7 +184,7 @@ def panels(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeNa
 
 def panels_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: ThemeName = "light") -> Sheet:
     """Return what `panels` draws; parameters and errors are the same."""
-    cells: list[Cell] = []
+    cells: list[SheetPanel] = []
     traces: list[Props] = []
     for arm, size in _chosen(arms, size_bytes):
         before = len(cells)
@@ -195,7 +195,7 @@ def panels_sheet(arms: Sequence[Arm], size_bytes: int | None = None, *, theme: T
     return Sheet(cells, traces, theme)
 
 
-def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[Cell, list[Props]]]:
+def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[SheetPanel, list[Props]]]:
     """Yield the panels of one arm with what is drawn in each."""
     table = _first(arm.at(size))
     began_s = arm.begin_s(table)
@@ -211,7 +211,10 @@ def _stacked(arm: Arm, size: int, theme: ThemeName) -> Iterator[tuple[Cell, list
         traces = [] if empty else [_trace(curve, began_s, curve.value, theme)]
         if first:
             traces += _diamonds(table, began_s, 1.1 * curve.ends[1] if not empty else 0.5, theme)
-        yield Cell(title, height, x_axis, _y_axis(curve), empty, shapes=shapes, own_x=last, more=more), traces
+        yield (
+            SheetPanel(title, height, x_axis, _y_axis(curve), empty, shapes=shapes, own_x=last, more=more),
+            traces,
+        )
 
 
 def _chosen(arms: Sequence[Arm], size_bytes: int | None) -> list[tuple[Arm, int]]:

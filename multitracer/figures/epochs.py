@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.figures.palette import LOOKS
-from multitracer.figures.sheet import Cell, sheet
+from multitracer.figures.sheet import SheetPanel, sheet
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ def epochs_figure(epochs: Table, *, title: str, unit: str, theme: ThemeName = "l
     y = {"title": {"text": unit}, "tickformat": "~s", "rangemode": "tozero"}
     empty = "" if known else "No handover has a value of this quantity near it."
     cells = [
-        Cell(f"{plain(title)} around handovers", _HEIGHT_PX, {}, y, empty, shapes=[_instant()], more=more),
-        Cell("Handovers with a value", _COUNT_PX, x, {"rangemode": "tozero", "nticks": 3}, own_x=True),
+        SheetPanel(
+            f"{plain(title)} around handovers", _HEIGHT_PX, {}, y, empty, shapes=[_instant()], more=more
+        ),
+        SheetPanel("Handovers with a value", _COUNT_PX, x, {"rangemode": "tozero", "nticks": 3}, own_x=True),
     ]
     traces = [*(_lines(epochs, theme) if known else []), _counts(epochs, theme)]
     return sheet(cells, traces, theme=theme)

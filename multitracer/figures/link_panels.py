@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from multitracer.clock.moved_table import Moved
     from multitracer.figures.stack import Panel, Unit
-    from multitracer.figures.zooms import Place
+    from multitracer.figures.zooms import NamedInterval
     from multitracer.tables import Table
 
 _ROLES = {
@@ -105,7 +105,7 @@ def _stretched(series: Series, unit: Unit, speed: float, origin_ns: int) -> Seri
     )
 
 
-def place_in_link_time(place: Place, *, speed: float, origin_ns: int) -> Place:
+def place_in_link_time(place: NamedInterval, *, speed: float, origin_ns: int) -> NamedInterval:
     """Return the place in link time."""
     if speed == 1:
         return place

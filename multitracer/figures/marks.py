@@ -31,7 +31,7 @@ _ROOM = 0.012
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FigureMark:
     """An interval to frame (ns since 1970, None: no bound), and its label."""
 
     from_ns: int | None
@@ -40,7 +40,7 @@ class Mark:
 
 
 def with_marks(
-    figure: go.Figure, panels: list[Panel], marks: Sequence[Mark], *, origin_ns: int, theme: ThemeName
+    figure: go.Figure, panels: list[Panel], marks: Sequence[FigureMark], *, origin_ns: int, theme: ThemeName
 ) -> go.Figure:
     """Return the figure with a rectangle around what the time/sequence panel shows in each interval.
 
@@ -50,7 +50,7 @@ def with_marks(
         Of these panels; changed in place.
     panels : list of Panel
         From top to bottom.
-    marks : sequence of Mark
+    marks : sequence of FigureMark
         One in which nothing is drawn is left out.
     origin_ns : int
         What the figure's time axis calls 0.
@@ -73,7 +73,7 @@ def with_marks(
     return figure
 
 
-def _frame(panel: Panel, mark: Mark, origin_ns: int) -> dict[str, object] | None:
+def _frame(panel: Panel, mark: FigureMark, origin_ns: int) -> dict[str, object] | None:
     """Return the corners of the rectangle; bounds such as windows may stick out of it."""
     inside = [s.between(mark.from_ns, mark.to_ns) for s in panel.drawn if not s.bound and s.role != "trend"]
     values = [column for s in inside for column in (s.value, s.until) if column is not None and len(column)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.figures.palette import LOOKS
-from multitracer.figures.sheet import Cell, axis_name, sheet
+from multitracer.figures.sheet import SheetPanel, axis_name, sheet
 from multitracer.figures.stack import plain
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -26,7 +26,7 @@ _MOST_POINTS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class PowerTransfer:
     """What a sender did, and what arrived; times in ns since the channel's begin, each (n,) int64.
 
     Parameters
@@ -53,7 +53,7 @@ def power_figure(
     power_dbm: Array,
     *,
     threshold_dbm: float | None = None,
-    transfer: Transfer | None = None,
+    transfer: PowerTransfer | None = None,
     theme: ThemeName = "light",
 ) -> go.Figure:
     """Return the figure of a radio: received power and its threshold, and the panels of a transfer.
@@ -67,7 +67,7 @@ def power_figure(
     power_dbm : (n,) float64
     threshold_dbm : float, optional
         Drawn as a line.
-    transfer : Transfer, optional
+    transfer : PowerTransfer, optional
         With it there are five panels: power, window, throughput, sequence and transmissions.
     theme : "light" or "dark"
     """
@@ -76,7 +76,7 @@ def power_figure(
     axis: Props = {"range": [0, float(time_ns[-1]) / NS_PER_S]}
     lowest = axis | {"title": {"text": "seconds", "standoff": 6}}
     alone = transfer is None
-    cell = Cell(
+    cell = SheetPanel(
         f"{plain(name)}: received power",
         _TALL_PX if alone else _PANEL_PX,
         lowest if alone else axis,
@@ -105,22 +105,22 @@ def _thinned(time_ns: Times, power_dbm: Array) -> tuple[Array, Array]:
 
 
 def _panels(
-    transfer: Transfer, axis: Props, lowest: Props, theme: ThemeName
-) -> tuple[list[Cell], list[Props]]:
+    transfer: PowerTransfer, axis: Props, lowest: Props, theme: ThemeName
+) -> tuple[list[SheetPanel], list[Props]]:
     """Return the four panels below the power, and what is drawn in them."""
     arrived_s, rate = moving_rate(transfer.arrived_ns, transfer.arrived_bytes)
     unknown = "" if len(transfer.window_ns) else "No log of the sender's variables was found."
     cells = [
-        Cell("Congestion window", _PANEL_PX, axis, {"title": {"text": "bytes"}}, unknown, own_x=False),
-        Cell(
+        SheetPanel("Congestion window", _PANEL_PX, axis, {"title": {"text": "bytes"}}, unknown, own_x=False),
+        SheetPanel(
             "Throughput, moving average over 100 ms",
             _PANEL_PX,
             axis,
             {"title": {"text": "byte/s"}},
             own_x=False,
         ),
-        Cell("Sequence of what was sent", _PANEL_PX, axis, {"title": {"text": "bytes"}}, own_x=False),
-        Cell("Transmissions", _EVENTS_PX, lowest, {"showticklabels": False, "range": [0, 1]}),
+        SheetPanel("Sequence of what was sent", _PANEL_PX, axis, {"title": {"text": "bytes"}}, own_x=False),
+        SheetPanel("Transmissions", _EVENTS_PX, lowest, {"showticklabels": False, "range": [0, 1]}),
     ]
     sent_s = transfer.sent_ns / NS_PER_S
     bars_s = np.repeat(sent_s, 3)

@@ -17,7 +17,7 @@ import numpy as np
 
 from multitracer.analysis.transports import compare, pairs, size_statistics, straight_line
 from multitracer.figures.palette import ARMS
-from multitracer.figures.sheet import Cell, Sheet, axis_name
+from multitracer.figures.sheet import Sheet, SheetPanel, axis_name
 from multitracer.figures.stack import plain
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.analysis.transports import Arm
-    from multitracer.figures.palette import Look, Props, ThemeName
+    from multitracer.figures.palette import Props, SeriesStyle, ThemeName
     from multitracer.tables import Array, Row, Table
 
 _RTT_PX, _DROPPED_PX = 380, 90
@@ -43,7 +43,7 @@ class _Drawn(NamedTuple):
 
     arm: Arm
     table: Table
-    look: Look
+    look: SeriesStyle
     colour: str
     shift: float
     """Factor on the sizes."""
@@ -63,7 +63,7 @@ def rtt_size_figure(arms: Sequence[Arm], *, theme: ThemeName = "light") -> go.Fi
 def rtt_size_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
     """Return what `rtt_size_figure` draws."""
     drawn = _drawn(arms, theme)
-    cells: list[Cell] = []
+    cells: list[SheetPanel] = []
     traces: list[Props] = []
     for vary, other in dict.fromkeys((arm.vary, arm.other_bytes) for arm in arms):
         group = [each for each in drawn if (each.arm.vary, each.arm.other_bytes) == (vary, other)]
@@ -78,11 +78,11 @@ def rtt_size_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
             cells.append(_dropped_cell(group, number))
             traces += [_dropped(each) | on_cell(len(cells)) for each in group]
     if not cells:
-        cells = [Cell("Round-trip time", _RTT_PX, empty="No transaction was recorded.")]
+        cells = [SheetPanel("Round-trip time", _RTT_PX, empty="No transaction was recorded.")]
     return Sheet(cells, _once_in_legend(traces), theme)
 
 
-def looks_of(arms: Sequence[Arm]) -> list[Look]:
+def looks_of(arms: Sequence[Arm]) -> list[SeriesStyle]:
     """Return the style of each arm; arms of one name, which differ in the varied parameter, share it."""
     names = list(dict.fromkeys(arm.name for arm in arms))
     return [ARMS[names.index(arm.name) % len(ARMS)] for arm in arms]
@@ -130,7 +130,7 @@ def _x_axis(group: Sequence[_Drawn], vary: str) -> Props:
     }
 
 
-def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> Cell:
+def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> SheetPanel:
     fixed = "reply" if vary == "request" else "request"
     title = f"Round-trip time against the length of the {vary} ({fixed}: {other} bytes)"
     highest = _highest(group)
@@ -139,10 +139,10 @@ def _rtt_cell(group: Sequence[_Drawn], vary: str, other: int) -> Cell:
     explanation = "Medians, a dropped transaction counts as longer than any; bars hold the middle 90 %."
     if any(np.any(_upper(each.table)[np.isfinite(each.table["median_s"])] > highest) for each in group):
         explanation += " A bar without an upper end goes on."
-    return Cell(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=explanation)
+    return SheetPanel(title, _RTT_PX, _x_axis(group, vary), y_axis, notes=notes, more=explanation)
 
 
-def _without_labels(cell: Cell) -> Cell:
+def _without_labels(cell: SheetPanel) -> SheetPanel:
     plain_x = {key: value for key, value in cell.x.items() if key != "title"}
     return replace(cell, x=plain_x, own_x=False)
 
@@ -259,11 +259,11 @@ def _lost_words(row: Row) -> str:
     return "all dropped" if row["dropped"] == row["count"] else f"{row['dropped']} of {row['count']} dropped"
 
 
-def _dropped_cell(group: Sequence[_Drawn], above: int) -> Cell:
+def _dropped_cell(group: Sequence[_Drawn], above: int) -> SheetPanel:
     x_axis = _x_axis(group, group[0].arm.vary) | {"matches": axis_name("x", above)}
     highest = max(float(np.max(100 * each.table["dropped"] / each.table["count"])) for each in group)
     y_axis = {"range": [-0.08 * highest, 1.2 * highest], "nticks": 4, "ticksuffix": " %"}
-    return Cell("Dropped transactions", _DROPPED_PX, x_axis, y_axis)
+    return SheetPanel("Dropped transactions", _DROPPED_PX, x_axis, y_axis)
 
 
 def _dropped(each: _Drawn) -> Props:
@@ -314,7 +314,7 @@ def cdf_sheet(arms: Sequence[Arm], *, theme: ThemeName = "light") -> Sheet:
         for size in sorted({size for arm in group for size in arm.sizes})
     ][:_MOST_PANELS]
     if not panels:
-        return Sheet([Cell("RTT", _PANEL_PX, empty="No transaction was recorded.")], [], theme)
+        return Sheet([SheetPanel("RTT", _PANEL_PX, empty="No transaction was recorded.")], [], theme)
     looks = {arm.name: look for arm, look in zip(arms, looks_of(arms), strict=True)}
     words = _gaps(arms)
     cells, traces, seen = [], [], set()
@@ -346,7 +346,7 @@ def _reach(arms: Sequence[Arm]) -> list[float] | None:
     return [float(np.log10(min(done) / _ROOM)), float(np.log10(max(done) * _ROOM))] if done else None
 
 
-def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, several: bool) -> Cell:
+def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, several: bool) -> SheetPanel:
     rtts = [arm.rtt_s(arm.at(size)) for arm in here]
     x_axis: Props = {
         "type": "log",
@@ -359,10 +359,12 @@ def _cell(vary: str, size: int, here: Sequence[Arm], gap: str, number: int, *, s
         {"title": {"text": "share"}} if number == 1 else {}
     )
     empty = "" if any(np.isfinite(each).any() for each in rtts) else "All transactions were dropped."
-    return Cell(f"{size} bytes{f', {vary}' if several else ''}{gap}", _PANEL_PX, x_axis, y_axis, empty)
+    return SheetPanel(f"{size} bytes{f', {vary}' if several else ''}{gap}", _PANEL_PX, x_axis, y_axis, empty)
 
 
-def _curve(arm: Arm, size: int, look: Look, theme: ThemeName, number: int, *, shown: bool) -> list[Props]:
+def _curve(
+    arm: Arm, size: int, look: SeriesStyle, theme: ThemeName, number: int, *, shown: bool
+) -> list[Props]:
     every = np.sort(arm.rtt_s(arm.at(size)))
     finished = every[np.isfinite(every)]
     lost = len(every) - len(finished)

@@ -33,7 +33,7 @@ _GUTTER = 0.065
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class SheetPanel:
     """One panel.
 
     Parameters
@@ -76,7 +76,7 @@ class Sheet(NamedTuple):
 
     Attributes
     ----------
-    cells : list of Cell
+    cells : list of SheetPanel
         From left to right, then down.
     traces : list of dict
         Each belongs to the cell whose number (from 1) its axes have.
@@ -86,7 +86,7 @@ class Sheet(NamedTuple):
         On a desk; a phone shows one.
     """
 
-    cells: list[Cell]
+    cells: list[SheetPanel]
     traces: list[Props]
     theme: ThemeName
     columns: int = 1
@@ -102,12 +102,12 @@ class Sheet(NamedTuple):
         return go.Figure({"data": traces + _blanks(cells), "layout": wide | {"meta": {"narrow": narrow}}})
 
 
-def sheet(cells: list[Cell], traces: list[Props], *, theme: ThemeName, columns: int = 1) -> go.Figure:
+def sheet(cells: list[SheetPanel], traces: list[Props], *, theme: ThemeName, columns: int = 1) -> go.Figure:
     """Return the figure of a `Sheet`."""
     return Sheet(cells, traces, theme, columns).figure()
 
 
-def _blanks(cells: list[Cell]) -> list[Props]:
+def _blanks(cells: list[SheetPanel]) -> list[Props]:
     """Return a trace without points for each cell; plotly draws no axis that no trace uses."""
     blank = {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
     return [
@@ -127,7 +127,7 @@ class _Screen:
     named: int
     """Traces in the legend."""
 
-    def layout(self, cells: list[Cell]) -> Props:
+    def layout(self, cells: list[SheetPanel]) -> Props:
         narrow = self.letters == _NARROW_LETTERS
         legend_rows = self.named if narrow else -(-self.named // 4)
         legend_px = _LEGEND_PX * legend_rows if self.named > 1 else 0
@@ -153,13 +153,13 @@ class _Screen:
             top -= (above + height + below) / inner_px
         return frame
 
-    def _heights(self, row: list[Cell]) -> tuple[int, int, int]:
+    def _heights(self, row: list[SheetPanel]) -> tuple[int, int, int]:
         """Return the pixels above, of and below the panels of a row."""
         lines = max(len(self._lines(cell.title)) + len(self._lines(cell.more)) for cell in row)
         below = _BELOW_PX if any(cell.own_x for cell in row) else 0
         return _TITLE_PX + _LINE_PX * lines, max(cell.height_px for cell in row), below
 
-    def _put(self, frame: Props, cell: Cell, number: int, domain: list[float]) -> None:
+    def _put(self, frame: Props, cell: SheetPanel, number: int, domain: list[float]) -> None:
         """Add a panel's axes, its title, and what is written and drawn in it."""
         x, y = axis_name("x", number), axis_name("y", number)
         here = {"xref": f"{x} domain", "yref": f"{y} domain", "showarrow": False, "align": "left"}

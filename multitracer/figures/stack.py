@@ -42,7 +42,7 @@ _ROOM = 0.05
 """Free share of a value axis above and below what is drawn."""
 
 
-class Axis(NamedTuple):
+class SharedAxis(NamedTuple):
     """The axis that all panels share: its title, its unit, and the format of a place on it (d3)."""
 
     title: str = TIME_TITLE
@@ -55,7 +55,7 @@ class Axis(NamedTuple):
         return f"%{{x:{self.form}}} {self.unit}"
 
 
-TIME_AXIS = Axis()
+TIME_AXIS = SharedAxis()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def figure(
     origin_ns: int,
     theme: ThemeName = "light",
     height_px: int = 900,
-    x_axis: Axis = TIME_AXIS,
+    x_axis: SharedAxis = TIME_AXIS,
 ) -> go.Figure:
     """Return the panels as a plotly figure with all points of their series; parameters as `plain_figure`."""
     import plotly.graph_objects as go  # noqa: PLC0415  plotly is optional, and slow to import
@@ -141,7 +141,7 @@ def plain_figure(
     origin_ns: int,
     theme: ThemeName = "light",
     height_px: int = 900,
-    x_axis: Axis = TIME_AXIS,
+    x_axis: SharedAxis = TIME_AXIS,
 ) -> Props:
     """Return the panels as the dict that plotly calls a figure, with all points of their series.
 
@@ -153,7 +153,7 @@ def plain_figure(
         The time that the axis calls 0.
     theme : "light" or "dark"
     height_px : int
-    x_axis : Axis
+    x_axis : SharedAxis
         The axis that they share.
     """
     traces = [
@@ -170,7 +170,9 @@ def plain(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def style(series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: Axis = TIME_AXIS) -> Props:
+def style(
+    series: Series, panel: Panel, axis: int, *, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS
+) -> Props:
     """Return a trace without its points: type, axis, look and hover text."""
     look = LOOKS[series.role]
     colour = look.colour(theme)
@@ -211,7 +213,7 @@ def placeholders(panels: list[Panel]) -> list[Props]:
     ]
 
 
-def _hover(series: Series, unit: Unit, x_axis: Axis) -> str:
+def _hover(series: Series, unit: Unit, x_axis: SharedAxis) -> str:
     ends = [f"%{{y:{unit.hover}}}{'' if unit.scale != 1 or unit.suffix == 'bit/s' else ' '}{unit.suffix}"]
     if series.frame is not None:
         ends.append("%{customdata}")
@@ -248,7 +250,7 @@ def frame_words(series: Series) -> Array | None:
     return np.char.add(np.char.add(words, " of file "), (series.file.astype(int) + 1).astype("U"))
 
 
-def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, x_axis: Axis = TIME_AXIS) -> Props:
+def layout(panels: list[Panel], *, origin_ns: int, theme: ThemeName, x_axis: SharedAxis = TIME_AXIS) -> Props:
     """Return the layout: one shared axis, an axis of values per panel, titles, shades, why one is empty."""
     frame: Props = {
         "template": {"layout": template(theme)},

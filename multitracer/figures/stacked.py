@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.sender_state import Phase
+from multitracer.analysis.sender_state import TcpPhase
 from multitracer.analysis.series.labelled import stretched
 from multitracer.errors import InputError
-from multitracer.figures.direction import Direction
+from multitracer.figures.direction import FigureDirection
 from multitracer.figures.environment import surroundings_panels
 from multitracer.figures.link_panels import (
     axis_title,
@@ -24,12 +24,12 @@ from multitracer.figures.link_panels import (
     place_in_link_time,
     time_error_band,
 )
-from multitracer.figures.marks import Fit, Mark, add_trends, default_trends, with_marks
+from multitracer.figures.marks import FigureMark, Fit, add_trends, default_trends, with_marks
 from multitracer.figures.panels import further_panels
 from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
-from multitracer.figures.zooms import Place, places, with_presets
+from multitracer.figures.zooms import NamedInterval, places, with_presets
 from multitracer.schemas.sender import TCP_PHASES
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import Table
@@ -58,11 +58,11 @@ _VARIABLES = {
     "TcpSnd_rto": ("rtt", "rto"),
 }
 """The sender's variables: in which panel, in which role."""
-_PLACES = {Phase.LOSS: "timeout", Phase.RECOVERY: "recovery"}
+_PLACES = {TcpPhase.LOSS: "timeout", TcpPhase.RECOVERY: "recovery"}
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StackedView:
     """What of the figure is drawn; times are ns since 1970 in link time.
 
     Parameters
@@ -75,7 +75,7 @@ class View:
         Draw only the series whose labels match one of these patterns; empty for the usual ones.
     fits : sequence of Fit
         Trendlines to draw instead of one through each group; where labels are chosen, these alone.
-    marks : sequence of Mark
+    marks : sequence of FigureMark
         Intervals to frame.
     """
 
@@ -84,16 +84,16 @@ class View:
     offset_bytes: int = OFFSET_BYTES
     labels: Sequence[str] = ()
     fits: Sequence[Fit] = ()
-    marks: Sequence[Mark] = ()
+    marks: Sequence[FigureMark] = ()
 
 
-WHOLE: View = View()
+WHOLE: StackedView = StackedView()
 """All of the usual series."""
 
 
 def stacked(
     layers: Layers,
-    view: View = WHOLE,
+    view: StackedView = WHOLE,
     *,
     panels: list[Panel] | None = None,
     origin_ns: int | None = None,
@@ -105,7 +105,7 @@ def stacked(
     ----------
     layers : Layers
         What the recording's logs hold of it.
-    view : View
+    view : StackedView
     panels : list of Panel, optional
         Of this view, if they were made already; thinned in place.
     origin_ns : int, optional
@@ -143,7 +143,7 @@ def axis_origin_ns(layers: Layers) -> int:
     return layers.part.capture.first_ns or 0
 
 
-def stacked_panels(layers: Layers, view: View = WHOLE) -> list[Panel]:
+def stacked_panels(layers: Layers, view: StackedView = WHOLE) -> list[Panel]:
     """Return the panels of the figure with all points of every series of a view, in link time.
 
     Raises
@@ -166,7 +166,7 @@ def stacked_panels(layers: Layers, view: View = WHOLE) -> list[Panel]:
     return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
 
 
-def _add_trends(panels: list[Panel], view: View, *, origin_ns: int) -> None:
+def _add_trends(panels: list[Panel], view: StackedView, *, origin_ns: int) -> None:
     """Add the requested lines to the panels; without any, one through each group's data in the view.
 
     Where the series were chosen, lines that were not asked for would be in the way.
@@ -207,7 +207,7 @@ def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
     return [p for p in patterns if not any(fnmatchcase(label, p) for label in labels)]
 
 
-def stacked_places(layers: Layers) -> list[Place]:
+def stacked_places(layers: Layers) -> list[NamedInterval]:
     """Return the places worth a look in link time, the first timeout and the first recovery among them."""
     phases, candidates = layers.phases, []
     for phase, key in _PLACES.items():
@@ -215,7 +215,7 @@ def stacked_places(layers: Layers) -> list[Place]:
         if len(rows):
             begin, end = (int(phases[name][rows[0]]) for name in ("begin_ns", "end_ns"))
             room = max((end - begin) // 2, 1_000)
-            candidates.append(Place(key, begin - room, end + room, end - begin))
+            candidates.append(NamedInterval(key, begin - room, end + room, end - begin))
     known = places(_direction(layers))
     candidates += _link_reset(layers)
     origin_ns = axis_origin_ns(layers)
@@ -225,22 +225,22 @@ def stacked_places(layers: Layers) -> list[Place]:
     ]
 
 
-def _link_reset(layers: Layers) -> list[Place]:
+def _link_reset(layers: Layers) -> list[NamedInterval]:
     """Return the first reset of the link, with what follows it for a tenth of the recording."""
     resets = layers.link.get("RlpSnd_rst")
     times = layers.segments["time_ns"]
     if resets is None:
         return []
     at, room = int(resets["time_ns"][0]), (int(times.max()) - int(times.min())) // 10
-    return [Place("link_reset", at - room // 4, at + room)]
+    return [NamedInterval("link_reset", at - room // 4, at + room)]
 
 
-def _direction(layers: Layers) -> Direction:
-    direction = Direction.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
+def _direction(layers: Layers) -> FigureDirection:
+    direction = FigureDirection.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
     return replace(direction, vantage=layers.vantage)
 
 
-def _add_link(panels: dict[str, Panel], layers: Layers, view: View) -> None:
+def _add_link(panels: dict[str, Panel], layers: Layers, view: StackedView) -> None:
     """Add the link's series below TCP's marks, or the reason why they are missing if the link was logged."""
     panel = panels["sequence"]
     link = link_panel_series(layers.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
@@ -283,19 +283,21 @@ def _window_title(layers: Layers) -> str:
 
 
 _WORDS = {
-    Phase.SLOW_START: "cwnd below ssthresh: it doubles every round trip",
-    Phase.CONGESTION_AVOIDANCE: "cwnd at ssthresh or above: it grows slowly",
-    Phase.REDUCTION: "cwnd shrinks without a loss: ECN, or a drop in the host itself (CWR)",
-    Phase.RECOVERY: "fast retransmit: ACKs reported a hole, and it is repaired while data continue to flow",
-    Phase.LOSS: "the retransmission timer expired; until all sent before is acknowledged",
+    TcpPhase.SLOW_START: "cwnd below ssthresh: it doubles every round trip",
+    TcpPhase.CONGESTION_AVOIDANCE: "cwnd at ssthresh or above: it grows slowly",
+    TcpPhase.REDUCTION: "cwnd shrinks without a loss: ECN, or a drop in the host itself (CWR)",
+    TcpPhase.RECOVERY: (
+        "fast retransmit: ACKs reported a hole, and it is repaired while data continue to flow"
+    ),
+    TcpPhase.LOSS: "the retransmission timer expired; until all sent before is acknowledged",
 }
 
 
-def _phase_panel(layers: Layers, view: View) -> Panel:
+def _phase_panel(layers: Layers, view: StackedView) -> Panel:
     phases = _phases_in_link_time(layers)
     series = [
         _phase_series(phase, phases, view.from_ns, view.to_ns)
-        for phase in Phase
+        for phase in TcpPhase
         if bool(np.any(phases["phase"] == phase))
     ]
     return Panel(
@@ -326,7 +328,7 @@ def _phases_from(layers: Layers, phases: Table) -> str:
     return "as the sender's kernel had it"
 
 
-def _phase_series(phase: Phase, phases: Table, from_ns: int | None, to_ns: int | None) -> Series:
+def _phase_series(phase: TcpPhase, phases: Table, from_ns: int | None, to_ns: int | None) -> Series:
     """Return a series that is 1 during a phase and 0 outside, within the interval."""
     own = phases.take(phases["phase"] == phase)
     begin, end = own["begin_ns"], own["end_ns"]
@@ -340,6 +342,6 @@ def _phase_series(phase: Phase, phases: Table, from_ns: int | None, to_ns: int |
         name,
         times,
         np.tile([1, 0], len(times) // 2).astype(np.int64),
-        rare=phase != Phase.CONGESTION_AVOIDANCE,
+        rare=phase != TcpPhase.CONGESTION_AVOIDANCE,
         doc=_WORDS[phase],
     )

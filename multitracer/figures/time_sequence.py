@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.parallel import in_parallel
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
 from multitracer.analysis.series.throughput import default_window_ns, delivered, goodput, throughput
 from multitracer.captured import Flag
-from multitracer.figures.direction import Direction
+from multitracer.figures.direction import FigureDirection
 from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import BIT_RATE, BYTES, SECONDS, Panel, plain_figure
 from multitracer.schemas.tcp import Vantage
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.tables import Table
 
 
 def time_sequence(
-    direction: Direction,
+    direction: FigureDirection,
     *,
     origin_ns: int | None = None,
     from_ns: int | None = None,
@@ -47,8 +47,8 @@ def time_sequence(
 
     Parameters
     ----------
-    direction : Direction
-        For example ``Direction.of(analysis, 1)``.
+    direction : FigureDirection
+        For example ``FigureDirection.of(analysis, 1)``.
     origin_ns : int, optional
         The time that the axis calls 0; the connection's first segment by default.
     from_ns, to_ns : int, optional
@@ -68,7 +68,7 @@ def time_sequence(
 
 
 def plain_time_sequence(
-    direction: Direction,
+    direction: FigureDirection,
     *,
     origin_ns: int | None = None,
     from_ns: int | None = None,
@@ -101,20 +101,20 @@ def cut(panels: list[Panel], from_ns: int | None, to_ns: int | None) -> list[Pan
 
 
 def time_sequence_panels(
-    direction: Direction, *, speed: float = 1, kept: Callable[[Series], Series] | None = None
+    direction: FigureDirection, *, speed: float = 1, kept: Callable[[Series], Series] | None = None
 ) -> list[Panel]:
     """Return the panels of the figure, in recorded time.
 
     Parameters
     ----------
-    direction : Direction
+    direction : FigureDirection
     speed : float
         That of the recorded link, for the title that tells how long throughput is averaged.
     kept : callable, optional
         What is kept of each series; all of its points by default.
     """
     window_ns = rate_window_ns(direction)
-    makers: list[Callable[[Direction], list[Series]]] = [
+    makers: list[Callable[[FigureDirection], list[Series]]] = [
         partial(rate_series, window_ns=window_ns),
         flight_series,
         sequence_series,
@@ -160,14 +160,14 @@ def time_sequence_panels(
 
 
 def _made(
-    maker: Callable[[Direction], list[Series]],
-    direction: Direction,
+    maker: Callable[[FigureDirection], list[Series]],
+    direction: FigureDirection,
     kept: Callable[[Series], Series] | None,
 ) -> list[Series]:
     return [series if kept is None else kept(series) for series in maker(direction)]
 
 
-def _why_no_rtt(direction: Direction) -> str:
+def _why_no_rtt(direction: FigureDirection) -> str:
     if direction.vantage == Vantage.NEAR_RECEIVER:
         return "Captured near the receiver: its own delay is all that could be measured here."
     if not direction.acks.any():
@@ -183,15 +183,15 @@ def _duration(ns: int) -> str:
 
 
 _NOT_PLAIN_DATA = (
-    Kind.RETRANSMISSION
-    | Kind.OUT_OF_ORDER
-    | Kind.CAPTURE_DUPLICATE
-    | Kind.ZERO_WINDOW_PROBE
-    | Kind.KEEP_ALIVE
+    SegmentKind.RETRANSMISSION
+    | SegmentKind.OUT_OF_ORDER
+    | SegmentKind.CAPTURE_DUPLICATE
+    | SegmentKind.ZERO_WINDOW_PROBE
+    | SegmentKind.KEEP_ALIVE
 )
 
 
-def sequence_series(direction: Direction) -> list[Series]:
+def sequence_series(direction: FigureDirection) -> list[Series]:
     """Return the series of the time/sequence panel, in bytes; empty ones too."""
     return [
         *_window_and_acks(direction),
@@ -201,7 +201,7 @@ def sequence_series(direction: Direction) -> list[Series]:
     ]
 
 
-def _data(direction: Direction) -> list[Series]:
+def _data(direction: FigureDirection) -> list[Series]:
     first_byte = direction.segments["seq_bytes"]
     payload = direction.sent & (direction.segments["payload_bytes"] > 0)
     kinds = (
@@ -209,19 +209,21 @@ def _data(direction: Direction) -> list[Series]:
         (
             "rexmt",
             "retransmission",
-            direction.sent & direction.has(Kind.RETRANSMISSION) & ~direction.has(Kind.CAPTURE_DUPLICATE),
+            direction.sent
+            & direction.has(SegmentKind.RETRANSMISSION)
+            & ~direction.has(SegmentKind.CAPTURE_DUPLICATE),
             "first byte of each segment of which a unit was sent before",
         ),
         (
             "ooo",
             "out_of_order",
-            direction.sent & direction.has(Kind.OUT_OF_ORDER),
+            direction.sent & direction.has(SegmentKind.OUT_OF_ORDER),
             "segment that fills a hole below the highest byte seen",
         ),
         (
             "dup",
             "capture_duplicate",
-            direction.sent & direction.has(Kind.CAPTURE_DUPLICATE),
+            direction.sent & direction.has(SegmentKind.CAPTURE_DUPLICATE),
             "the same packet captured twice; not a retransmission",
         ),
     )
@@ -231,11 +233,11 @@ def _data(direction: Direction) -> list[Series]:
     ]
 
 
-def _window_and_acks(direction: Direction) -> list[Series]:
+def _window_and_acks(direction: FigureDirection) -> list[Series]:
     columns = direction.segments
     next_expected = columns["ack_bytes"]
     edge = next_expected + np.maximum(columns["window_bytes"], 0)
-    duplicate = direction.acks & direction.has(Kind.DUPLICATE_ACK)
+    duplicate = direction.acks & direction.has(SegmentKind.DUPLICATE_ACK)
     return [
         replace(
             direction.series("rwnd", "window_edge", direction.acks, edge, doc="how far the sender may send"),
@@ -248,12 +250,12 @@ def _window_and_acks(direction: Direction) -> list[Series]:
     ]
 
 
-def _events(direction: Direction) -> list[Series]:
+def _events(direction: FigureDirection) -> list[Series]:
     columns = direction.segments
     flags = columns["flags"]
     height = np.where(direction.sent, columns["seq_bytes"], np.maximum(columns["ack_bytes"], 0))
-    closed = direction.acks & direction.has(Kind.ZERO_WINDOW)
-    probes = direction.sent & direction.has(Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE)
+    closed = direction.acks & direction.has(SegmentKind.ZERO_WINDOW)
+    probes = direction.sent & direction.has(SegmentKind.ZERO_WINDOW_PROBE | SegmentKind.KEEP_ALIVE)
     resets = (flags & Flag.RST) != 0
     handshake = ((flags & (Flag.SYN | Flag.FIN)) != 0) & ~resets
     return [
@@ -266,7 +268,7 @@ def _events(direction: Direction) -> list[Series]:
     ]
 
 
-def _sack(direction: Direction) -> list[Series]:
+def _sack(direction: FigureDirection) -> list[Series]:
     """Return the SACK blocks that the receiver sent: bars from first byte to the byte after the last."""
     row = direction.sack_blocks["row"]
     mine = direction.acks[row]
@@ -293,7 +295,7 @@ def _sack(direction: Direction) -> list[Series]:
     return [in_order(bars.take(~blocks["dsack"])), in_order(twice.take(blocks["dsack"]))]
 
 
-def flight_series(direction: Direction) -> list[Series]:
+def flight_series(direction: FigureDirection) -> list[Series]:
     """Return outstanding bytes (with and less what is SACKed) and the advertised window's size."""
     columns = direction.segments
     occupies = columns["end_bytes"] > columns["seq_bytes"]
@@ -324,7 +326,7 @@ _PROVENANCES = (
 )
 
 
-def rtt_series(direction: Direction) -> list[Series]:
+def rtt_series(direction: FigureDirection) -> list[Series]:
     """Return RTT samples by provenance, each at the moment its answer was captured, in ns.
 
     None near the receiver, whoever says that the capture was made there.
@@ -350,7 +352,7 @@ def rtt_series(direction: Direction) -> list[Series]:
     return drawn
 
 
-def timer_series(direction: Direction) -> list[Series]:
+def timer_series(direction: FigureDirection) -> list[Series]:
     """Return SRTT and RTO as RFC 6298 gives them from the samples, in ns; never the sender's own values."""
     if direction.vantage == Vantage.NEAR_RECEIVER:
         return []
@@ -372,7 +374,7 @@ def timer_series(direction: Direction) -> list[Series]:
     return drawn
 
 
-def _one_per_answer(direction: Direction) -> Table:
+def _one_per_answer(direction: FigureDirection) -> Table:
     """Return at most one sample of each ACK, as Linux takes them: exact, else by SACK, else by timestamp."""
     samples = direction.rtt_samples
     samples = samples.take(samples["reverse"] == direction.reverse)
@@ -382,7 +384,7 @@ def _one_per_answer(direction: Direction) -> Table:
     return samples.take(order[np.append(True, answers[1:] != answers[:-1])[: len(order)]])
 
 
-def rate_series(direction: Direction, *, window_ns: int) -> list[Series]:
+def rate_series(direction: FigureDirection, *, window_ns: int) -> list[Series]:
     """Return goodput and, where bytes were sent again or none is known, throughput: moving averages, bit/s.
 
     Goodput is what arrived near the receiver, and what was acknowledged elsewhere.
@@ -392,13 +394,15 @@ def rate_series(direction: Direction, *, window_ns: int) -> list[Series]:
     else:
         doc = "payload that ACKs and SACK blocks report, each byte once, as they came in"
         drawn = [_rate(direction, "goodput", delivered, window_ns, doc)]
-    if bool(np.any(direction.sent & direction.has(Kind.RETRANSMISSION))) or not len(drawn[0]):
+    if bool(np.any(direction.sent & direction.has(SegmentKind.RETRANSMISSION))) or not len(drawn[0]):
         doc = "payload bytes captured, every copy counted"
         drawn.insert(0, _rate(direction, "throughput", throughput, window_ns, doc))
     return drawn
 
 
-def _rate(direction: Direction, name: str, rate: Callable[..., Table], window_ns: int, doc: str) -> Series:
+def _rate(
+    direction: FigureDirection, name: str, rate: Callable[..., Table], window_ns: int, doc: str
+) -> Series:
     segments = _timed(direction.segments)
     rates = rate(segments, reverse=direction.reverse, window_ns=window_ns)
     bits = rates["bytes_per_s"] * BITS_PER_BYTE
@@ -407,7 +411,7 @@ def _rate(direction: Direction, name: str, rate: Callable[..., Table], window_ns
     return series.between(None, int(segments["time_ns"].max())) if len(series) else series
 
 
-def rate_window_ns(direction: Direction) -> int:
+def rate_window_ns(direction: FigureDirection) -> int:
     """Return the window of the rates: the time of 16 segments, within what the eye can distinguish.
 
     1, 2 or 5 times a power of ten; docs/figures.md.
@@ -427,7 +431,7 @@ def _timed(segments: Table) -> Table:
 
 
 def connection_figure(
-    part: Part,
+    part: PointCapture,
     connection: int,
     *,
     reverse: bool | None = None,
@@ -437,7 +441,7 @@ def connection_figure(
 
     Parameters
     ----------
-    part : Part
+    part : PointCapture
         The capture and its analysis.
     connection : int
         Number of the connection within the part, from 1.
@@ -446,12 +450,12 @@ def connection_figure(
         unique bytes.
     theme : "light" or "dark"
     """
-    direction = Direction.of(part.analysis, connection, reverse=reverse)
+    direction = FigureDirection.of(part.analysis, connection, reverse=reverse)
     return time_sequence(direction, origin_ns=part.capture.first_ns, theme=theme)
 
 
 def plain_connection_figure(
-    part: Part,
+    part: PointCapture,
     connection: int,
     *,
     reverse: bool | None = None,
@@ -468,7 +472,7 @@ def plain_connection_figure(
 
     Other parameters are those of `connection_figure`.
     """
-    direction = Direction.of(part.analysis, connection, reverse=reverse)
+    direction = FigureDirection.of(part.analysis, connection, reverse=reverse)
     part.analysis.forget()  # as much again as the direction takes
     return plain_time_sequence(
         direction,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.captured import Flag
 from multitracer.figures.palette import THEMES
 from multitracer.tables import NOT_A_TIME
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import plotly.graph_objects as go
 
-    from multitracer.figures.direction import Direction
+    from multitracer.figures.direction import FigureDirection
     from multitracer.figures.palette import ThemeName
     from multitracer.tables import Array
 
@@ -27,7 +27,7 @@ _BURST_BINS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NamedInterval:
     """An interval with a name.
 
     Parameters
@@ -50,28 +50,30 @@ class Place:
         return (to_ns is None or self.from_ns <= to_ns) and (from_ns is None or self.to_ns >= from_ns)
 
 
-def places(direction: Direction) -> list[Place]:
+def places(direction: FigureDirection) -> list[NamedInterval]:
     """Return the places of a direction in order of interest, none twice; empty without a timed segment."""
     times = direction.segments["time_ns"]
     times = times[times != NOT_A_TIME]
     if len(times) == 0 or times.max() == times.min():
         return []
     first, last = int(times.min()), int(times.max())
-    start = Place("start", first, first + (last - first) // _START_SHARE)
+    start = NamedInterval("start", first, first + (last - first) // _START_SHARE)
     candidates = [start, _worst_rtt(direction), _pause(direction), _burst(direction, first, last)]
     candidates += [
-        _first(direction, "zero_window", direction.acks & direction.has(Kind.ZERO_WINDOW), first, last),
+        _first(
+            direction, "zero_window", direction.acks & direction.has(SegmentKind.ZERO_WINDOW), first, last
+        ),
         _first(direction, "reset", (direction.segments["flags"] & Flag.RST) != 0, first, last),
     ]
     return [place for place in candidates if place is not None]
 
 
-def _around(key: str, from_ns: int, to_ns: int) -> Place:
+def _around(key: str, from_ns: int, to_ns: int) -> NamedInterval:
     room = max((to_ns - from_ns) // 3, 1_000)
-    return Place(key, from_ns - room, to_ns + room, to_ns - from_ns)
+    return NamedInterval(key, from_ns - room, to_ns + room, to_ns - from_ns)
 
 
-def _worst_rtt(direction: Direction) -> Place | None:
+def _worst_rtt(direction: FigureDirection) -> NamedInterval | None:
     samples = direction.rtt_samples
     rows = np.flatnonzero(samples["reverse"] == direction.reverse)
     if len(rows) == 0:
@@ -81,7 +83,7 @@ def _worst_rtt(direction: Direction) -> Place | None:
     return _around("worst_rtt", answered - int(samples["rtt_ns"][worst]), answered)
 
 
-def _pause(direction: Direction) -> Place | None:
+def _pause(direction: FigureDirection) -> NamedInterval | None:
     """Return the longest time between two segments with payload in which bytes were outstanding."""
     rows = np.flatnonzero(direction.sent & (direction.segments["payload_bytes"] > 0) & _timed(direction))
     if len(rows) < 3:
@@ -94,9 +96,9 @@ def _pause(direction: Direction) -> Place | None:
     return _around("pause", int(times[longest]), int(times[longest + 1]))
 
 
-def _burst(direction: Direction, first: int, last: int) -> Place | None:
+def _burst(direction: FigureDirection, first: int, last: int) -> NamedInterval | None:
     """Return the fiftieth of the time with the most retransmissions."""
-    rows = direction.sent & direction.has(Kind.RETRANSMISSION) & _timed(direction)
+    rows = direction.sent & direction.has(SegmentKind.RETRANSMISSION) & _timed(direction)
     times = direction.segments["time_ns"][rows]
     if len(times) == 0:
         return None
@@ -104,23 +106,23 @@ def _burst(direction: Direction, first: int, last: int) -> Place | None:
     bins = (times - first) // width
     numbers, counts = np.unique(bins, return_counts=True)
     begin = first + int(numbers[np.argmax(counts)]) * width
-    return Place("retransmissions", begin - width // 2, begin + width + width // 2, width)
+    return NamedInterval("retransmissions", begin - width // 2, begin + width + width // 2, width)
 
 
-def _first(direction: Direction, key: str, rows: Array, first: int, last: int) -> Place | None:
+def _first(direction: FigureDirection, key: str, rows: Array, first: int, last: int) -> NamedInterval | None:
     times = direction.segments["time_ns"][rows & _timed(direction)]
     if len(times) == 0:
         return None
     room = max((last - first) // 100, 1_000)
-    return Place(key, int(times.min()) - room, int(times.min()) + room)
+    return NamedInterval(key, int(times.min()) - room, int(times.min()) + room)
 
 
-def _timed(direction: Direction) -> Array:
+def _timed(direction: FigureDirection) -> Array:
     return np.not_equal(direction.segments["time_ns"], NOT_A_TIME)
 
 
 def with_presets(
-    figure: go.Figure, places: Sequence[Place], *, origin_ns: int, theme: ThemeName
+    figure: go.Figure, places: Sequence[NamedInterval], *, origin_ns: int, theme: ThemeName
 ) -> go.Figure:
     """Return the figure with a button for each place and one for the whole.
 
@@ -128,7 +130,7 @@ def with_presets(
     ----------
     figure : plotly.graph_objects.Figure
         Changed in place.
-    places : sequence of Place
+    places : sequence of NamedInterval
     origin_ns : int
         What the figure's time axis calls 0.
     theme : "light" or "dark"
@@ -153,7 +155,7 @@ def with_presets(
     return figure
 
 
-def _button(place: Place, origin_ns: int) -> dict[str, object]:
+def _button(place: NamedInterval, origin_ns: int) -> dict[str, object]:
     view = [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]
     name = TITLES[place.key]
     return {"label": name, "method": "relayout", "args": [{"xaxis.range": view}]}

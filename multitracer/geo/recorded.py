@@ -14,7 +14,7 @@ from multitracer.diagnosis.road import Road, road_of
 from multitracer.errors import InputError
 from multitracer.figures.palette import SCALES
 from multitracer.geo.route_files import geojson, gpx, kml
-from multitracer.geo.track import Mark, Quantity, Track
+from multitracer.geo.track import RouteColour, Track, TrackMark
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_S
 
@@ -77,44 +77,44 @@ _WRITERS: dict[str, Callable[[Track], str]] = {
 }
 
 
-def _quantity(recording: Recording, surroundings: Surroundings, colour: str | None) -> Quantity | None:
+def _quantity(recording: Recording, surroundings: Surroundings, colour: str | None) -> RouteColour | None:
     if colour == PLAIN_ROUTE:
         return None
     there = {label: table for label, table in surroundings.series.items() if label in SCALES and len(table)}
     if colour is None:
-        return next((Quantity(SCALES[each], there[each]) for each in SCALES if each in there), None)
+        return next((RouteColour(SCALES[each], there[each]) for each in SCALES if each in there), None)
     label = COLUMNS.get(colour, colour)
     if label not in there:
         known = ", ".join(column for column, label in COLUMNS.items() if label in there) or "nothing"
         raise InputError(f"{recording.name}: no {colour} was recorded; the route can show: {known}")
-    return Quantity(SCALES[label], there[label])
+    return RouteColour(SCALES[label], there[label])
 
 
-def _marks(road: Road) -> Iterator[Mark]:
+def _marks(road: Road) -> Iterator[TrackMark]:
     """Yield changes of the cell, bad stretches, and the notes of the engineer."""
     for placed in road.surroundings.markers:
         notes = zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
-        yield from (Mark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
+        yield from (TrackMark(time, "note", note or "marked") for time, note in notes if time != NOT_A_TIME)
     for phone in road.phones[:1]:  # the one that the report shows
         yield from chain(_handovers(phone.handovers), _stretches(road.stretches))
 
 
-def _handovers(handovers: Table) -> Iterator[Mark]:
+def _handovers(handovers: Table) -> Iterator[TrackMark]:
     low, high = bounds_ns(handovers)
     for row, took_s in zip(handovers.rows(), ((high - low) / NS_PER_S).tolist(), strict=True):
         rats = [name for name in (row["source_rat"], row["target_rat"]) if name]
         technology = f", {rats[0]} to {rats[1]}" if len(rats) == 2 and rats[0] != rats[1] else ""
         words = f"{row['result']}, shown by the {row['evidence']}, within {took_s:.3g} s{technology}"
-        yield Mark(row["time_ns"], "change of the cell", words)
+        yield TrackMark(row["time_ns"], "change of the cell", words)
 
 
-def _stretches(bad: Table) -> Iterator[Mark]:
+def _stretches(bad: Table) -> Iterator[TrackMark]:
     middle = bad["begin_ns"] + (bad["end_ns"] - bad["begin_ns"]) // 2
     for row in np.argsort(bad["begin_ns"], kind="stable").tolist():
         cause = _cause_seconds(bad, row)
         length = f"{bad['seconds'][row]:.0f} s" + (f" (its cause {cause:.0f} s)" if cause else "")
         words = f"{length}: {bad['evidence'][row] or bad['missing'][row]}"
-        yield Mark(int(middle[row]), str(bad["cause"][row]), words)
+        yield TrackMark(int(middle[row]), str(bad["cause"][row]), words)
 
 
 def _cause_seconds(bad: Table, row: int) -> float:

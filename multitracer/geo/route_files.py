@@ -26,7 +26,7 @@ from multitracer.words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.geo.track import Mark, Run, Track
+    from multitracer.geo.track import Run, Track, TrackMark
     from multitracer.tables import Document
 
 _WIDTH_PX = 4
@@ -81,7 +81,7 @@ def _line(
     }
 
 
-def _point(mark: Mark, lat: float, lon: float) -> Document:
+def _point(mark: TrackMark, lat: float, lon: float) -> Document:
     return {
         "type": "Feature",
         "geometry": {"type": "Point", "coordinates": [round(lon, DIGITS), round(lat, DIGITS)]},
@@ -138,7 +138,7 @@ def _track(track: Track, run: Run, stamps: list[str], extensions: list[str]) -> 
     yield "</trkseg></trk>"
 
 
-def _mark(mark: Mark, lat: float, lon: float) -> str:
+def _mark(mark: TrackMark, lat: float, lon: float) -> str:
     return (
         f'<wpt lat="{lat:.{DIGITS}f}" lon="{lon:.{DIGITS}f}"><time>{stamp(mark.time_ns)}</time>'
         f"<name>{_text(mark.name)}</name><desc>{_text(mark.words)}</desc></wpt>"
@@ -199,7 +199,7 @@ def _placemark(track: Track, run: Run, number: int, columns: tuple[list[str], li
     yield "</coordinates></LineString></Placemark>"
 
 
-def _kml_mark(mark: Mark, lat: float, lon: float) -> str:
+def _kml_mark(mark: TrackMark, lat: float, lon: float) -> str:
     return (
         f"<Placemark><name>{_kml_text(mark.name)}</name>"
         f"<description>{xml(html(printable(mark.words)))}</description>"

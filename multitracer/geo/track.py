@@ -28,7 +28,7 @@ _HOLD_NS = 5_000_000_000
 """How long a value holds, if its series does not state it; as in `analysis.mobility.seconds`."""
 
 
-class Mark(NamedTuple):
+class TrackMark(NamedTuple):
     """Something that happened along the route."""
 
     time_ns: int
@@ -38,7 +38,7 @@ class Mark(NamedTuple):
     """What is known of it; of unknown origin."""
 
 
-class Quantity(NamedTuple):
+class RouteColour(NamedTuple):
     """What colours the route."""
 
     scale: Scale
@@ -90,17 +90,19 @@ class Track:
     """
 
     name: str
-    quantity: Quantity | None
+    quantity: RouteColour | None
     time_ns: Times
     lat_deg: Array
     lon_deg: Array
     value: Array
     joined: Mask
-    marks: Sequence[tuple[Mark, float, float]] = field(default=())
+    marks: Sequence[tuple[TrackMark, float, float]] = field(default=())
     unplaced: int = 0
 
     @classmethod
-    def of(cls, name: str, route: Route, quantity: Quantity | None, marks: Iterable[Mark] = ()) -> Track:
+    def of(
+        cls, name: str, route: Route, quantity: RouteColour | None, marks: Iterable[TrackMark] = ()
+    ) -> Track:
         """Return the track of a route.
 
         Raises
@@ -220,7 +222,7 @@ def _joined(route: Route, times: Times, known: Mask, lon: Array) -> Mask:
     return joined
 
 
-def _placed(route: Route, marks: list[Mark]) -> tuple[list[tuple[Mark, float, float]], int]:
+def _placed(route: Route, marks: list[TrackMark]) -> tuple[list[tuple[TrackMark, float, float]], int]:
     places = route.at(np.array([mark.time_ns for mark in marks], dtype=np.int64))
     rows = zip(marks, places.lat_deg.tolist(), places.lon_deg.tolist(), strict=True)
     placed = [(mark, lat, lon) for mark, lat, lon in rows if lat == lat]  # noqa: PLR0124 - NaN

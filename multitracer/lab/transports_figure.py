@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import Props, ThemeName
-    from multitracer.lab.simulator.comparison import Compared
+    from multitracer.lab.simulator.comparison import TransportResults
 
 _ROW_PX, _FRAME_PX = 46, 150
 """Height of a transport's row, and of title and axis (ours)."""
@@ -23,12 +23,14 @@ _KILO = 1_000
 _RUN_ROLE, _MEDIAN_ROLE = "ack", "data"
 
 
-def transports_figure(compared: Sequence[Compared], *, title: str, theme: ThemeName = "light") -> go.Figure:
+def transports_figure(
+    compared: Sequence[TransportResults], *, title: str, theme: ThemeName = "light"
+) -> go.Figure:
     """Return the goodput of each transport in kbit/s: a point a run, and their median with its range.
 
     Parameters
     ----------
-    compared : sequence of Compared
+    compared : sequence of TransportResults
         One row each, the first at the top.
     title : str
         Above the figure; its markup is escaped.
@@ -62,7 +64,7 @@ def transports_figure(compared: Sequence[Compared], *, title: str, theme: ThemeN
     return drawn
 
 
-def _runs(compared: Sequence[Compared], theme: ThemeName) -> Props:
+def _runs(compared: Sequence[TransportResults], theme: ThemeName) -> Props:
     rows = [(each, outcome) for each in compared for outcome in each.outcomes]
     known = [(each, outcome) for each, outcome in rows if outcome.goodput_bits_per_s is not None]
     return {
@@ -76,7 +78,7 @@ def _runs(compared: Sequence[Compared], theme: ThemeName) -> Props:
     }
 
 
-def _medians(compared: Sequence[Compared], theme: ThemeName) -> Props:
+def _medians(compared: Sequence[TransportResults], theme: ThemeName) -> Props:
     spreads = [(each.transport, spread(each.values("goodput_bits_per_s"))) for each in compared]
     known = [(name, [(n or 0) / _KILO for n in of]) for name, of in spreads if of.median is not None]
     colour = LOOKS[_MEDIAN_ROLE].colour(theme)

@@ -32,7 +32,7 @@ SLOTS = 16
 MOST_SLOTS = 256  # RFC 1144: the connection number has 8 bits
 
 
-class Change(IntFlag):
+class ChangeMask(IntFlag):
     """The change mask, first octet of a compressed packet."""
 
     NONE = 0x00
@@ -52,14 +52,14 @@ class Change(IntFlag):
     """Connection number (slot id) follows."""
 
 
-DELTAS = Change.S | Change.A | Change.W | Change.U
-SPECIAL_I = Change.S | Change.W | Change.U
+DELTAS = ChangeMask.S | ChangeMask.A | ChangeMask.W | ChangeMask.U
+SPECIAL_I = ChangeMask.S | ChangeMask.W | ChangeMask.U
 """Echoed interactive traffic: sequence number and acknowledgment advance by the previous data."""
 SPECIAL_D = DELTAS
 """One-way transfer: the sequence number advances by the previous data."""
 
 
-class Fields(NamedTuple):
+class ChangingFields(NamedTuple):
     """The fields of one packet that change from one packet to the next."""
 
     header_octets: int
@@ -86,10 +86,10 @@ def header_octets(packet: bytes) -> int | None:
     return ip + tcp if fits else None
 
 
-def read_fields(packet: bytes, header: int) -> Fields:
+def read_fields(packet: bytes, header: int) -> ChangingFields:
     """Return the changing fields of a packet whose TCP/IP header has `header` octets."""
     tcp = (packet[0] & 0x0F) * 4
-    return Fields(
+    return ChangingFields(
         header_octets=header,
         data_octets=int.from_bytes(packet[2:4]) - header,
         ip_id=int.from_bytes(packet[4:6]),
@@ -171,13 +171,13 @@ class VjCompressor:
             return len(self._saved)
         return self._saved.popitem(last=False)[1][0]
 
-    def _compressed(self, saved: bytes, packet: bytes, new: Fields, slot: int) -> bytes:
+    def _compressed(self, saved: bytes, packet: bytes, new: ChangingFields, slot: int) -> bytes:
         if _constant_part(saved) != _constant_part(packet[: new.header_octets]):
             raise _NotCompressibleError
         changes, deltas = _changes(read_fields(saved, len(saved)), new)
         named = b""
         if not self._compress_slot_id or slot != self._last_slot:
-            changes |= Change.C
+            changes |= ChangeMask.C
             named = bytes((slot,))
             self._last_slot = slot
         return bytes((changes,)) + named + new.checksum + deltas + packet[new.header_octets :]
@@ -201,7 +201,7 @@ def _encoded(value: int) -> bytes:
     return bytes((value,)) if 0 < value < 256 else b"\0" + value.to_bytes(2)
 
 
-def _changes(old: Fields, new: Fields) -> tuple[Change, bytes]:
+def _changes(old: ChangingFields, new: ChangingFields) -> tuple[ChangeMask, bytes]:
     """Return the change mask without C, and the encoded deltas."""
     changes, deltas = _urgent(old, new)
     window = new.window - old.window & 0xFFFF
@@ -209,32 +209,32 @@ def _changes(old: Fields, new: Fields) -> tuple[Change, bytes]:
     seq = new.seq - old.seq & 0xFFFFFFFF
     if ack > 0xFFFF or seq > 0xFFFF:  # also a step back: a retransmission
         raise _NotCompressibleError
-    for bit, delta in ((Change.W, window), (Change.A, ack), (Change.S, seq)):
+    for bit, delta in ((ChangeMask.W, window), (ChangeMask.A, ack), (ChangeMask.S, seq)):
         if delta:
             changes |= bit
             deltas += _encoded(delta)
     if changes in (SPECIAL_I, SPECIAL_D) or (not changes and not _is_first_data(old, new)):
         raise _NotCompressibleError
-    if changes == Change.S | Change.A and seq == ack == old.data_octets:
+    if changes == ChangeMask.S | ChangeMask.A and seq == ack == old.data_octets:
         changes, deltas = SPECIAL_I, b""
-    elif changes == Change.S and seq == old.data_octets:
+    elif changes == ChangeMask.S and seq == old.data_octets:
         changes, deltas = SPECIAL_D, b""
     ip_id = new.ip_id - old.ip_id & 0xFFFF
     if ip_id != 1:
-        changes |= Change.I
+        changes |= ChangeMask.I
         deltas += _encoded(ip_id)
-    return changes | (Change.P if new.flags & Flag.PSH else Change.NONE), deltas
+    return changes | (ChangeMask.P if new.flags & Flag.PSH else ChangeMask.NONE), deltas
 
 
-def _urgent(old: Fields, new: Fields) -> tuple[Change, bytes]:
+def _urgent(old: ChangingFields, new: ChangingFields) -> tuple[ChangeMask, bytes]:
     if new.flags & Flag.URG:
-        return Change.U, _encoded(new.urgent)
+        return ChangeMask.U, _encoded(new.urgent)
     if new.urgent != old.urgent:
         raise _NotCompressibleError
-    return Change.NONE, b""
+    return ChangeMask.NONE, b""
 
 
-def _is_first_data(old: Fields, new: Fields) -> bool:
+def _is_first_data(old: ChangingFields, new: ChangingFields) -> bool:
     """Whether new data follow an empty packet; otherwise nothing changed and this is a repetition."""
     return new.data_octets != old.data_octets and old.data_octets == 0
 
@@ -335,8 +335,8 @@ class VjDecompressor:
 
     def _rebuild(self, octets: bytes) -> bytes | None:
         reader = _Reader(octets)
-        changes = Change(reader.take(1)[0] & 0x7F)
-        if changes & Change.C:
+        changes = ChangeMask(reader.take(1)[0] & 0x7F)
+        if changes & ChangeMask.C:
             slot = reader.take(1)[0]
             if slot >= self._slots:
                 raise VjError(f"VJ: slot {slot} of {self._slots}; drop the packet")
@@ -356,7 +356,7 @@ class VjDecompressor:
         return header + data
 
 
-def _updated(saved: bytes, changes: Change, reader: _Reader) -> bytes:
+def _updated(saved: bytes, changes: ChangeMask, reader: _Reader) -> bytes:
     """Return the next header of a slot; lengths and IP checksum are still those of the previous packet."""
     old = read_fields(saved, len(saved))
     checksum = reader.take(2)
@@ -367,13 +367,13 @@ def _updated(saved: bytes, changes: Change, reader: _Reader) -> bytes:
     elif deltas == SPECIAL_D:
         seq += old.data_octets
     else:
-        if deltas & Change.U:
+        if deltas & ChangeMask.U:
             flags, urgent = flags | Flag.URG, reader.delta()
-        window += reader.delta() if deltas & Change.W else 0
-        ack += reader.delta() if deltas & Change.A else 0
-        seq += reader.delta() if deltas & Change.S else 0
-    ip_id = old.ip_id + (reader.delta() if changes & Change.I else 1)
-    flags |= Flag.PSH if changes & Change.P else 0
+        window += reader.delta() if deltas & ChangeMask.W else 0
+        ack += reader.delta() if deltas & ChangeMask.A else 0
+        seq += reader.delta() if deltas & ChangeMask.S else 0
+    ip_id = old.ip_id + (reader.delta() if changes & ChangeMask.I else 1)
+    flags |= Flag.PSH if changes & ChangeMask.P else 0
     header, tcp = bytearray(saved), (saved[0] & 0x0F) * 4
     header[4:6] = (ip_id & 0xFFFF).to_bytes(2)
     header[tcp + 4 : tcp + 12] = ((seq & 0xFFFFFFFF) << 32 | ack & 0xFFFFFFFF).to_bytes(8)

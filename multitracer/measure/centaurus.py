@@ -21,12 +21,12 @@ from multitracer.measure.exchange import (
     is_whole,
     recorded_values,
 )
-from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
-from multitracer.measure.server import Records, Served, receipt_for, reply_to
+from multitracer.measure.outcome import REACH_S, TransactionOutcome, UnreachableError
+from multitracer.measure.server import Served, TransactionLog, receipt_for, reply_to
 from multitracer.protocols.centaurus.events import (
     ClockCompared,
-    Delivered,
     Expired,
+    ObjectDelivered,
     Received,
     Rejected,
     SessionEnded,
@@ -80,7 +80,7 @@ class CentaurusClient:
         delivered = False
         while self._endpoint.clock() < deadline_ns:
             for event in self._work():
-                delivered |= isinstance(event, Delivered) and event.handle == handle
+                delivered |= isinstance(event, ObjectDelivered) and event.handle == handle
                 if isinstance(event, Rejected):
                     raise UnreachableError("it speaks CentaurusComm, but is no `multitracer measure serve`")
             if delivered and self._is_idle():
@@ -93,11 +93,11 @@ class CentaurusClient:
         """Close the medium."""
         self._endpoint.close()
 
-    def transact(self, transaction: Transaction) -> Outcome:
+    def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do one transaction."""
         self._sent_bytes = 0
         request = filled(self._words(transaction, REQUEST), transaction.request_bytes)
-        outcome = Outcome(self._endpoint.clock())
+        outcome = TransactionOutcome(self._endpoint.clock())
         handle = self._send_octets(REQUEST, request)
         reply = self._await(REPLY, handle, transaction, outcome)
         if reply is None:
@@ -138,7 +138,7 @@ class CentaurusClient:
         return events
 
     def _await(
-        self, letters: bytes, handle: int, transaction: Transaction, outcome: Outcome
+        self, letters: bytes, handle: int, transaction: Transaction, outcome: TransactionOutcome
     ) -> Received | None:
         """Return the answer to an object after its session has ended; None if it does not come in time."""
         self._delivered = False
@@ -146,7 +146,7 @@ class CentaurusClient:
         deadline_ns = self._deadline_ns()
         while self._endpoint.clock() < deadline_ns:
             for event in self._work():
-                if isinstance(event, Delivered) and event.handle == handle:
+                if isinstance(event, ObjectDelivered) and event.handle == handle:
                     self._delivered = True
                     if letters == REPLY:
                         outcome.retransmitted_client = event.segments_sent - event.segments
@@ -206,7 +206,7 @@ class CentaurusServer:
 
     def __init__(self, endpoint: CentaurusEndpoint, *, folder: Path | None = None) -> None:
         self._endpoint = endpoint
-        self.records = Records(folder, endpoint.clock)
+        self.records = TransactionLog(folder, endpoint.clock)
         self._clients: dict[Address, _Client] = {}
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ class CentaurusServer:
                 self._answer(event, words)
             elif words.letters == GOODBYE and client is not None:
                 self._take_leave(event, words, client.served)
-        elif client is not None and isinstance(event, Delivered) and event.handle == client.reply:
+        elif client is not None and isinstance(event, ObjectDelivered) and event.handle == client.reply:
             client.served.retransmitted = event.segments_sent - event.segments
         elif client is not None and isinstance(event, SessionEnded) and client.served.goodbye_ns is None:
             client.served.sent_bytes = (client.served.sent_bytes or 0) + event.sent_bytes

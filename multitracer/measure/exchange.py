@@ -170,7 +170,7 @@ def _block(number: int) -> bytes:
 # A TCP connection as the client uses it, the messages in its stream, and the kernel's variables of it.
 
 
-class Connected(Protocol):
+class TransportConnection(Protocol):
     """A connection; its methods have the meaning and the errors of a socket's methods."""
 
     def settimeout(self, seconds: float, /) -> None:

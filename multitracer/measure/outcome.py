@@ -17,7 +17,7 @@ _DURATIONS = ("connect_ns", "rtt_ns", "server_rtt_ns", "clock_offset_ns", "clock
 
 
 @dataclass(slots=True)
-class Outcome:
+class TransactionOutcome:
     """The results of one transaction; an unknown value is None, never 0."""
 
     start_ns: int
@@ -46,7 +46,7 @@ class Outcome:
     why: str = ""
     """Why it was dropped: connect, request, reply, goodbye, closed."""
 
-    def drop(self, why: str) -> Outcome:
+    def drop(self, why: str) -> TransactionOutcome:
         """Note that the transaction failed."""
         self.outcome, self.why = "dropped", " ".join(why.split())[:_MOST_REASON]
         return self
@@ -75,7 +75,7 @@ class Outcome:
         received = self.request_payload_bytes + self.reply_payload_bytes
         return (transaction.request_bytes + transaction.reply_bytes) / received
 
-    def in_link_time(self, speed: float) -> Outcome:
+    def in_link_time(self, speed: float) -> TransactionOutcome:
         """Return the outcome in link time, for a link that ran `speed` times as fast as a real one.
 
         `start_ns` stays what the clock showed, as in every log.
@@ -102,7 +102,7 @@ class Client(Protocol):
     def reach(self) -> None:
         """Return once the server has answered; raise `UnreachableError` if it does not."""
 
-    def transact(self, transaction: Transaction) -> Outcome:
+    def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do one transaction."""
 
     def close(self) -> None:

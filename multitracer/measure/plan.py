@@ -69,7 +69,7 @@ class Experiment:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MeasurementPlan:
     """Everything that is to be measured."""
 
     protocol: ProtocolName
@@ -123,7 +123,7 @@ class Plan:
         return Measurement(protocol, server or None, over, rest)
 
     @classmethod
-    def of_document(cls, document: Document) -> Plan:
+    def of_document(cls, document: Document) -> MeasurementPlan:
         """Return the plan from which `document` was made."""
         experiments = [
             Experiment(**{**each, "sizes": tuple(each["sizes"])}) for each in document["experiments"]
@@ -154,7 +154,7 @@ def _check(holds: bool, what: str, value: object) -> None:
         raise InputError(f"{what}: {str(value)[:60]!r} is not possible; see `multitracer measure run --help`")
 
 
-def parse_plan(text: str, *, path: str, server: str | None = None) -> Plan:
+def parse_plan(text: str, *, path: str, server: str | None = None) -> MeasurementPlan:
     """Return the plan that a TOML text holds; `server` replaces the text's own server.
 
     Raises
@@ -174,7 +174,7 @@ def parse_plan(text: str, *, path: str, server: str | None = None) -> Plan:
     kinds = {"protocol": str, "server": str, "timeout_s": (int, float), "labels": dict}
     made = tuple(_experiment(each, path) for each in experiments)
     try:
-        return Plan(**_typed(document, kinds, path), experiments=made)
+        return MeasurementPlan(**_typed(document, kinds, path), experiments=made)
     except TypeError as error:
         raise FormatError(path, f"the plan lacks a key ({error})") from error
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from multitracer.measure.outcome import Client, Outcome
-    from multitracer.measure.plan import Plan, Transaction
+    from multitracer.measure.outcome import Client, TransactionOutcome
+    from multitracer.measure.plan import MeasurementPlan, Transaction
 
     Connect = Callable[[int], Client]
     """Returns a client, given the number of the run."""
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 FILE = "transactions.csv"
 
 
-class Journal:
+class MeasureJournal:
     """The file of one session folder.
 
     Parameters
     ----------
     folder : Path
         The session folder.
-    plan : Plan
+    plan : MeasurementPlan
         What is measured; its labels are columns.
     lasting : bool
         Whether a line has to survive a power failure: what virtual time computed can be computed again.
@@ -63,7 +63,7 @@ class Journal:
         If the file is there and is not one of this plan.
     """
 
-    def __init__(self, folder: Path, plan: Plan, *, lasting: bool = True) -> None:
+    def __init__(self, folder: Path, plan: MeasurementPlan, *, lasting: bool = True) -> None:
         self._plan = plan
         self._lasting = lasting
         self._columns = [*TRANSACTIONS.names[:-1], *(LABEL + name for name in plan.label_names)]
@@ -94,7 +94,7 @@ class Journal:
         """Close the file."""
         self._stream.close()
 
-    def add(self, transaction: Transaction, outcome: Outcome) -> None:
+    def add(self, transaction: Transaction, outcome: TransactionOutcome) -> None:
         """Write a finished transaction to the disk."""
         self._write(self._row(transaction, outcome))
         self._note(transaction.number, outcome.outcome, outcome.seconds(outcome.rtt_ns))
@@ -135,7 +135,7 @@ class Journal:
         if self._lasting:
             os.fsync(self._stream.fileno())
 
-    def _row(self, each: Transaction, outcome: Outcome) -> list[object]:
+    def _row(self, each: Transaction, outcome: TransactionOutcome) -> list[object]:
         plan = self._plan
         labels = [each.labels.get(name) for name in plan.label_names]
         return [
@@ -153,19 +153,19 @@ HOST = "client"
 
 
 def carry_out(
-    plan: Plan,
+    plan: MeasurementPlan,
     folder: Path,
     connect: Connect,
     *,
     progress: Progress,
     about: Manifest | None = None,
     lasting: bool = True,
-) -> Journal:
+) -> MeasureJournal:
     """Do every transaction of a plan that is not done yet.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MeasurementPlan
         What to do.
     folder : Path
         The session folder: new, empty, or of an earlier run of the same plan.
@@ -177,11 +177,11 @@ def carry_out(
         What the manifest of a new folder says beside the plan. If a run is gone on with, its variables must
         be those of the folder.
     lasting : bool
-        As `Journal`.
+        As `MeasureJournal`.
 
     Returns
     -------
-    Journal
+    MeasureJournal
         What became of each transaction; closed.
 
     Raises
@@ -190,7 +190,7 @@ def carry_out(
         If the folder is another session's, or the server does not answer.
     """
     manifest = opened(plan, folder, about)
-    with contextlib.closing(Journal(folder, plan, lasting=lasting)) as journal:
+    with contextlib.closing(MeasureJournal(folder, plan, lasting=lasting)) as journal:
         if is_left(plan, journal):
             with contextlib.closing(connect(secrets.randbits(64))) as client:
                 _reach(client, plan)
@@ -199,7 +199,7 @@ def carry_out(
     return journal
 
 
-def _reach(client: Client, plan: Plan) -> None:
+def _reach(client: Client, plan: MeasurementPlan) -> None:
     try:
         client.reach()
     except UnreachableError as error:
@@ -207,12 +207,12 @@ def _reach(client: Client, plan: Plan) -> None:
         raise InputError(f"{plan.server}: cannot be reached ({error}); is `{start}` running?") from error
 
 
-def is_left(plan: Plan, journal: Journal) -> bool:
+def is_left(plan: MeasurementPlan, journal: MeasureJournal) -> bool:
     """Return whether a transaction of the plan is not done yet."""
     return len(journal.outcomes) < plan.count
 
 
-def do_all(plan: Plan, journal: Journal, client: Client, *, progress: Progress) -> None:
+def do_all(plan: MeasurementPlan, journal: MeasureJournal, client: Client, *, progress: Progress) -> None:
     """Do every transaction that is not in the journal yet; report the progress before and after each one."""
     for each in plan.transactions():
         if each.number not in journal.outcomes:
@@ -221,12 +221,12 @@ def do_all(plan: Plan, journal: Journal, client: Client, *, progress: Progress) 
     tell(journal, plan, progress)
 
 
-def tell(journal: Journal, plan: Plan, progress: Progress) -> None:
+def tell(journal: MeasureJournal, plan: MeasurementPlan, progress: Progress) -> None:
     """Report how many transactions of a plan are done."""
     progress(len(journal.outcomes), journal.dropped, plan.count)
 
 
-def opened(plan: Plan, folder: Path, about: Manifest | None) -> Manifest:
+def opened(plan: MeasurementPlan, folder: Path, about: Manifest | None) -> Manifest:
     """Return the folder's manifest; make folder and manifest if they do not exist.
 
     Raises

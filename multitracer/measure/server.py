@@ -51,10 +51,10 @@ class Served:
         return Receipt(rtt_ns, self.retransmitted, self.sent_bytes, self.request_payload_bytes)
 
 
-class Server(Protocol):
+class MeasureServer(Protocol):
     """A server of one transport."""
 
-    records: Records
+    records: TransactionLog
 
     def work(self, wait_s: float) -> None:
         """Do one small step; if there is nothing to do, wait for at most the given time."""
@@ -63,7 +63,7 @@ class Server(Protocol):
         """Close all that is open."""
 
 
-class Records:
+class TransactionLog:
     """The server's own log of transactions, one JSON line each; without a folder it only counts."""
 
     def __init__(self, folder: Path | None, clock: Callable[[], int]) -> None:
@@ -121,7 +121,7 @@ class Dialogue:
     ----------
     name : str
         The client's address.
-    records : Records
+    records : TransactionLog
         Where transactions are recorded.
     clock : callable
         Returns the time, ns since 1970.
@@ -130,7 +130,12 @@ class Dialogue:
     """
 
     def __init__(
-        self, name: str, *, records: Records, clock: Callable[[], int], info: Callable[[], Mapping[str, int]]
+        self,
+        name: str,
+        *,
+        records: TransactionLog,
+        clock: Callable[[], int],
+        info: Callable[[], Mapping[str, int]],
     ) -> None:
         self._name = name
         self._records = records

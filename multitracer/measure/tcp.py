@@ -24,15 +24,15 @@ from multitracer.measure.exchange import (
     is_whole,
     tcp_info,
 )
-from multitracer.measure.outcome import REACH_S, Outcome, UnreachableError
-from multitracer.measure.server import Dialogue, Records
+from multitracer.measure.outcome import REACH_S, TransactionOutcome, UnreachableError
+from multitracer.measure.server import Dialogue, TransactionLog
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from multitracer.measure.exchange import Connected
+    from multitracer.measure.exchange import TransportConnection
     from multitracer.measure.plan import Transaction
 
 # The client over TCP, that of the kernel or another one.
@@ -58,7 +58,7 @@ class TcpClient:
 
     def __init__(
         self,
-        dial: Callable[[float], Connected],
+        dial: Callable[[float], TransportConnection],
         *,
         run: int,
         timeout_s: float,
@@ -68,7 +68,7 @@ class TcpClient:
         self._run = run
         self._timeout_s = timeout_s
         self._clock = clock or SteadyClock()
-        self._connection: Connected | None = None
+        self._connection: TransportConnection | None = None
         self._reader = MessageReader()
 
     def reach(self) -> None:
@@ -84,11 +84,11 @@ class TcpClient:
             self._connection.close()
             self._connection = None
 
-    def transact(self, transaction: Transaction) -> Outcome:
+    def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do one transaction."""
         if transaction.connection == "per-session":
             self.close()
-        outcome = Outcome(self._clock())
+        outcome = TransactionOutcome(self._clock())
         stage = "connect"
         try:
             connection = self._connected(outcome)
@@ -102,7 +102,7 @@ class TcpClient:
             return outcome.drop(stage if late else f"{stage}: {error}")
         return outcome
 
-    def _connected(self, outcome: Outcome) -> Connected:
+    def _connected(self, outcome: TransactionOutcome) -> TransportConnection:
         if self._connection is None:
             self._reader = MessageReader()
             begin_ns = self._clock()
@@ -114,7 +114,9 @@ class TcpClient:
         timeout_ms = round(self._timeout_s * 1000)
         return Words(letters, self._run, transaction.number, transaction.reply_bytes, timeout_ms, body)
 
-    def _request(self, connection: Connected, transaction: Transaction, outcome: Outcome) -> None:
+    def _request(
+        self, connection: TransportConnection, transaction: Transaction, outcome: TransactionOutcome
+    ) -> None:
         request = filled(self._words(transaction, REQUEST), transaction.request_bytes)
         before = connection.info()
         outcome.start_ns = self._clock()
@@ -127,17 +129,21 @@ class TcpClient:
         outcome.retransmitted_client = grown(before, after, "total_retrans")
         outcome.bytes_up = grown(before, after, "bytes_sent")
 
-    def _say_goodbye(self, connection: Connected, transaction: Transaction, outcome: Outcome) -> None:
+    def _say_goodbye(
+        self, connection: TransportConnection, transaction: Transaction, outcome: TransactionOutcome
+    ) -> None:
         values = json.dumps(outcome.recorded()).encode()
         begin_ns = self._clock()
         self._send(connection, encode(self._words(transaction, GOODBYE, values)), begin_ns)
         outcome.follow(decode_receipt(self._await(connection, RECEIPT, transaction, begin_ns).body))
 
-    def _send(self, connection: Connected, octets: bytes, begin_ns: int) -> None:
+    def _send(self, connection: TransportConnection, octets: bytes, begin_ns: int) -> None:
         connection.settimeout(self._left_s(begin_ns))
         connection.sendall(octets)
 
-    def _await(self, connection: Connected, letters: bytes, transaction: Transaction, begin_ns: int) -> Words:
+    def _await(
+        self, connection: TransportConnection, letters: bytes, transaction: Transaction, begin_ns: int
+    ) -> Words:
         """Return this transaction's message of the given kind."""
         while True:
             connection.settimeout(self._left_s(begin_ns))
@@ -188,7 +194,7 @@ class TcpServer:
 
     def __init__(self, bind: tuple[str, int], *, folder: Path | None = None) -> None:
         self._clock = SteadyClock()
-        self.records = Records(folder, self._clock)
+        self.records = TransactionLog(folder, self._clock)
         self._listener = bound_socket(bind, socket.SOCK_STREAM)
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)

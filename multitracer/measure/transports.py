@@ -22,7 +22,7 @@ from multitracer.measure.exchange import (
     KernelConnection,
 )
 from multitracer.measure.tcp import TcpClient, TcpServer
-from multitracer.measure.wtcp import WtcpServer, WtcpStream
+from multitracer.measure.wtcp import WtcpClientStream, WtcpServer
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import CentaurusConfig, Extension
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from multitracer.measure.outcome import Client
     from multitracer.measure.plan import ProtocolName
-    from multitracer.measure.server import Server
+    from multitracer.measure.server import MeasureServer
 
 T = TypeVar("T")
 _HOST_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*):(?P<port>\d{1,5})")
@@ -62,7 +62,7 @@ _PEERS_PER_HOST = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TransportOptions:
     """Options of CentaurusComm and WTCP besides the address."""
 
     extensions: Extension = Extension.NONE
@@ -115,7 +115,9 @@ def _not_serial(protocol: ProtocolName, text: str) -> InputError:
     return InputError(f"{text}: {name} needs HOST:PORT; use --protocol centauruscomm on a serial line")
 
 
-def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: Options) -> Client:
+def client(
+    protocol: ProtocolName, server: str, *, run: int, timeout_s: float, options: TransportOptions
+) -> Client:
     """Return a client of a server.
 
     Raises
@@ -127,8 +129,8 @@ def client(protocol: ProtocolName, server: str, *, run: int, timeout_s: float, o
 
 
 def server(
-    protocol: ProtocolName, listen: Sequence[str], *, folder: Path | None, options: Options
-) -> tuple[Server, str]:
+    protocol: ProtocolName, listen: Sequence[str], *, folder: Path | None, options: TransportOptions
+) -> tuple[MeasureServer, str]:
     """Return a server, and the address at which it accepts requests, as text.
 
     Raises
@@ -155,13 +157,15 @@ def of_transport(table: Mapping[ProtocolName, T], protocol: ProtocolName) -> T:
 # --- TCP ---
 
 
-def _tcp_client(server: str, run: int, timeout_s: float, options: Options) -> Client:
+def _tcp_client(server: str, run: int, timeout_s: float, options: TransportOptions) -> Client:
     del options
     dial = partial(KernelConnection.dial, _host_alone("tcp", server))
     return TcpClient(dial, run=run, timeout_s=timeout_s)
 
 
-def _tcp_server(listen: Sequence[str], folder: Path | None, options: Options) -> tuple[Server, str]:
+def _tcp_server(
+    listen: Sequence[str], folder: Path | None, options: TransportOptions
+) -> tuple[MeasureServer, str]:
     del options
     tcp = TcpServer(_one_address("tcp", listen), folder=folder)
     return tcp, "{}:{}".format(*tcp.address)
@@ -170,12 +174,14 @@ def _tcp_server(listen: Sequence[str], folder: Path | None, options: Options) ->
 # --- WTCP ---
 
 
-def _wtcp_client(server: str, run: int, timeout_s: float, options: Options) -> Client:
-    dial = partial(WtcpStream.dial, _host_alone("wtcp", server), options.wtcp())
+def _wtcp_client(server: str, run: int, timeout_s: float, options: TransportOptions) -> Client:
+    dial = partial(WtcpClientStream.dial, _host_alone("wtcp", server), options.wtcp())
     return TcpClient(dial, run=run, timeout_s=timeout_s)
 
 
-def _wtcp_server(listen: Sequence[str], folder: Path | None, options: Options) -> tuple[Server, str]:
+def _wtcp_server(
+    listen: Sequence[str], folder: Path | None, options: TransportOptions
+) -> tuple[MeasureServer, str]:
     wtcp = WtcpServer(_one_address("wtcp", listen), options.wtcp(), folder=folder)
     return wtcp, "{}:{}".format(*wtcp.address)
 
@@ -197,7 +203,7 @@ def _one_address(protocol: ProtocolName, listen: Sequence[str]) -> tuple[str, in
 # --- CentaurusComm ---
 
 
-def _centaurus_client(server: str, run: int, timeout_s: float, options: Options) -> Client:
+def _centaurus_client(server: str, run: int, timeout_s: float, options: TransportOptions) -> Client:
     path = _serial_path(server)
     config = options.config(REPLY, RECEIPT)
     if path is not None:
@@ -210,7 +216,9 @@ def _centaurus_client(server: str, run: int, timeout_s: float, options: Options)
     return CentaurusClient(endpoint, address, run=run, timeout_s=timeout_s)
 
 
-def _centaurus_server(listen: Sequence[str], folder: Path | None, options: Options) -> tuple[Server, str]:
+def _centaurus_server(
+    listen: Sequence[str], folder: Path | None, options: TransportOptions
+) -> tuple[MeasureServer, str]:
     paths = [_serial_path(text) for text in listen]
     config = options.config(REQUEST, GOODBYE, HELLO)
     if paths == [None]:
@@ -225,11 +233,11 @@ def _centaurus_server(listen: Sequence[str], folder: Path | None, options: Optio
     return CentaurusServer(SerialEndpoint(master, lines), folder=folder), ", ".join(listen)
 
 
-CLIENTS: Mapping[ProtocolName, Callable[[str, int, float, Options], Client]] = MappingProxyType(
+CLIENTS: Mapping[ProtocolName, Callable[[str, int, float, TransportOptions], Client]] = MappingProxyType(
     {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
 )
 """Transport -> what makes a client of it from the server's name, the run's number, patience and options."""
-SERVERS: Mapping[ProtocolName, Callable[[Sequence[str], Path | None, Options], tuple[Server, str]]] = (
-    MappingProxyType({"tcp": _tcp_server, "centauruscomm": _centaurus_server, "wtcp": _wtcp_server})
-)
+SERVERS: Mapping[
+    ProtocolName, Callable[[Sequence[str], Path | None, TransportOptions], tuple[MeasureServer, str]]
+] = MappingProxyType({"tcp": _tcp_server, "centauruscomm": _centaurus_server, "wtcp": _wtcp_server})
 """Transport -> what makes a server of it from what to listen to, the folder of its record, and options."""

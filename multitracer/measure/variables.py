@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from multitracer.errors import FormatError, InputError
 from multitracer.manifest import Variables
-from multitracer.measure.plan import Experiment, Plan, is_label
+from multitracer.measure.plan import Experiment, MeasurementPlan, is_label
 from multitracer.words import printable
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Product:
             settings |= self.effects.get(name, {}).get(level, {})
         return settings
 
-    def plan_of(self, each: Tuple) -> Plan:
+    def plan_of(self, each: Tuple) -> MeasurementPlan:
         """Return what is measured of a tuple; its levels are the labels.
 
         Raises
@@ -178,7 +178,7 @@ class Product:
         limit = {"timeout_s": float(stated["timeout_s"])} if "timeout_s" in stated else {}
         over = stated.get("over")
         server = "" if over else stated["server"]
-        return Plan(stated["protocol"], server, (experiment,), labels=labels, over=over, **limit)
+        return MeasurementPlan(stated["protocol"], server, (experiment,), labels=labels, over=over, **limit)
 
     def document(self) -> Document:
         """Return the plan as a JSON object; the server is not part of it, its address may change."""
@@ -329,7 +329,7 @@ _MAX_BYTES = 64 << 20
 _MAY_GROW = "repetitions"
 
 
-class Measured:
+class MeasuredTuples:
     """Which tuples of a plan are measured.
 
     Parameters

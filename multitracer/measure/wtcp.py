@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import RemoteProtocolError
 from multitracer.measure.endpoint import SteadyClock, bound_socket
-from multitracer.measure.server import Dialogue, Records
+from multitracer.measure.server import Dialogue, TransactionLog
 from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
 from multitracer.protocols.wtcp.worker import WtcpWorker
@@ -84,7 +84,7 @@ class UdpWay:
         self._socket.close()
 
 
-class WtcpStream:
+class WtcpClientStream:
     """A connection to a server.
 
     Parameters
@@ -109,7 +109,7 @@ class WtcpStream:
         self._is_late = False
 
     @classmethod
-    def dial(cls, address: tuple[str, int], config: WtcpConfig, timeout_s: float) -> WtcpStream:
+    def dial(cls, address: tuple[str, int], config: WtcpConfig, timeout_s: float) -> WtcpClientStream:
         """Return a connection to a server by UDP; an OSError says why there is none."""
         made = cls(UdpWay(address), config)
         made.open(timeout_s)
@@ -249,7 +249,7 @@ class WtcpService:
     ----------
     config : WtcpConfig
         Parameters of every connection.
-    records : Records
+    records : TransactionLog
         Where transactions are recorded.
     clock : callable
         Returns the time, ns since 1970.
@@ -261,7 +261,7 @@ class WtcpService:
         self,
         config: WtcpConfig,
         *,
-        records: Records,
+        records: TransactionLog,
         clock: Callable[[], int],
         random_bytes: Callable[[int], bytes] = os.urandom,
     ) -> None:
@@ -327,7 +327,7 @@ class WtcpServer:
 
     def __init__(self, bind: tuple[str, int], config: WtcpConfig, *, folder: Path | None = None) -> None:
         self._clock = SteadyClock()
-        self.records = Records(folder, self._clock)
+        self.records = TransactionLog(folder, self._clock)
         self._service = WtcpService(config, records=self.records, clock=self._clock)
         self.worker = self._service.worker
         self.unsendable = 0

@@ -38,7 +38,7 @@ class L2rError(RemoteProtocolError):
     """An information field that no relay sends."""
 
 
-class Piece(NamedTuple):
+class L2rCharacters(NamedTuple):
     """A status octet and the characters after it."""
 
     status: int
@@ -57,7 +57,7 @@ _SIGNALS: dict[int, Literal["", "break", "break-ack"]] = {
 """Addresses of a last status octet -> what it signals."""
 
 
-def unpack(info: bytes) -> list[Piece]:
+def unpack(info: bytes) -> list[L2rCharacters]:
     """Return the pieces of an information field, in order.
 
     Raises
@@ -79,20 +79,20 @@ def unpack(info: bytes) -> list[Piece]:
     return pieces
 
 
-def _piece(info: bytes, at: int) -> tuple[Piece, int, bool]:
+def _piece(info: bytes, at: int) -> tuple[L2rCharacters, int, bool]:
     """Return the piece at `at`, where the next one begins, and whether there is one."""
     status, address = info[at] & _STATUS, info[at] & ~_STATUS
     if address == Address.FULL:
-        return Piece(status, info[at + 1 :]), len(info), False
+        return L2rCharacters(status, info[at + 1 :]), len(info), False
     if address in _SIGNALS:
-        return Piece(status, signal=_SIGNALS[address]), len(info), False
+        return L2rCharacters(status, signal=_SIGNALS[address]), len(info), False
     begin, count = at + 1, address
     if address == Address.TWO_OCTETS:
         begin, count = at + 2, info[at + 1] & 0x3F if at + 1 < len(info) else 0
     end = begin + count
     if count == 0 or end > len(info):
         raise L2rError(f"L2R: address {address} at octet {at} of {len(info)}; drop the rest")
-    return Piece(status, info[begin:end]), end, end < len(info)
+    return L2rCharacters(status, info[begin:end]), end, end < len(info)
 
 
 def pack(data: bytes, *, status: int = 0, octets: int = 25) -> bytes:

@@ -208,7 +208,7 @@ def sealed_without_info(header: int, octets: int) -> bytes:
     return seal(header, b"", octets=octets)
 
 
-class Header(NamedTuple):
+class RlpHeader(NamedTuple):
     """The fields of a header; as in `RlpFrame`."""
 
     kind: FrameKind
@@ -220,7 +220,7 @@ class Header(NamedTuple):
 
 
 @cache
-def read_header(header: int) -> Header:
+def read_header(header: int) -> RlpHeader:
     """Return the fields of a frame's 16-bit header.
 
     Raises
@@ -235,12 +235,12 @@ def read_header(header: int) -> Header:
             function = Unnumbered(n_r & 0x1F)
         except ValueError as error:
             raise FrameError(f"RLP frame: U frame with unassigned M {n_r & 0x1F:#04x}; ignore it") from error
-        return Header(FrameKind.U, function, command, poll_final, None, None)
+        return RlpHeader(FrameKind.U, function, command, poll_final, None, None)
     if n_r >= MODULUS:
         raise FrameError(f"RLP frame: N(R) is {n_r}, beyond 61; ignore it")
     kind = FrameKind.S if n_s == _SUPERVISORY else FrameKind.IS
     code = Supervisory(header >> 1 & 3)
-    return Header(kind, code, command, poll_final, None if kind is FrameKind.S else n_s, n_r)
+    return RlpHeader(kind, code, command, poll_final, None if kind is FrameKind.S else n_s, n_r)
 
 
 def is_information(octets: bytes) -> bool:
@@ -304,7 +304,7 @@ def decode_slot(octets: bytes, *, length: int) -> RlpFrame:
     return decode(octets) if is_information(octets) else _decode_short(octets)
 
 
-class FrameReader:
+class RlpFrameReader:
     """Cuts a stream of octets into frames.
 
     RLP has no flags: frames are aligned to radio blocks. Over a carrier that keeps order but not

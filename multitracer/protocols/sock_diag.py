@@ -68,7 +68,7 @@ class TcpState(IntEnum):
     BOUND_INACTIVE = 13
 
 
-class CaState(IntEnum):
+class TcpCaState(IntEnum):
     """The sender's state of loss recovery (enum tcp_ca_state, linux/tcp.h)."""
 
     OPEN = 0
@@ -164,7 +164,7 @@ _ANY_ACTIVE = sum(1 << state for state in ACTIVE)  # a bit for each state, as id
 
 
 @dataclass(frozen=True, slots=True)
-class Socket:
+class DiagSocket:
     """One socket as an answer describes it.
 
     `identity` is the kernel's 48-byte socket id (ports, addresses, interface, cookie), as `socket_request`
@@ -235,7 +235,7 @@ class Socket:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DumpDone:
     """The end of a dump."""
 
     interrupted: bool = False
@@ -248,7 +248,7 @@ class Refused:
     errno: int
 
 
-Answer = Socket | Done | Refused
+Answer = DiagSocket | DumpDone | Refused
 
 
 def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int = 0) -> bytes:
@@ -259,7 +259,7 @@ def dump_request(*, ip_version: IpVersion, bytecode: bytes = b"", sequence: int 
     return _message(body, flags=_REQUEST_FLAG | _DUMP, sequence=sequence)
 
 
-def socket_request(socket: Socket, *, sequence: int = 0) -> bytes:
+def socket_request(socket: DiagSocket, *, sequence: int = 0) -> bytes:
     """Return the request for the one socket that an earlier answer described."""
     family = _FAMILY[socket.family_version]
     body = _REQUEST.pack(family, IpProtocol.TCP, _WANTED, 0, _ANY_ACTIVE, socket.identity)
@@ -316,7 +316,7 @@ def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
             raise RemoteProtocolError(f"netlink: an error message of {len(body)} bytes; it needs 4")
         return Refused(abs(int(struct.unpack_from("=i", body)[0])))
     if kind == _Message.DONE:
-        return Done(interrupted)
+        return DumpDone(interrupted)
     if kind == _Message.OVERRUN:
         raise RemoteProtocolError(
             "netlink: the kernel ran out of room for its answers; ask for fewer sockets"
@@ -326,7 +326,7 @@ def _answer(kind: int, body: bytes, *, interrupted: bool) -> Answer | None:
     raise RemoteProtocolError(f"netlink: a message of type {kind} answers nothing that was asked")
 
 
-def _socket(body: bytes, *, interrupted: bool) -> Socket:
+def _socket(body: bytes, *, interrupted: bool) -> DiagSocket:
     if len(body) < _SOCKET.size:
         raise RemoteProtocolError(f"netlink: a socket of {len(body)} bytes; it needs {_SOCKET.size}")
     family, state, timer, retransmits, identity, expires, received, sending, uid, inode = _SOCKET.unpack_from(
@@ -334,7 +334,7 @@ def _socket(body: bytes, *, interrupted: bool) -> Socket:
     )
     if family not in _VERSION:
         raise RemoteProtocolError(f"netlink: a socket of address family {family}; TCP has 2 and 10")
-    return Socket(
+    return DiagSocket(
         family_version=_VERSION[family],
         identity=identity,
         state=state,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from multitracer.recorder.plan import Source
+    from multitracer.recorder.plan import PlannedCollector
 
 _FIRST_PAUSE_NS = NS_PER_S // 2
 _LONGEST_PAUSE_NS = 30 * NS_PER_S
@@ -31,17 +31,17 @@ READY_VARIABLE = "MULTITRACER_READY_FD"
 _READY = b"ready"
 
 
-class Child:
+class CollectorProcess:
     """One collector.
 
     Parameters
     ----------
-    source : Source
+    source : PlannedCollector
     folder : Path
         The host's folder in the session, where its logs go.
     """
 
-    def __init__(self, source: Source, folder: Path) -> None:
+    def __init__(self, source: PlannedCollector, folder: Path) -> None:
         self.source = source
         self.folder = folder
         self.runs: list[CollectorRun] = []

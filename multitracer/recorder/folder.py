@@ -27,7 +27,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.recorder.plan import Plan
+    from multitracer.recorder.plan import RecordingPlan
 
 _RESERVE_BYTES = 64 << 10
 """Held back so that the manifest can be completed on a disk that became full."""
@@ -42,7 +42,7 @@ class SessionFolder:
         If DIR cannot be made or is not empty.
     """
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: RecordingPlan) -> None:
         self.folder = folder
         self.host = folder / plan.role
         self._manifest = Manifest(

@@ -20,7 +20,7 @@ CLAP_PORT = 9009
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PlannedCollector:
     """A collector that is to run."""
 
     name: str
@@ -51,11 +51,11 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RecordingPlan:
     """One recording at one host."""
 
     role: Role = "mobile"
-    sources: tuple[Source, ...] = ()
+    sources: tuple[PlannedCollector, ...] = ()
     duration_ns: int | None = None
     command: tuple[str, ...] = ()
     """Run once the collectors are ready; its end is the recording's."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from multitracer.recorder.status import Line, Status
+    from multitracer.recorder.status import CollectorState, RecordingStatus
 
 _BARS = "▁▂▃▄▅▆▇█"
 _STYLES = {
@@ -52,7 +52,7 @@ class ScreenView:
         self._title = title
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
-        self._status: Status | None = None
+        self._status: RecordingStatus | None = None
         self._note: str | None = None
         self._saved: list[object] | None = None
 
@@ -116,7 +116,7 @@ class ScreenView:
         except OSError:
             self._saved = None
 
-    def show(self, status: Status) -> None:
+    def show(self, status: RecordingStatus) -> None:
         """Draw the whole view again."""
         self._status = status
         try:
@@ -124,10 +124,10 @@ class ScreenView:
         except OSError:
             self._saved = None  # a closed terminal: the recording goes on
 
-    def _page(self, status: Status) -> RenderableType:
+    def _page(self, status: RecordingStatus) -> RenderableType:
         return Group(self._head(status), _collectors(status.lines), _series(status), self._foot(status))
 
-    def _head(self, status: Status) -> Text:
+    def _head(self, status: RecordingStatus) -> Text:
         minutes, seconds = divmod(int(status.elapsed_s), 60)
         head = Text(f"{self._title}  {minutes}:{seconds:02d}", style="bold")
         if status.room is not None:
@@ -137,14 +137,14 @@ class ScreenView:
         head.append(f"   {status.claps} claps, {status.markers} markers", style="default")
         return head
 
-    def _foot(self, status: Status) -> Text:
+    def _foot(self, status: RecordingStatus) -> Text:
         if self._note is not None:
             return Text(f"Marker: {self._note}▏  (Enter keeps it, Escape drops it)", style="reverse")
         foot = Text("m sets a marker with a note · Ctrl-C ends the recording", style="dim")
         return Text(status.message, style="red bold").append("  ").append(foot) if status.message else foot
 
 
-def _collectors(lines: Iterable[Line]) -> Table:
+def _collectors(lines: Iterable[CollectorState]) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("collector", "state", "rate", "bytes", "drops", "last"):
         side = "right" if name in ("rate", "bytes", "drops") else "left"
@@ -162,7 +162,7 @@ def _collectors(lines: Iterable[Line]) -> Table:
     return table
 
 
-def _series(status: Status) -> Table:
+def _series(status: RecordingStatus) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
     for label, values in status.series.items():
         newest = "–" if math.isnan(values[-1]) else f"{values[-1]:,.1f}"
@@ -217,7 +217,7 @@ class PlainView:
         """Write a warning."""
         self._write(f"Warning: {printable(sentence)}")
 
-    def show(self, status: Status) -> None:
+    def show(self, status: RecordingStatus) -> None:
         """Write the line."""
         self._write(plain_line(status))
 
@@ -231,7 +231,7 @@ class PlainView:
             self._stream = None
 
 
-def plain_line(status: Status) -> str:
+def plain_line(status: RecordingStatus) -> str:
     """Return everything in one line: time, disk space, each collector with its state, rate and drops."""
     clock = time.strftime("%H:%M:%S", time.gmtime())
     room = f"{status.room.free_bytes / 1e9:.1f} GB free" if status.room else ""
@@ -239,7 +239,7 @@ def plain_line(status: Status) -> str:
     return " | ".join(part for part in parts if part)
 
 
-def _line(line: Line) -> str:
+def _line(line: CollectorState) -> str:
     dropped = f" dropped {line.dropped}" if line.dropped else ""
     restarts = f" restarts {line.restarts}" if line.restarts else ""
     why = f" ({line.last})" if line.state in ("no values", "waiting") and line.last else ""

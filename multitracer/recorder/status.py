@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from multitracer.recorder.child import Child
+    from multitracer.recorder.child import CollectorProcess
     from multitracer.recorder.folder import Room
 
 # The newest values in a collector's log: a small function for each collector that the screen shows.
@@ -229,7 +229,7 @@ SILENT_NS = 10 * NS_PER_S
 
 
 @dataclass(slots=True)
-class Line:
+class CollectorState:
     """The present state of one collector."""
 
     name: str
@@ -247,11 +247,11 @@ class Line:
 
 
 @dataclass(slots=True)
-class Status:
+class RecordingStatus:
     """Everything the screen shows."""
 
     elapsed_s: float = 0.0
-    lines: list[Line] = field(default_factory=list)
+    lines: list[CollectorState] = field(default_factory=list)
     series: dict[str, deque[float]] = field(default_factory=dict)
     """Label with unit -> values of the last two minutes, one a second; NaN where there was none."""
     room: Room | None = None
@@ -264,10 +264,10 @@ class Status:
 class Watcher:
     """Follows one collector by its logs."""
 
-    def __init__(self, child: Child) -> None:
+    def __init__(self, child: CollectorProcess) -> None:
         self._child = child
         self._log, self._notes = Follower(), Follower()
-        self._line = Line(child.source.name)
+        self._line = CollectorState(child.source.name)
         self._grew_ns = 0
         self._seen_ns = 0
         self._gap = ""
@@ -275,7 +275,7 @@ class Watcher:
         self._packets = (0, 0)
         self._packets_per_s = 0.0
 
-    def look(self, series: dict[str, deque[float]], now_ns: int) -> Line:
+    def look(self, series: dict[str, deque[float]], now_ns: int) -> CollectorState:
         """Return the collector's line; add its newest values to the series."""
         line, child = self._line, self._child
         elapsed_s = max((now_ns - self._seen_ns) / NS_PER_S, 1e-3) if self._seen_ns else 1.0
@@ -294,7 +294,9 @@ class Watcher:
         line.last = _printable(line.last)
         return line
 
-    def _read(self, line: Line, series: dict[str, deque[float]], elapsed_s: float, now_ns: int) -> None:
+    def _read(
+        self, line: CollectorState, series: dict[str, deque[float]], elapsed_s: float, now_ns: int
+    ) -> None:
         if not self._child.runs:
             return
         log, notes = self._child.source.logs(self._child.folder, len(self._child.runs) - 1)
@@ -312,7 +314,7 @@ class Watcher:
             series.setdefault(label, deque(maxlen=_KEPT)).append(value)
             self._told_ns[label] = now_ns
 
-    def _count_packets(self, line: Line, packets: int | None, now_ns: int) -> None:
+    def _count_packets(self, line: CollectorState, packets: int | None, now_ns: int) -> None:
         """Compute the rate from the packet count, which the collector writes only every few seconds."""
         before, then_ns = self._packets
         elapsed_ns = now_ns - then_ns

@@ -19,9 +19,9 @@ import socket
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from multitracer.recorder.child import Child, Work
+from multitracer.recorder.child import CollectorProcess, Work
 from multitracer.recorder.folder import Disk
-from multitracer.recorder.status import Status, Watcher
+from multitracer.recorder.status import RecordingStatus, Watcher
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from multitracer.manifest import CollectorRun
     from multitracer.recorder.folder import SessionFolder
-    from multitracer.recorder.plan import Plan
+    from multitracer.recorder.plan import RecordingPlan
 
 # The signals that end a recording, in a form that a loop can wait for.
 
@@ -178,7 +178,7 @@ _CAPTURE = ".pcap"
 """In the suffix of every capture: .pcap, .pcapng, and .pcap1 of a ring buffer."""
 
 
-class View(Protocol):
+class StatusView(Protocol):
     """Shows the state of the recording."""
 
     @property
@@ -188,7 +188,7 @@ class View(Protocol):
     def typed(self) -> str | None:
         """Read what was typed; return the note of a marker when one is complete."""
 
-    def show(self, status: Status) -> None:
+    def show(self, status: RecordingStatus) -> None:
         """Show it; called once a second."""
 
     def warn(self, sentence: str) -> None:
@@ -200,19 +200,19 @@ class Supervisor:
 
     Parameters
     ----------
-    plan : Plan
+    plan : RecordingPlan
     folder : SessionFolder
-    view : View
+    view : StatusView
     """
 
-    def __init__(self, plan: Plan, folder: SessionFolder, view: View) -> None:
+    def __init__(self, plan: RecordingPlan, folder: SessionFolder, view: StatusView) -> None:
         self._plan = plan
         self._folder = folder
         self._view = view
-        self._children = [Child(source, folder.host) for source in plan.sources]
+        self._children = [CollectorProcess(source, folder.host) for source in plan.sources]
         self._watchers = [Watcher(child) for child in self._children]
         self._disk = Disk(folder.folder)
-        self._status = Status()
+        self._status = RecordingStatus()
         self._work = Work(plan.command, plan.traffic)
         self._began_ns = 0
         self._look_ns = 0
@@ -403,7 +403,7 @@ class Supervisor:
             child.wait(time.monotonic_ns())
 
 
-def _with_reason(child: Child) -> str:
+def _with_reason(child: CollectorProcess) -> str:
     """Return a collector's name and, if it ended, how."""
     outcome = child.runs[-1].outcome if child.runs and not child.is_running else None
     return f"{child.source.name} ({outcome})" if outcome else child.source.name

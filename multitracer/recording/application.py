@@ -11,7 +11,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Row
 
@@ -66,7 +66,9 @@ def _counted(recording: Recording, counts: dict[str, Row]) -> Iterator[Counted]:
     yield from held or [Counted(*own, None, "", None)]
 
 
-def _carried(part: Part, sender: str, receiver: str, begin_ns: int | None) -> Iterator[tuple[int, int]]:
+def _carried(
+    part: PointCapture, sender: str, receiver: str, begin_ns: int | None
+) -> Iterator[tuple[int, int]]:
     """Yield the connection with these ends that began nearest to a time, and its unique bytes."""
     host, _, port = sender.rpartition(":")
     if not host or not receiver:

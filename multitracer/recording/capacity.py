@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.link_capacity import Delivered, Mapped, capacity_by_map, delivered_to, parse_map
+from multitracer.analysis.link_capacity import (
+    DeliveredCapacity,
+    Mapped,
+    capacity_by_map,
+    delivered_to,
+    parse_map,
+)
 from multitracer.errors import InputError
 from multitracer.recording.places import places_of
 from multitracer.schemas.tcp import Vantage
@@ -16,7 +22,7 @@ from parsers._stream import small_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
 
 _ADDRESS_BYTES = 16
@@ -24,8 +30,8 @@ _ADDRESS_BYTES = 16
 
 
 def recorded_capacity(
-    recording: Recording, part: Part, connection: int, *, reverse: bool | None = None
-) -> Delivered:
+    recording: Recording, part: PointCapture, connection: int, *, reverse: bool | None = None
+) -> DeliveredCapacity:
     """Return what a link delivered to the receiver of a connection's data, other connections included.
 
     Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from multitracer.analysis.common_grid import Quantity
+from multitracer.analysis.common_grid import SessionQuantity
 from multitracer.analysis.correlation import Pair, Settings, Together, correlated
 from multitracer.errors import InputError
 from multitracer.recording.quantity_names import ALIAS, THROUGHPUT
@@ -35,12 +35,14 @@ class _Resolved(NamedTuple):
     """What a name stands for in each session."""
 
     name: str
-    each: list[Quantity | Missing]
+    each: list[SessionQuantity | Missing]
 
     @property
     def reasons(self) -> str:
         """Why no session holds it."""
-        return "; ".join(dict.fromkeys(one.reason for one in self.each if not isinstance(one, Quantity)))
+        return "; ".join(
+            dict.fromkeys(one.reason for one in self.each if not isinstance(one, SessionQuantity))
+        )
 
 
 def correlate_sessions(
@@ -90,7 +92,7 @@ def _resolved(sessions: Sequence[Quantities], name: str) -> _Resolved:
         return _Resolved(name, [session.named(name) for session in sessions])
     resolved = [_Resolved(each, [session.named(each) for session in sessions]) for each in THROUGHPUT]
     return max(
-        resolved, key=lambda one: sum(isinstance(q, Quantity) for q in one.each)
+        resolved, key=lambda one: sum(isinstance(q, SessionQuantity) for q in one.each)
     )  # of equals the first
 
 
@@ -100,10 +102,10 @@ def _pair(sessions: Sequence[Quantities], x: _Resolved, y: _Resolved, given: _Re
     for number in range(len(sessions)):
         one, other = x.each[number], y.each[number]
         third = given.each[number] if given else None
-        if isinstance(one, Quantity) and isinstance(other, Quantity):
+        if isinstance(one, SessionQuantity) and isinstance(other, SessionQuantity):
             if given is None:
                 together.append(Together(one, other))
-            elif isinstance(third, Quantity):
+            elif isinstance(third, SessionQuantity):
                 together.append(Together(one, other, third))
     reason = ""
     if not together:
@@ -120,7 +122,7 @@ def _compared(quantities: Sequence[_Resolved]) -> list[str]:
     """Return what each quantity is, a sentence each."""
     sentences = []
     for resolved in quantities:
-        present = [each for each in resolved.each if isinstance(each, Quantity)]
+        present = [each for each in resolved.each if isinstance(each, SessionQuantity)]
         if not present:
             continue
         first = present[0]
@@ -137,7 +139,7 @@ def _left_out(sessions: Sequence[Quantities], quantities: Sequence[_Resolved]) -
         lacking = [
             f"{portable(session.recording.name)} ({each.reason[:_LONGEST_REASON]})"
             for session, each in zip(sessions, resolved.each, strict=True)
-            if not isinstance(each, Quantity)
+            if not isinstance(each, SessionQuantity)
         ]
         if lacking and len(lacking) < len(sessions):
             words = "; ".join(lacking[:3])

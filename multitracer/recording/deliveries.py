@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.endpoints import Endpoints
-    from multitracer.recording.part import Part
-    from multitracer.recording.places import Place
+    from multitracer.recording.part import PointCapture
+    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Numbers
 
@@ -150,7 +150,7 @@ def _or_na(value: int | None) -> int:
     return NA if value is None else value
 
 
-def _wtcp_of(recording: Recording, part: Part) -> WtcpCapture:
+def _wtcp_of(recording: Recording, part: PointCapture) -> WtcpCapture:
     """Return the WTCP connections of a capture point; its files are read again if they hold a SYN of one."""
     if not any(WTCP_SYN in file.protocols for file in part.capture.files):
         return WtcpCapture()
@@ -253,7 +253,7 @@ def tcp_flows(recording: Recording) -> list[RecordedFlow]:
     return sorted(flows.values(), key=lambda flow: flow.begin_ns)
 
 
-def _tcp_flow(recording: Recording, sender: Place, at: Place) -> RecordedFlow:
+def _tcp_flow(recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint) -> RecordedFlow:
     """Return a flow by its capture at the receiver, or the one that there is."""
     both = at.part.analysis.ends(at.connection)
     ends = _turned(both) if at.reverse else both
@@ -279,7 +279,7 @@ def _tcp_flow(recording: Recording, sender: Place, at: Place) -> RecordedFlow:
     )
 
 
-def _control(recording: Recording, sender: Place) -> str:
+def _control(recording: Recording, sender: ConnectionAtPoint) -> str:
     """Return the congestion control that the sender's log names, else "tcp"."""
     if not recording.inputs.listed:
         return "tcp"

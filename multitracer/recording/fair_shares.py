@@ -31,8 +31,8 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import Part
-    from multitracer.recording.places import Place
+    from multitracer.recording.part import PointCapture
+    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Numbers, Times
 
@@ -167,7 +167,7 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
     """Return the flows of one way, by their begin, and what was left out."""
     largest = recording.largest(MOST_FLOWS * max(len(recording.parts), 1))
     way = _way(largest) if reverse is None else reverse
-    places: dict[tuple[int, int], tuple[Place, Place]] = {}
+    places: dict[tuple[int, int], tuple[ConnectionAtPoint, ConnectionAtPoint]] = {}
     for part, number in largest:
         if part.analysis.directions["unique_bytes"][2 * number - 2 + way]:
             sender, receiver = places_of(recording, part, number, reverse=way)
@@ -185,7 +185,7 @@ def _flows(recording: Recording, reverse: bool | None) -> tuple[list[_Flow], lis
     return sorted(flows, key=lambda flow: int(flow.time_ns[0])), notes
 
 
-def _way(largest: list[tuple[Part, int]]) -> bool:
+def _way(largest: list[tuple[PointCapture, int]]) -> bool:
     """Return whether responders sent more than initiators."""
     sent = [
         sum(int(p.analysis.directions["unique_bytes"][2 * n - 2 + way]) for p, n in largest) for way in (0, 1)
@@ -193,7 +193,9 @@ def _way(largest: list[tuple[Part, int]]) -> bool:
     return sent[1] > sent[0]
 
 
-def _flow(recording: Recording, sender: Place, at: Place, point: str) -> tuple[_Flow | None, str]:
+def _flow(
+    recording: Recording, sender: ConnectionAtPoint, at: ConnectionAtPoint, point: str
+) -> tuple[_Flow | None, str]:
     """Return what a flow carried, or why it cannot be compared."""
     name = " > ".join(_endpoints(at))
     arrives = at is not sender or at.vantage is Vantage.NEAR_RECEIVER
@@ -212,7 +214,7 @@ def _flow(recording: Recording, sender: Place, at: Place, point: str) -> tuple[_
     return _Flow(name, time_ns, new_bytes), ""
 
 
-def _endpoints(at: Place) -> tuple[str, str]:
+def _endpoints(at: ConnectionAtPoint) -> tuple[str, str]:
     """Return HOST:PORT of the data's sender and of its receiver."""
     ends = at.part.analysis.ends(at.connection)
     return (ends.destination, ends.source) if at.reverse else (ends.source, ends.destination)

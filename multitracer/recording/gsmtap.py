@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.captured import GSMTAP
 from multitracer.errors import PreflightError
-from multitracer.logs import Log, ParsedLog
+from multitracer.logs import HostLog, ParsedLog
 from multitracer.recording.inputs import STANDARD_INPUT, UNREADABLE
 from parsers._packets.decode import GSMTAP_LINKTYPES
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from multitracer.captured import SourceFile
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
 
 
-def signalling_of_captures(parts: Iterable[Part], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
+def signalling_of_captures(parts: Iterable[PointCapture], warn: Callable[[str], None]) -> Iterator[ParsedLog]:
     """Yield `signalling`, `radio` and `handovers` of each capture file that holds packets of GSMTAP.
 
     A file whose packets cannot be dissected is a warning, for its packets of TCP are there all the same.
@@ -34,7 +34,7 @@ def signalling_of_captures(parts: Iterable[Part], warn: Callable[[str], None]) -
             except (PreflightError, *UNREADABLE) as error:
                 warn(f"{file.path}: the signalling in it is not read: {error}")
                 continue
-            yield ParsedLog(Log(part.point.name, file.path, GSMTAP, "radio"), tables)
+            yield ParsedLog(HostLog(part.point.name, file.path, GSMTAP, "radio"), tables)
 
 
 def holds_gsmtap(file: SourceFile) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from multitracer.logs import LogSource, ParsedLog
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.tables import Array, Schema
 
 
@@ -96,7 +96,7 @@ class HostLogs:
         hosts = [host for host, own in self.addresses.items() if address in own]
         return hosts[0] if len(hosts) == 1 else None
 
-    def of_sender(self, part: Part, connection: int, *, reverse: bool) -> tuple[Table, Table]:
+    def of_sender(self, part: PointCapture, connection: int, *, reverse: bool) -> tuple[Table, Table]:
         """Return JOINED_STATE and JOINED_EVENTS of the sender of one direction, windows in bytes.
 
         Parameters
@@ -116,7 +116,7 @@ class HostLogs:
         traced = bool(np.any((events["event"] == TcpEvent.CA_STATE) & (events["ca_state"] != NA)))
         return (with_ca_state(state, events) if traced else state), events
 
-    def _of_connections(self, part: Part) -> tuple[Table, Table]:
+    def _of_connections(self, part: PointCapture) -> tuple[Table, Table]:
         """Return both tables with the connection of each row, in a part; found once for all connections."""
         if id(part) not in self._joined:
             flows, connections = part.capture.flows, part.analysis.connections

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from multitracer import __version__
-from multitracer.captured import Interface, SourceFile
+from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.tables import NOT_A_TIME
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from multitracer.recording.window import Bounds
     from multitracer.tables import Array, Document
-    from parsers import Block
+    from parsers import PacketBlock
 
 LEAST_BYTES = 64 << 20
 """Smaller captures are read whole within a second (docs/benchmarks.md)."""
@@ -52,7 +52,7 @@ class Index:
     """Where the blocks of a capture are, and the facts of the file."""
 
     blocks: Array
-    """Int64, shape (n_blocks, 4): the columns of `Block`."""
+    """Int64, shape (n_blocks, 4): the columns of `PacketBlock`."""
     facts: SourceFile
 
     def fits(self, source: SourceFile, packets: int) -> bool:
@@ -99,7 +99,7 @@ def index_of(path: str) -> Index | None:
 
 
 def keep_index(
-    path: str, state: Document | None, blocks: Sequence[Block], files: Sequence[SourceFile]
+    path: str, state: Document | None, blocks: Sequence[PacketBlock], files: Sequence[SourceFile]
 ) -> None:
     """Keep an index of a capture that was read whole, if it is one that can be read in parts.
 
@@ -108,7 +108,7 @@ def keep_index(
     path : str
     state : dict, optional
         That of `state_of` before it was read; nothing is kept without.
-    blocks : sequence of Block
+    blocks : sequence of PacketBlock
         All of the file.
     files : sequence of SourceFile
         Its facts, if it is one file. What cannot be written is left out.
@@ -182,7 +182,7 @@ def _digest(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _is_fit(blocks: Sequence[Block], source: SourceFile) -> bool:
+def _is_fit(blocks: Sequence[PacketBlock], source: SourceFile) -> bool:
     """Return whether a capture may be read in parts: nothing in one part says how to read another."""
     plain = SourceFile(source.path, source.format)
     same = all(
@@ -263,8 +263,8 @@ def _facts(stored: Document, path: str) -> SourceFile:
     return SourceFile(path, **{**stored, "link_types": links, "interfaces": interfaces})
 
 
-def _interface(stored: Document, path: str) -> Interface:
-    interface = Interface(**stored)
+def _interface(stored: Document, path: str) -> CaptureInterface:
+    interface = CaptureInterface(**stored)
     for name in ("snap_length", "dropped_packets"):
         value = getattr(interface, name)
         _must(value is None or _are(int, [value]), path)

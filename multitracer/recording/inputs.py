@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
-from multitracer.logs import Log, Point
+from multitracer.logs import HostLog, Point
 from multitracer.words import printable, size
 from parsers._whole import is_capture
 
@@ -84,7 +84,7 @@ class Inputs:
 
     name: str
     points: list[Point]
-    listed: list[Log] = field(default_factory=list)
+    listed: list[HostLog] = field(default_factory=list)
     """The logs that are no captures."""
     folder: Path | None = None
     manifest: Manifest | None = None
@@ -164,7 +164,7 @@ def find_inputs(*paths: str | os.PathLike[str]) -> Inputs:
         if known is None or known.layer == "packet":
             captures.append(name)
         else:
-            logs.append(Log(name, name, known.name, known.layer))
+            logs.append(HostLog(name, name, known.name, known.layer))
     points = [Point(captures[0], tuple(captures))] if captures else []
     return Inputs(Path(names[0]).name, points, logs)
 
@@ -257,7 +257,7 @@ def _of_folder(folder: Path) -> Inputs:
         known = list(search.logs_in(place, is_host=place != folder))
         captures = tuple(path for path, fmt in known if fmt.layer == "packet")
         points += [Point(host, captures)] if captures else []
-        logs += [Log(host, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
+        logs += [HostLog(host, path, fmt.name, fmt.layer) for path, fmt in known if fmt.layer != "packet"]
     warnings += [*(manifest.warnings if manifest else ()), *search.warnings()]
     warnings += map(str, parsers.left_out())
     if not points and not logs and manifest is None:

@@ -31,8 +31,8 @@ from multitracer.tables import Table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.recording.part import Part
-    from multitracer.recording.places import Place
+    from multitracer.recording.part import PointCapture
+    from multitracer.recording.places import ConnectionAtPoint
     from multitracer.recording.recording import Recording
 
 
@@ -42,7 +42,7 @@ class Layers:
 
     Attributes
     ----------
-    at_sender : Place
+    at_sender : ConnectionAtPoint
         The capture nearest to the data's sender, by which the connection is numbered and oriented.
     at_receiver : Place or None
         The capture at the data's receiver.
@@ -60,8 +60,8 @@ class Layers:
         What it was made of.
     """
 
-    at_sender: Place
-    at_receiver: Place | None
+    at_sender: ConnectionAtPoint
+    at_receiver: ConnectionAtPoint | None
     state: Table
     events: Table
     link: Mapping[str, Table] = field(default_factory=dict)
@@ -70,7 +70,9 @@ class Layers:
     recording: Recording | None = None
 
     @classmethod
-    def of(cls, recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Layers:
+    def of(
+        cls, recording: Recording, part: PointCapture, connection: int, *, reverse: bool | None = None
+    ) -> Layers:
         """Return what is known about a direction of a connection; the parameters are those of `places_of`."""
         layers = cls.before_clocks(recording, part, connection, reverse=reverse)
         recording.clocks  # noqa: B018  # kept there; what their logs warn of is told whatever is asked for
@@ -78,7 +80,7 @@ class Layers:
 
     @classmethod
     def before_clocks(
-        cls, recording: Recording, part: Part, connection: int, *, reverse: bool | None = None
+        cls, recording: Recording, part: PointCapture, connection: int, *, reverse: bool | None = None
     ) -> Layers:
         """Return the same while another thread may relate the clocks: they are not asked for.
 
@@ -97,7 +99,7 @@ class Layers:
     # --- the sender's capture ---
 
     @property
-    def part(self) -> Part:
+    def part(self) -> PointCapture:
         """The capture nearest to the sender."""
         return self.at_sender.part
 
@@ -223,7 +225,9 @@ def _relabelled(series: dict[str, Table], vantage: Vantage) -> dict[str, Table]:
     }
 
 
-def _link(recording: Recording, sender: Place, receiver: Place | None) -> tuple[dict[str, Table], str]:
+def _link(
+    recording: Recording, sender: ConnectionAtPoint, receiver: ConnectionAtPoint | None
+) -> tuple[dict[str, Table], str]:
     """Return the series of the link under one direction, and why those of its sender are missing."""
     if not recording.inputs.holds("link") or not recording.hosts.link:
         return {}, ""
@@ -238,7 +242,9 @@ def _link(recording: Recording, sender: Place, receiver: Place | None) -> tuple[
     return series, "" if near in recording.hosts.link else f"no log of the link at {near!r}"
 
 
-def data_hosts(recording: Recording, sender: Place, receiver: Place | None) -> tuple[str | None, str | None]:
+def data_hosts(
+    recording: Recording, sender: ConnectionAtPoint, receiver: ConnectionAtPoint | None
+) -> tuple[str | None, str | None]:
     """Return the hosts that sent and received the data; None for one that is not known.
 
     By whose addresses they are; else by where they were captured; with one of two hosts known that logged the

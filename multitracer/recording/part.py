@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class PointCapture:
     """One point's capture; its length is the number of its connections.
 
     Parameters
     ----------
     point : Point
     capture : Capture
-    before : Part, optional
+    before : PointCapture, optional
         The part whose connections are numbered before these.
     known : Analysis, optional
         What is known of the connections already; by default they are analysed when they are asked for.
@@ -28,7 +28,7 @@ class Part:
 
     point: Point
     capture: Capture
-    before: Part | None = None
+    before: PointCapture | None = None
     known: Analysis | None = None
 
     @cached_property
@@ -45,9 +45,9 @@ class Part:
         """Connections of the parts before: connection n of this analysis is number offset + n in all."""
         return 0 if self.before is None else self.before.offset + len(self.before)
 
-    def behind(self, before: Part | None) -> Part:
+    def behind(self, before: PointCapture | None) -> PointCapture:
         """Return the same capture, its connections numbered after those of another part."""
-        return Part(self.point, self.capture, before, self.analysis)
+        return PointCapture(self.point, self.capture, before, self.analysis)
 
     def __len__(self) -> int:
         return len(self.analysis.connections)

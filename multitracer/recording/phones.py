@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.analysis.mobility.cells import Stays
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.tracks import Placed
     from multitracer.recording.window import Bounds
 
@@ -122,14 +122,16 @@ class Phone:
         return stays_of(self.radio, self.handovers)
 
 
-def phones_of(radio: Sequence[Placed], orders: Sequence[Placed], parts: Sequence[Part]) -> list[Phone]:
+def phones_of(
+    radio: Sequence[Placed], orders: Sequence[Placed], parts: Sequence[PointCapture]
+) -> list[Phone]:
     """Return the phones of a recording: first those of the time of its packets, then by their readings.
 
     Parameters
     ----------
     radio, orders : sequence of Placed
         RADIO and HANDOVERS of each log that has them; one log may have both.
-    parts : sequence of Part
+    parts : sequence of PointCapture
         The captures.
     """
     phones = [
@@ -183,7 +185,7 @@ def _by_card(logs: list[PhoneLog]) -> list[list[PhoneLog]]:
     return cards
 
 
-def _span_of_packets(parts: Sequence[Part]) -> tuple[int, int] | None:
+def _span_of_packets(parts: Sequence[PointCapture]) -> tuple[int, int] | None:
     times = [
         time_ns
         for part in parts

@@ -20,7 +20,7 @@ from multitracer.tables import NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
 
 _NO_DISTANCE_NS = NS_PER_MS
@@ -28,12 +28,12 @@ _NO_DISTANCE_NS = NS_PER_MS
 
 
 @dataclass(frozen=True)
-class Place:
+class ConnectionAtPoint:
     """A connection at one capture point.
 
     Attributes
     ----------
-    part : Part
+    part : PointCapture
     connection : int
         Its number in that part, from 1.
     reverse : bool
@@ -44,7 +44,7 @@ class Place:
         Whether it calls the initiator what the view's sender's capture calls the responder.
     """
 
-    part: Part
+    part: PointCapture
     connection: int
     reverse: bool
     vantage: Vantage
@@ -74,11 +74,13 @@ class Place:
         return Table(table.schema, table.columns | {"reverse": ~table["reverse"]}, table.provenance)
 
 
-Places = tuple[Place, Place | None]
+Places = tuple[ConnectionAtPoint, ConnectionAtPoint | None]
 """Nearest to the data's sender, and at its receiver."""
 
 
-def places_of(recording: Recording, part: Part, connection: int, *, reverse: bool | None = None) -> Places:
+def places_of(
+    recording: Recording, part: PointCapture, connection: int, *, reverse: bool | None = None
+) -> Places:
     """Return one direction of a connection as it was captured nearest to its sender, and at its receiver.
 
     The first orients and numbers the connection; the second is None where there is no capture.
@@ -100,7 +102,9 @@ def places_of(recording: Recording, part: Part, connection: int, *, reverse: boo
     return sender, _receiver(sender, others)
 
 
-def _places(recording: Recording, part: Part, connection: int, *, reverse: bool) -> list[Place]:
+def _places(
+    recording: Recording, part: PointCapture, connection: int, *, reverse: bool
+) -> list[ConnectionAtPoint]:
     """Return the connection at every capture that holds it; the requested capture is the first."""
     views = [(part, connection, reverse)]
     for other in recording.parts:
@@ -109,10 +113,10 @@ def _places(recording: Recording, part: Part, connection: int, *, reverse: bool)
         there = recording.counterparts(part, other).of(connection)
         if there is not None:
             views.append((other, there.connection, reverse != there.is_turned))
-    return [Place(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
+    return [ConnectionAtPoint(*view, vantage_of(recording, *view[:2], reverse=view[2])) for view in views]
 
 
-def vantage_of(recording: Recording, part: Part, connection: int, *, reverse: bool) -> Vantage:
+def vantage_of(recording: Recording, part: PointCapture, connection: int, *, reverse: bool) -> Vantage:
     """Return where a capture was made, as seen from a direction of a connection (from 1).
 
     Where its packets leave that open, as the user or the hosts say.
@@ -128,14 +132,16 @@ def vantage_of(recording: Recording, part: Part, connection: int, *, reverse: bo
         return Vantage.NEAR_SENDER if at_sender else Vantage.NEAR_RECEIVER
     if recording.folder is None:
         return by_packets
-    sender, receiver = map(recording.hosts.owner, Place(part, connection, reverse, by_packets).ends)
+    sender, receiver = map(
+        recording.hosts.owner, ConnectionAtPoint(part, connection, reverse, by_packets).ends
+    )
     if sender == receiver:
         return by_packets
     known = {sender: Vantage.NEAR_SENDER, receiver: Vantage.NEAR_RECEIVER}
     return known.get(part.point.name, by_packets)
 
 
-def _receiver(sender: Place, others: list[Place]) -> Place | None:
+def _receiver(sender: ConnectionAtPoint, others: list[ConnectionAtPoint]) -> ConnectionAtPoint | None:
     """Return the place at the receiver, None if there is none."""
     if sender.vantage is Vantage.NEAR_RECEIVER:
         return None
@@ -150,7 +156,7 @@ def _receiver(sender: Place, others: list[Place]) -> Place | None:
     return None
 
 
-def _is_at_receiver(place: Place) -> bool:
+def _is_at_receiver(place: ConnectionAtPoint) -> bool:
     row = 2 * (place.connection - 1) + place.reverse
     rtt_ns = int(place.part.analysis.directions["rtt_min_ns"][row])
     return place.vantage is Vantage.BETWEEN and rtt_ns != NOT_A_TIME and rtt_ns <= _NO_DISTANCE_NS

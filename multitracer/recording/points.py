@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Count = Callable[[int], None]
 
 
-class Progress(Protocol):
+class ReadingProgress(Protocol):
     """Shows how far the reading is."""
 
     phase: str

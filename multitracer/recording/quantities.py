@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.common_grid import Kind, Quantity
+from multitracer.analysis.common_grid import QuantityKind, SessionQuantity
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.series.labelled import (
     GPS_POSITION,
@@ -27,7 +27,7 @@ from multitracer.analysis.series.labelled import (
     rtt_series,
     stretched,
 )
-from multitracer.clock.model.relation import Clock, Status
+from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.clock.session_clock import host_of
 from multitracer.clock.sources.stalls import STALLS
 from multitracer.errors import InputError
@@ -108,7 +108,7 @@ class Quantities:
         self._connection = connection
         self._bounds_ns = bounds_ns
 
-    def named(self, name: str) -> Quantity | Missing:
+    def named(self, name: str) -> SessionQuantity | Missing:
         """Return the quantity of a name.
 
         Raises
@@ -118,7 +118,7 @@ class Quantities:
         """
         if name == ALIAS:
             resolved = [self.named(each) for each in THROUGHPUT]
-            return next((each for each in resolved if isinstance(each, Quantity)), resolved[-1])
+            return next((each for each in resolved if isinstance(each, SessionQuantity)), resolved[-1])
         if name in labels():
             there = self._of_label(name)
             return there.get(name) or Missing(name, f"{self.recording.name} holds no {name}")
@@ -170,7 +170,7 @@ class Quantities:
     def _thorough(self) -> Clocks:
         return self.recording.align()
 
-    def _placed(self, quantity: Quantity) -> Quantity | Missing:
+    def _placed(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
         """Return a quantity on the session's clock and in link time."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
@@ -178,7 +178,7 @@ class Quantities:
         candidates = [self.recording.clocks] if self.recording.clocks else []
         for clocks in (*candidates, self._thorough):
             placement = clocks.place(quantity.time_ns, source, target)
-            there = placement.status != Status.UNPLACED
+            there = placement.status != PlacementStatus.UNPLACED
             if there.any():
                 if _is_circular(clocks, quantity.time_ns[there], source, target):
                     return Missing(quantity.name, CIRCULAR)
@@ -187,7 +187,7 @@ class Quantities:
                 return self._in_link_time(replace(quantity, time_ns=time_ns, bound_ns=bound_ns))
         return Missing(quantity.name, f"its clock and the session's cannot be related: {placement.reason}")
 
-    def _in_link_time(self, quantity: Quantity) -> Quantity:
+    def _in_link_time(self, quantity: SessionQuantity) -> SessionQuantity:
         speed, layers = self.recording.speed, self.layers
         if speed == 1 or layers is None:
             return quantity
@@ -203,7 +203,7 @@ class Quantities:
 
     # --- series by their labels ---
 
-    def _of_label(self, label: str) -> dict[str, Quantity | Missing]:
+    def _of_label(self, label: str) -> dict[str, SessionQuantity | Missing]:
         if label.startswith("Tcp"):
             return self._tcp
         return self._link if label.startswith("Rlp") else self._radio
@@ -213,10 +213,10 @@ class Quantities:
         return [*self._tcp, *self._link, *self._radio]
 
     @cached_property
-    def _tcp(self) -> dict[str, Quantity | Missing]:
+    def _tcp(self) -> dict[str, SessionQuantity | Missing]:
         if self.layers is None:
             return {}
-        series: dict[str, Quantity | Missing] = {}
+        series: dict[str, SessionQuantity | Missing] = {}
         for quantity in (*self._at_sender(self.layers), *self._state(self.layers)):
             series[quantity.name] = self._in_link_time(quantity)
         if self.layers.is_related and self.layers.at_receiver is not None:
@@ -225,7 +225,7 @@ class Quantities:
                 series.setdefault(quantity.name, self._placed(replace(quantity, host=host)))
         return series
 
-    def _at_sender(self, layers: Layers) -> Iterator[Quantity]:
+    def _at_sender(self, layers: Layers) -> Iterator[SessionQuantity]:
         """Yield what the capture nearest to the sender tells; near the receiver no round trips."""
         prefix = _PREFIXES.get(layers.vantage, "Tcp")
         segments, reverse = layers.segments, layers.reverse
@@ -238,31 +238,31 @@ class Quantities:
         for label, table in series.items():
             yield of_series(f"{prefix}_{label.partition('_')[2]}", table, host=host)
 
-    def _state(self, layers: Layers) -> Iterator[Quantity]:
+    def _state(self, layers: Layers) -> Iterator[SessionQuantity]:
         for label, table in layers.state_series().items():
             polled = table.provenance["source"] != "tcp_probe"
             hold_ns = longest_joined_ns(table["time_ns"]) if polled else None
             yield replace(of_series(label, table, host=self.home), hold_ns=hold_ns)
 
-    def _at_receiver(self, segments: Table, layers: Layers) -> Iterator[Quantity]:
+    def _at_receiver(self, segments: Table, layers: Layers) -> Iterator[SessionQuantity]:
         yield from counted(segments, prefix="TcpRcv", reverse=layers.reverse)
         shown = receiver_series(segments, sender=layers.segments, reverse=layers.reverse)
         for label, table in shown.items():
             yield of_series(label, table)
 
     @cached_property
-    def _link(self) -> dict[str, Quantity | Missing]:
+    def _link(self) -> dict[str, SessionQuantity | Missing]:
         if self.layers is None:
             return {}
         near, far = data_hosts(self.recording, self.layers.at_sender, self.layers.at_receiver)
-        series: dict[str, Quantity | Missing] = {}
+        series: dict[str, SessionQuantity | Missing] = {}
         for label, table in self.layers.link.items():
             host = (near if label.startswith("RlpSnd") else far) or ""
             quantity = self._link_events(label, table)
             series[label] = self._moved_already(replace(quantity, host=host))
         return series
 
-    def _link_events(self, label: str, table: Table) -> Quantity:
+    def _link_events(self, label: str, table: Table) -> SessionQuantity:
         """Return frames' bytes, or how many events there were: 0 while frames went without any."""
         prefix, _, end = label.partition("_")
         if end in CLIMBING:
@@ -271,24 +271,24 @@ class Quantities:
         quiet = np.zeros(0, dtype=np.int64) if frames is None else frames["time_ns"]
         time_ns = np.concatenate([table["time_ns"], quiet])
         value = np.append(np.ones(len(table)), np.zeros(len(quiet)))
-        return Quantity(label, Kind.AMOUNTS, time_ns, value, unit="events", source="link")
+        return SessionQuantity(label, QuantityKind.AMOUNTS, time_ns, value, unit="events", source="link")
 
-    def _moved_already(self, quantity: Quantity) -> Quantity | Missing:
+    def _moved_already(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
         """Return what `layers` put onto the sender's clock, with the error of that."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
         clocks = self.recording.clocks or self._thorough
         back = clocks.place(quantity.time_ns, Clock(self.home), Clock(quantity.host))
-        there = back.status != Status.UNPLACED
+        there = back.status != PlacementStatus.UNPLACED
         if not there.any():
             return Missing(quantity.name, f"its clock and the session's cannot be related: {back.reason}")
         return self._in_link_time(replace(quantity, bound_ns=float(np.median(back.bound_ns[there]))))
 
     @cached_property
-    def _radio(self) -> dict[str, Quantity | Missing]:
-        series: dict[str, Quantity | Missing] = {}
+    def _radio(self) -> dict[str, SessionQuantity | Missing]:
+        series: dict[str, SessionQuantity | Missing] = {}
         for label, table in self.surroundings.series.items():
-            kind = Kind.COUNTER if label == GPS_POSITION else Kind.READING
+            kind = QuantityKind.COUNTER if label == GPS_POSITION else QuantityKind.READING
             radio = label in RADIO_SERIES
             host = self._phone_host if radio else self._track_host
             hold_ns = int(table.provenance["gap_ns"])
@@ -311,7 +311,7 @@ class Quantities:
     def _holds(self, table: str, name: str) -> bool:
         return any(bool((~rows.table.missing(name)).any()) for rows in self._rows(table, name))
 
-    def _of_column(self, name: str, table: str, column: Column) -> Quantity | Missing:
+    def _of_column(self, name: str, table: str, column: Column) -> SessionQuantity | Missing:
         kind = kind_of(table, column)
         if kind is None:
             return Missing(name, "its values are times, texts or names, which are no quantity")
@@ -322,9 +322,13 @@ class Quantities:
         value = np.where(rows.table.missing(column.name), np.nan, rows.table[column.name].astype(np.float64))
         time_ns = rows.table["time_ns"]
         timed = np.sort(time_ns[(time_ns != NOT_A_TIME) & np.isfinite(value)])
-        hold_ns = longest_joined_ns(timed) if kind in (Kind.READING, Kind.STEPS, Kind.COUNTER) else None
+        hold_ns = (
+            longest_joined_ns(timed)
+            if kind in (QuantityKind.READING, QuantityKind.STEPS, QuantityKind.COUNTER)
+            else None
+        )
         hold_ns = None if table in ("tcp_segments", "rtt_samples", "link_events") else hold_ns
-        quantity = Quantity(
+        quantity = SessionQuantity(
             name, kind, time_ns, value, column.unit, hold_ns, source=rows.source, host=rows.host
         )
         return self._placed(quantity)

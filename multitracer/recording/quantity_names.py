@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.common_grid import Kind
+from multitracer.analysis.common_grid import QuantityKind
 from multitracer.analysis.series.labelled import GPS_POSITION, GPS_SPEED, RADIO_SERIES
 from multitracer.errors import InputError
 from multitracer.schemas.application import APPLICATION_RATE, PINGS
@@ -40,16 +40,24 @@ TABLES = {
 """The tables whose columns are quantities over time."""
 
 SEGMENT_SERIES = {
-    "goodput": (Kind.AMOUNTS, "bit", "payload that got through, each byte once"),
-    "throughput": (Kind.AMOUNTS, "bit", "payload that was sent, every copy"),
-    "rexmt": (Kind.AMOUNTS, "segments", "segments sent again"),
+    "goodput": (QuantityKind.AMOUNTS, "bit", "payload that got through, each byte once"),
+    "throughput": (QuantityKind.AMOUNTS, "bit", "payload that was sent, every copy"),
+    "rexmt": (QuantityKind.AMOUNTS, "segments", "segments sent again"),
 }
 """Series that `Quantities` counts from segments itself: a figure shows a moving average, or positions."""
 OF_SERIES = {
-    "data": Kind.AMOUNTS, "ack": Kind.AMOUNTS, "flight": Kind.STEPS, "rwnd": Kind.STEPS, "cwnd": Kind.STEPS,
-    "ssthresh": Kind.STEPS, "srtt": Kind.STEPS, "rto": Kind.STEPS, "srtt_rfc6298": Kind.STEPS,
-    "rto_rfc6298": Kind.STEPS, "rtt": Kind.SAMPLES,
-}  # fmt: skip
+    "data": QuantityKind.AMOUNTS,
+    "ack": QuantityKind.AMOUNTS,
+    "flight": QuantityKind.STEPS,
+    "rwnd": QuantityKind.STEPS,
+    "cwnd": QuantityKind.STEPS,
+    "ssthresh": QuantityKind.STEPS,
+    "srtt": QuantityKind.STEPS,
+    "rto": QuantityKind.STEPS,
+    "srtt_rfc6298": QuantityKind.STEPS,
+    "rto_rfc6298": QuantityKind.STEPS,
+    "rtt": QuantityKind.SAMPLES,
+}
 """What the points of a labelled series of TCP are, by the end of its label; data and ack climb."""
 LINK_SERIES = {
     "RlpSnd": ("data", "rexmt", "srej", "xoff", "xon", "rst"),
@@ -75,21 +83,21 @@ _LONGEST = 80
 """Characters of a name that are repeated to the user."""
 
 
-def kind_of(table: str, column: Column) -> Kind | None:
+def kind_of(table: str, column: Column) -> QuantityKind | None:
     """Return what the rows of a column are; None for times, texts and numbers that are names."""
     if np.dtype(column.dtype).kind not in "iuf" or column.is_time or column.name in _NAMES:
         return None
     if table == LINK_EVENTS.name:
-        return Kind.STEPS if column.name in ASSIGNED else None
+        return QuantityKind.STEPS if column.name in ASSIGNED else None
     if column.name in _AMOUNTS:
-        return Kind.AMOUNTS
+        return QuantityKind.AMOUNTS
     if column.name.startswith("total_") or column.name in _COUNTERS:
-        return Kind.COUNTER
+        return QuantityKind.COUNTER
     if table == TCP_STATE.name or column.name in _STEPS:
-        return Kind.STEPS
+        return QuantityKind.STEPS
     if table in (TCP_SEGMENTS.name, RTT_SAMPLES.name, LINK_FRAMES.name):
-        return Kind.SAMPLES
-    return Kind.READING
+        return QuantityKind.SAMPLES
+    return QuantityKind.READING
 
 
 def column_of(name: str) -> tuple[str, Column] | None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.common_grid import Kind, Quantity
+from multitracer.analysis.common_grid import QuantityKind, SessionQuantity
 from multitracer.analysis.deliveries import tcp_deliveries
-from multitracer.analysis.kind import Kind as SegmentKind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.series.throughput import reported
 from multitracer.recording.quantity_names import CLIMBING, OF_SERIES, SEGMENT_SERIES
 from multitracer.units import BITS_PER_BYTE
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Table
 
 
-def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> Iterator[Quantity]:
+def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> Iterator[SessionQuantity]:
     """Yield goodput, throughput and retransmissions of one direction at one capture point."""
     data = segments.take((segments["reverse"] == reverse) & (segments["payload_bytes"] > 0))
     got = tcp_deliveries if prefix == "TcpRcv" else reported
@@ -33,12 +33,14 @@ def counted(segments: Table, *, prefix: str, reverse: bool, host: str = "") -> I
     for end, (time_ns, value) in rows.items():
         if len(time_ns):
             kind, unit, doc = SEGMENT_SERIES[end]
-            yield Quantity(
+            yield SessionQuantity(
                 f"{prefix}_{end}", kind, time_ns, value.astype(np.float64), unit, source=doc, host=host
             )
 
 
-def of_series(label: str, table: Table, *, kind: Kind | None = None, host: str = "") -> Quantity:
+def of_series(
+    label: str, table: Table, *, kind: QuantityKind | None = None, host: str = ""
+) -> SessionQuantity:
     """Return a labelled series; positions in a stream as how far they climbed from row to row."""
     end = label.partition("_")[2]
     value, unit = table["value"], str(table.provenance["unit"])
@@ -46,4 +48,6 @@ def of_series(label: str, table: Table, *, kind: Kind | None = None, host: str =
         highest = np.maximum.accumulate(np.where(np.isfinite(value), value, -np.inf))
         value = np.diff(highest, prepend=highest[:1]) if len(highest) else highest
     source = str(table.provenance["source"])
-    return Quantity(label, kind or OF_SERIES[end], table["time_ns"], value, unit, source=source, host=host)
+    return SessionQuantity(
+        label, kind or OF_SERIES[end], table["time_ns"], value, unit, source=source, host=host
+    )

@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from multitracer.analysis import Analysis
-    from multitracer.analysis.streaming.limits import Limits
+    from multitracer.analysis.streaming.limits import StreamLimits
     from multitracer.capture import Capture
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point
     from multitracer.native import Kernel
-    from multitracer.recording.part import Part
-    from multitracer.recording.points import Count, Progress
+    from multitracer.recording.part import PointCapture
+    from multitracer.recording.points import Count, ReadingProgress
     from parsers._whole import Whole
 
     Read = TypeVar("Read")
-    Choose = Callable[[Recording], tuple[Part, int]]
+    Choose = Callable[[Recording], tuple[PointCapture, int]]
 
 
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 1 << 30
@@ -78,8 +78,8 @@ def read(  # noqa: PLR0913  # what a user may choose
     only: Choose | None = None,
     window: Window = EVERYTHING,
     max_packets: int | None = None,
-    progress: Progress | None = None,
-    limits: Limits | None = None,
+    progress: ReadingProgress | None = None,
+    limits: StreamLimits | None = None,
     stop: Callable[[], bool] | None = None,
     meanwhile: Callable[[], None] | None = None,
 ) -> Recording:
@@ -100,8 +100,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         Analyse only the packets in it, as if nothing else had been captured.
     max_packets : int, optional
         Read at most this many packets of each capture point.
-    progress : Progress, optional
-    limits : Limits, optional
+    progress : ReadingProgress, optional
+    limits : StreamLimits, optional
         Read the captures as streams, without keeping segments: how long these wait, and how many. Seconds of
         the window then count from the first packet that is read.
     stop : callable, optional
@@ -148,7 +148,7 @@ def _kept(  # as `read`
     need: Need,
     window: Window,
     max_packets: int | None,
-    progress: Progress | None,
+    progress: ReadingProgress | None,
     meanwhile: Callable[[], None] | None,
 ) -> Recording:
     """Return the recording with all segments of its captures."""
@@ -187,7 +187,7 @@ def _between(
 def _captures(
     recording: Recording,
     max_packets: int | None,
-    progress: Progress | None,
+    progress: ReadingProgress | None,
     meanwhile: Callable[[], None] | None,
 ) -> Iterator[tuple[Point, Capture]]:
     """Read the capture points, and yield them in order; one that cannot be read is skipped in a folder."""
@@ -273,7 +273,7 @@ def _is_large(point: Point) -> bool:
 # --- the native kernel counts while it reads ---
 
 
-def _counted(inputs: Inputs, only: Choose | None, progress: Progress | None) -> Recording | None:
+def _counted(inputs: Inputs, only: Choose | None, progress: ReadingProgress | None) -> Recording | None:
     """Return the recording of one capture file without segments, but perhaps with those of one connection.
 
     None if the file has to be read as a whole: without the native kernel, or where numbers need segments.
@@ -296,7 +296,7 @@ def _counted(inputs: Inputs, only: Choose | None, progress: Progress | None) -> 
 
 
 def _with_one(
-    native: Kernel, recording: Recording, choose: Choose, progress: Progress | None
+    native: Kernel, recording: Recording, choose: Choose, progress: ReadingProgress | None
 ) -> Recording | None:
     """Return a recording of one part with the segments of the chosen connection, or None."""
     try:
@@ -323,7 +323,7 @@ def with_segments(native: Kernel, analysis: Analysis, connection: int) -> Analys
     return None if capture is None else analysis.with_flow(connection, capture)
 
 
-def _numbers(native: Kernel, path: str, is_large: bool, progress: Progress | None) -> Analysis | None:
+def _numbers(native: Kernel, path: str, is_large: bool, progress: ReadingProgress | None) -> Analysis | None:
     """Return the analysis of a capture file without its segments; None if that is not enough."""
 
     def look(whole: Whole) -> None:
@@ -344,7 +344,7 @@ def _numbers(native: Kernel, path: str, is_large: bool, progress: Progress | Non
     return running.finish(Capture([whole.source], flows=flows), number)
 
 
-def analysis_of(native: Kernel, path: str, progress: Progress | None = None) -> Analysis | None:
+def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = None) -> Analysis | None:
     """Count each chunk of a capture while the next one is read; return None if that is not enough."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # a plain file needs none
     from contextlib import closing  # noqa: PLC0415

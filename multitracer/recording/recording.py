@@ -18,7 +18,7 @@ from multitracer.endpoints import host_port
 from multitracer.errors import InputError, PreflightError
 from multitracer.logs import ParsedLog
 from multitracer.recording.inputs import UNREADABLE, Inputs
-from multitracer.recording.part import Part
+from multitracer.recording.part import PointCapture
 from multitracer.words import count
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.clock.session_clock import Clocks
     from multitracer.errors import MultiTracerError
-    from multitracer.logs import Log, Point
+    from multitracer.logs import HostLog, Point
     from multitracer.manifest import Manifest
     from multitracer.recording.hosts import HostLogs
     from multitracer.recording.surroundings import Surroundings
@@ -52,7 +52,7 @@ class Recording:
     ----------
     inputs : Inputs
         What it was read of.
-    parts : list of Part
+    parts : list of PointCapture
         Its capture points, none if there is no capture.
     sender_point : str or None
         The capture point that the user says is at the sender of most data, the others being at the receiver.
@@ -63,7 +63,7 @@ class Recording:
     """
 
     inputs: Inputs
-    parts: list[Part] = field(default_factory=list)
+    parts: list[PointCapture] = field(default_factory=list)
     sender_point: str | None = None
     notes: list[str] = field(default_factory=list)
     bounds_ns: Bounds = (None, None)
@@ -76,9 +76,9 @@ class Recording:
     def __post_init__(self) -> None:
         self.notes += self.inputs.warnings
 
-    def add(self, point: Point, capture: Capture, known: Analysis | None = None) -> Part:
-        """Add a capture point, whose connections are numbered after the existing ones; see `Part`."""
-        self.parts.append(Part(point, capture, self.parts[-1] if self.parts else None, known))
+    def add(self, point: Point, capture: Capture, known: Analysis | None = None) -> PointCapture:
+        """Add a capture point, whose connections are numbered after the existing ones; see `PointCapture`."""
+        self.parts.append(PointCapture(point, capture, self.parts[-1] if self.parts else None, known))
         return self.parts[-1]
 
     def without_captures(self) -> Recording:
@@ -145,7 +145,7 @@ class Recording:
             self.warn_once(sentence)
         return self._logs[layer]
 
-    def tables(self, layer: str, name: str) -> Iterator[tuple[Log, Table]]:
+    def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
         """Yield one table of each log of a layer that has it."""
         for log, tables in self.logs(layer):
             if name in tables:
@@ -222,7 +222,7 @@ class Recording:
             self.warn_once(f"{self.name}: its link logs state several speeds; 1 is taken")
         return next(iter(speeds)) or 1.0 if len(speeds) == 1 else 1.0
 
-    def counterparts(self, near: Part, far: Part) -> Counterparts:
+    def counterparts(self, near: PointCapture, far: PointCapture) -> Counterparts:
         """Return the connections of one part in another, kept for all who ask; neither part is empty."""
         from multitracer.analysis.two_points import Counterparts  # noqa: PLC0415  # needs two
 
@@ -253,7 +253,7 @@ class Recording:
 
     # --- connections ---
 
-    def numbered(self, number: int) -> tuple[Part, int]:
+    def numbered(self, number: int) -> tuple[PointCapture, int]:
         """Return the part that holds a connection of the recording, and its number there.
 
         Raises
@@ -266,7 +266,7 @@ class Recording:
                 return part, number - part.offset
         raise InputError(f"no connection {number}; there {'is' if len(self) == 1 else 'are'} {len(self)}")
 
-    def with_endpoint(self, host: str, port: int) -> list[tuple[Part, int]]:
+    def with_endpoint(self, host: str, port: int) -> list[tuple[PointCapture, int]]:
         """Return the connection that has this endpoint, once for each capture that saw it.
 
         Raises
@@ -283,16 +283,16 @@ class Recording:
             )
         return fitting
 
-    def largest(self, count: int) -> list[tuple[Part, int]]:
+    def largest(self, count: int) -> list[tuple[PointCapture, int]]:
         """Return up to `count` connections, those with the most unique bytes, in order of their numbers."""
-        candidates: list[tuple[int, Part, int]] = []
+        candidates: list[tuple[int, PointCapture, int]] = []
         for part in self.parts:
             both = part.analysis.unique_bytes()
             candidates += [(int(both[i]), part, int(i) + 1) for i in (-both).argsort(kind="stable")[:count]]
         candidates.sort(key=lambda each: -each[0])
         return sorted(((p, n) for _, p, n in candidates[:count]), key=lambda each: each[0].offset + each[1])
 
-    def chosen(self, number: int | None) -> tuple[Part, int]:
+    def chosen(self, number: int | None) -> tuple[PointCapture, int]:
         """Return the connection with a number; without one that with the most unique bytes.
 
         Raises
@@ -308,7 +308,7 @@ class Recording:
         return largest[0]
 
 
-def _names(candidates: list[tuple[Part, int]]) -> str:
+def _names(candidates: list[tuple[PointCapture, int]]) -> str:
     """Return the connections to choose from, in words."""
     words = []
     for part, n in candidates[:_CANDIDATES]:
@@ -318,7 +318,7 @@ def _names(candidates: list[tuple[Part, int]]) -> str:
     return f"{', '.join(words)}{more}; choose one by its number"
 
 
-def _losses(log: Log, tables: dict[str, Table]) -> Iterator[str]:
+def _losses(log: HostLog, tables: dict[str, Table]) -> Iterator[str]:
     """Yield what of a log could not be read or had to be assumed, by the provenance of its tables."""
     provenances = [table.provenance for table in tables.values()]
     for warning in dict.fromkeys(

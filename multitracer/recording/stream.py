@@ -30,12 +30,12 @@ from multitracer.words import count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from multitracer.analysis.streaming.limits import Limits
+    from multitracer.analysis.streaming.limits import StreamLimits
     from multitracer.analysis.streaming.open_connections import Ended
     from multitracer.errors import MultiTracerError
     from multitracer.logs import Point
     from multitracer.recording.index import Index
-    from multitracer.recording.points import Count, Progress
+    from multitracer.recording.points import Count, ReadingProgress
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds, Window
     from multitracer.tables import Array, Schema
@@ -45,9 +45,9 @@ def stream(  # as `read`
     recording: Recording,
     window: Window,
     max_packets: int | None,
-    progress: Progress | None,
+    progress: ReadingProgress | None,
     stop: Callable[[], bool] | None,
-    limits: Limits,
+    limits: StreamLimits,
 ) -> None:
     """Add to a recording its capture points without segments: connections, files, trust and warnings.
 
@@ -77,9 +77,9 @@ class _Streams:
         recording: Recording,
         window: Window,
         max_packets: int | None,
-        progress: Progress | None,
+        progress: ReadingProgress | None,
         stop: Callable[[], bool] | None,
-        limits: Limits,
+        limits: StreamLimits,
     ) -> None:
         self._recording, self._window, self._max_packets = recording, window, max_packets
         self._progress, self._stop, self._limits = progress, stop, limits

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.mobility.route import Route
     from multitracer.clock.session_clock import Clocks
-    from multitracer.logs import Log
-    from multitracer.recording.part import Part
+    from multitracer.logs import HostLog
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.phones import Phone
     from multitracer.recording.window import Bounds
     from multitracer.tables import Table, Times
@@ -62,14 +62,14 @@ class Recorded(Protocol):
         """The recording's name."""
 
     @property
-    def parts(self) -> Sequence[Part]:
+    def parts(self) -> Sequence[PointCapture]:
         """Its capture points."""
 
     @property
     def clocks(self) -> Clocks | None:
         """How its clocks relate."""
 
-    def tables(self, layer: str, name: str) -> Iterator[tuple[Log, Table]]:
+    def tables(self, layer: str, name: str) -> Iterator[tuple[HostLog, Table]]:
         """Yield one table of each log of a layer that has it."""
 
     def warn_once(self, sentence: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.analysis.transports import Source
+from multitracer.analysis.transports import SessionContent
 from multitracer.manifest import Variables
 from multitracer.schemas.transactions import TRANSACTIONS
 from multitracer.tables import Table
@@ -24,7 +24,7 @@ def is_over_tcp(inputs: Inputs) -> bool:
     return plan is None or plan.protocol == "tcp"
 
 
-def source_of(recording: Recording) -> Source:
+def source_of(recording: Recording) -> SessionContent:
     """Return the transactions of a recording, with the facts of its manifest about the measurement.
 
     Lines of transactions.csv that could not be used are a warning of the recording.
@@ -34,7 +34,9 @@ def source_of(recording: Recording) -> Source:
         for reason, lines in (table.provenance.get("skipped") or {}).items():
             recording.warn_once(f"{log.path}: {lines:,} lines skipped: {reason}")
         tables.append(table)
-    return Source(recording.name, Table.concatenate(TRANSACTIONS, tables), _facts(recording), recording.speed)
+    return SessionContent(
+        recording.name, Table.concatenate(TRANSACTIONS, tables), _facts(recording), recording.speed
+    )
 
 
 def _facts(recording: Recording) -> dict[str, str]:

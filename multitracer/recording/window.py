@@ -28,7 +28,7 @@ Bounds = tuple[int | None, int | None]
 """Begin and end in ns since 1970, the end not included; None leaves a side open."""
 
 
-class Moment(NamedTuple):
+class WindowEdge(NamedTuple):
     """A point in time as the user gave it."""
 
     ns: int
@@ -46,8 +46,8 @@ class Moment(NamedTuple):
 class Window(NamedTuple):
     """A stretch of time, open where it is None; its seconds are those of the link."""
 
-    begin: Moment | None = None
-    end: Moment | None = None
+    begin: WindowEdge | None = None
+    end: WindowEdge | None = None
 
     @property
     def is_relative(self) -> bool:
@@ -93,7 +93,7 @@ _FRACTION = r"(?P<whole>.*:\d\d)[.,](?P<digits>\d+)(?P<zone>.*)"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def moment_of(text: str) -> Moment:
+def moment_of(text: str) -> WindowEdge:
     """Return the point in time that a text names: seconds since the first packet, or an ISO 8601 time.
 
     Raises
@@ -104,11 +104,13 @@ def moment_of(text: str) -> Moment:
     try:
         seconds = float(text)
     except ValueError:
-        moment = Moment(_iso_ns(text), relative=False)
+        moment = WindowEdge(_iso_ns(text), relative=False)
     else:
         if not math.isfinite(seconds):
             raise InputError(f"{text} is not a number of seconds")
-        moment = Moment(round(min(abs(seconds), LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True)
+        moment = WindowEdge(
+            round(min(abs(seconds), LAST_NS) * math.copysign(NS_PER_S, seconds)), relative=True
+        )
     if abs(moment.ns) > LAST_NS:
         raise InputError(f"{text} is too far away; times end 292 years from their origin")
     return moment

@@ -10,7 +10,7 @@ import numpy as np
 
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.errors import InputError
-from multitracer.figures.direction import Direction
+from multitracer.figures.direction import FigureDirection
 from multitracer.report.markup import Markup, element, fold
 from multitracer.schemas.tcp import Close, Vantage
 from multitracer.units import NS_PER_S
@@ -19,7 +19,7 @@ from multitracer.words import count, duration, printable, share, size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.recording.part import Part
+    from multitracer.recording.part import PointCapture
     from multitracer.tables import Row
 
 _WORTH_DRAWING = 0.1
@@ -39,7 +39,7 @@ class Worst(NamedTuple):
 class Drawn:
     """One direction of a connection that gets a figure."""
 
-    part: Part
+    part: PointCapture
     connection: int
     """From 1 within the part."""
     reverse: bool
@@ -75,9 +75,9 @@ class Drawn:
         return next(self.part.analysis.directions.take(np.array([row])).rows())
 
     @cached_property
-    def tables(self) -> Direction:
+    def tables(self) -> FigureDirection:
         """The tables that a figure draws."""
-        return Direction.of(self.part.analysis, self.connection, reverse=self.reverse)
+        return FigureDirection.of(self.part.analysis, self.connection, reverse=self.reverse)
 
     @cached_property
     def worst_rtt(self) -> Worst | None:
@@ -91,12 +91,12 @@ class Drawn:
         return Worst(int(samples["rtt_ns"][row]), at_ns / NS_PER_S, Provenance(samples["provenance"][row]))
 
 
-def origin_ns(part: Part) -> int:
+def origin_ns(part: PointCapture) -> int:
     """Return the first packet's time, which figures and sentences call 0."""
     return part.capture.first_ns or 0
 
 
-def choose(parts: Sequence[Part], *, connection: int | None, most: int) -> list[Drawn]:
+def choose(parts: Sequence[PointCapture], *, connection: int | None, most: int) -> list[Drawn]:
     """Return the directions to draw, the chosen connection's or the largest one's first.
 
     Raises
@@ -112,7 +112,7 @@ def choose(parts: Sequence[Part], *, connection: int | None, most: int) -> list[
     return (both + [_bulk(*each) for each in chosen[1:]])[:most]
 
 
-def largest(parts: Sequence[Part], most: int) -> list[tuple[Part, int]]:
+def largest(parts: Sequence[PointCapture], most: int) -> list[tuple[PointCapture, int]]:
     """Return the connections with the most unique bytes both ways, as part and number within it."""
     ranked = []
     for order, part in enumerate(parts):
@@ -122,18 +122,18 @@ def largest(parts: Sequence[Part], most: int) -> list[tuple[Part, int]]:
     return [(parts[order], n) for _, order, n in sorted(ranked)[:most]]
 
 
-def _numbered(parts: Sequence[Part], number: int) -> tuple[Part, int]:
+def _numbered(parts: Sequence[PointCapture], number: int) -> tuple[PointCapture, int]:
     for part in parts:
         if 0 < number - part.offset <= len(part):
             return part, number - part.offset
     raise InputError(f"no connection {number}; `multitracer inspect` lists them")
 
 
-def _bulk(part: Part, n: int) -> Drawn:
+def _bulk(part: PointCapture, n: int) -> Drawn:
     return Drawn(part, n, bool(part.analysis.connections["bulk_direction"][n - 1]))
 
 
-def _both_ways(part: Part, n: int) -> list[Drawn]:
+def _both_ways(part: PointCapture, n: int) -> list[Drawn]:
     bulk = _bulk(part, n)
     sent, back = bulk.direction["unique_bytes"], bulk.opposite["unique_bytes"]
     worth = back and back >= _WORTH_DRAWING * sent
@@ -161,7 +161,7 @@ _HEADS = (
 )
 
 
-def connection_section(parts: Sequence[Part], figures: Sequence[Drawn], *, most: int) -> Markup:
+def connection_section(parts: Sequence[PointCapture], figures: Sequence[Drawn], *, most: int) -> Markup:
     """Return the table of the `most` connections with the most unique bytes, and how many more there are."""
     total = sum(map(len, parts))
     picked = largest(parts, most)
@@ -218,7 +218,7 @@ def _table(body: list[Markup], *, where: bool) -> Markup:
     )
 
 
-def _row(part: Part, n: int, figure: int | None, *, where: bool) -> Markup:
+def _row(part: PointCapture, n: int, figure: int | None, *, where: bool) -> Markup:
     row = next(part.analysis.connections.take(np.array([n - 1])).rows())
     ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
     cells = [
@@ -232,7 +232,7 @@ def _row(part: Part, n: int, figure: int | None, *, where: bool) -> Markup:
     return element("tr", cells, data_figure=figure)
 
 
-def _times(part: Part, n: int, row: Row) -> list[Markup]:
+def _times(part: PointCapture, n: int, row: Row) -> list[Markup]:
     start, end = row["start_ns"], row["end_ns"]
     since = None if start is None else (start - origin_ns(part)) / NS_PER_S
     took = None if start is None or end is None else end - start

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.sentence import numbers_of
 from multitracer.report.account_bar import account_bar
-from multitracer.report.incident_list import Axis, incident_list
+from multitracer.report.incident_list import FigureTimeAxis, incident_list
 from multitracer.report.lanes import lanes
 from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM
 from multitracer.report.limits_bar import limits_bar, rows_of_group
@@ -33,12 +33,12 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     figure : bool
         Whether the first figure of the page shows the transfer, so that incidents can lead there.
     """
-    if diagnosis.limited.view is View.NOWHERE:
+    if diagnosis.limited.view is Viewpoint.NOWHERE:
         return None
     many = len(diagnosis.listed)
     return fold(
         "What happened",
-        incident_list(diagnosis, Axis(origin_ns, speed, figure)),
+        incident_list(diagnosis, FigureTimeAxis(origin_ns, speed, figure)),
         note=count(many, "incident") if many else "no known fault",
         id="happened",
         class_="diagnosis long",
@@ -96,6 +96,6 @@ def _number(diagnosis: Diagnosis) -> str:
 
 def _cannot_show(limited: Limited) -> list[str]:
     """Return what the view cannot show."""
-    only = [RECEIVER_ONLY] if limited.view is View.RECEIVER else []
+    only = [RECEIVER_ONLY] if limited.view is Viewpoint.RECEIVER else []
     coarse = limited.seen is not None and limited.seen.coarse
     return [*only, *([COARSE] if coarse else [])]

@@ -21,12 +21,12 @@ from multitracer.errors import InputError
 from multitracer.figures.drive_figure import TIME_TITLE, over_distance
 from multitracer.figures.environment import cell_name, surroundings_panels
 from multitracer.figures.palette import LIMITS
-from multitracer.figures.stack import Axis
+from multitracer.figures.stack import SharedAxis
 from multitracer.recording.phones import drives_beside, which_phone
 from multitracer.report.embed import embed
 from multitracer.report.figure_section import still_figure
 from multitracer.report.markup import Markup, element, fold
-from multitracer.report.route_map import Drive, Event, Stretches, drawn_route
+from multitracer.report.route_map import MappedDrive, RouteEvent, Stretches, drawn_route
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, moment, printable, rate
@@ -300,7 +300,7 @@ def route_map(
     limits = [] if road.diagnosis is None else [_limits(road.diagnosis)]
     events = [*_markers(road.surroundings), *_outages(road), *_handovers(road), *_gaps(road.route)]
     everything = {**road.surroundings.series, **series}
-    return drawn_route(Drive(road.route, everything, limits, events, origin_ns, speed, base))
+    return drawn_route(MappedDrive(road.route, everything, limits, events, origin_ns, speed, base))
 
 
 def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
@@ -335,35 +335,35 @@ def _limits(diagnosis: Diagnosis) -> Stretches:
     return Stretches("What limited it", words, colours, cells.begin, cells.end, code)
 
 
-def _outages(road: Road) -> list[Event]:
+def _outages(road: Road) -> list[RouteEvent]:
     begins, ends = ([], []) if road.outages is None else (each.tolist() for each in road.outages)
     return [
-        Event(begin, "outage", f"nothing came through for {duration(end - begin)}")
+        RouteEvent(begin, "outage", f"nothing came through for {duration(end - begin)}")
         for begin, end in zip(begins, ends, strict=True)
     ]
 
 
-def _gaps(route: Route) -> list[Event]:
+def _gaps(route: Route) -> list[RouteEvent]:
     """Return the gaps of a route, each at the last position before it."""
     gaps = zip(route.gaps["begin_ns"].tolist(), route.gaps["reason"].tolist(), strict=True)
-    return [Event(begin_ns, "gap", reason) for begin_ns, reason in islice(gaps, _MOST_EVENTS)]
+    return [RouteEvent(begin_ns, "gap", reason) for begin_ns, reason in islice(gaps, _MOST_EVENTS)]
 
 
-def _handovers(road: Road) -> list[Event]:
+def _handovers(road: Road) -> list[RouteEvent]:
     if not road.phones:
         return []
     changes = road.phones[0].handovers
     shown = changes.take(np.arange(min(len(changes), _MOST_EVENTS)))
-    return [Event(row["time_ns"], "handover", change_words(row)) for row in shown.rows()]
+    return [RouteEvent(row["time_ns"], "handover", change_words(row)) for row in shown.rows()]
 
 
 _MOST_EVENTS = 5_000
 """Handovers on a map: more are no picture, and a hostile log may claim any number."""
 
 
-def _markers(surroundings: Surroundings) -> list[Event]:
+def _markers(surroundings: Surroundings) -> list[RouteEvent]:
     return [
-        Event(int(time_ns), "marker", note or "marked")
+        RouteEvent(int(time_ns), "marker", note or "marked")
         for placed in surroundings.markers
         for time_ns, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
     ]
@@ -379,7 +379,7 @@ def drive_figure_documents(
 ) -> list[Document]:
     """Return the figure of radio and road as JSON: over time and, with a route, over distance."""
     panels = surroundings_panels(surroundings)
-    shown = [(panels, Axis(TIME_TITLE), origin_ns, "reading")]
+    shown = [(panels, SharedAxis(TIME_TITLE), origin_ns, "reading")]
     try:
         placed = over_distance(panels, surroundings.route)
         shown.append((placed.panels, placed.axis, 0, "reading with a place"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.verdicts import Cause, Necessity, evidence_words, word
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words, word
 from multitracer.figures.palette import LOOKS, THEMES
 from multitracer.figures.series import RARE_LIMIT, seconds_since, thin
 from multitracer.figures.stack import TIME_AXIS
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.figures.series import Series
-    from multitracer.figures.stack import Axis, Panel
-    from multitracer.figures.zooms import Place
-    from multitracer.recording.part import Part
+    from multitracer.figures.stack import Panel, SharedAxis
+    from multitracer.figures.zooms import NamedInterval
+    from multitracer.recording.part import PointCapture
     from multitracer.tables import Document
 
 OVERVIEW_BINS = 1_400
@@ -44,19 +44,19 @@ _PACKETS = ("sequence",)
 
 def embed(
     panels: list[Panel],
-    places: list[Place],
+    places: list[NamedInterval],
     *,
     identity: str,
     origin_ns: int,
     budget_bytes: int,
-    x_axis: Axis = TIME_AXIS,
+    x_axis: SharedAxis = TIME_AXIS,
 ) -> Document:
     """Return a figure as JSON for `points/figure.js`.
 
     Parameters
     ----------
     panels : list of Panel
-    places : list of Place
+    places : list of NamedInterval
         Worth a look; each becomes a button.
     identity : str
         Tells the figures of a page apart.
@@ -64,7 +64,7 @@ def embed(
         What the time axis calls 0.
     budget_bytes : int
         How long the texts of the series may be together, overview and all points.
-    x_axis : Axis
+    x_axis : SharedAxis
         What the panels share: time, or the distance along a route.
 
     Returns
@@ -177,7 +177,7 @@ def _view(first: int, last: int, origin_ns: int) -> list[float]:
     return [begin - room, end + room]
 
 
-def _place(place: Place, origin_ns: int) -> Document:
+def _place(place: NamedInterval, origin_ns: int) -> Document:
     begin, end = _seconds(place.from_ns, place.to_ns, origin_ns)
     return {"title": TITLES[place.key], "from": begin, "to": end}
 
@@ -257,12 +257,12 @@ def _words(series: Series) -> str:
     return _NAMES.get(series.role, series.label)
 
 
-def packet_facts(part: Part, transfer: Transfer | None) -> Document:
+def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
     """Return the facts as JSON for `points/hover.js`.
 
     Parameters
     ----------
-    part : Part
+    part : PointCapture
         Whose packets a figure draws.
     transfer : Transfer, optional
         The explained one, if it is what the figure draws; of others no verdict is known here.
@@ -296,5 +296,5 @@ def _verdicts(transfer: Transfer) -> dict[str, str]:
 
 def _packet_words(cause: int, necessity: int, evidence: int) -> str:
     known = evidence_words(evidence)
-    verdict = f"{word(Cause(cause))}, {word(Necessity(necessity))}"
+    verdict = f"{word(RetransmissionCause(cause))}, {word(Necessity(necessity))}"
     return f"{verdict}; evidence: {known}" if known else verdict

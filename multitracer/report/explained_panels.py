@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
-from multitracer.diagnosis.limits.names import View
+from multitracer.analysis.two_points import PacketOutcome
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.figures.link_panels import in_link_time
 from multitracer.figures.series import Series, in_order
 from multitracer.figures.stack import SECONDS, Panel
@@ -119,7 +119,7 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
 def _title(diagnosis: Diagnosis) -> str:
     """Return what the panel shows, and how far clocks can be trusted."""
     title = "One-way delay of the data, above its least"
-    if diagnosis.limited.view is View.RECEIVER:
+    if diagnosis.limited.view is Viewpoint.RECEIVER:
         return f"{title} (its variation only, from the sender's timestamps, TSval)"
     clock = diagnosis.transfer.layers.clock
     bound_ns = np.empty(0) if clock is None else clock.bound_ns[np.isfinite(clock.bound_ns)]
@@ -138,7 +138,7 @@ def _ways(diagnosis: Diagnosis) -> tuple[Array, Array, Array] | None:
     pairs, receiver = transfer.data_pairs, transfer.receiver
     if pairs is None or receiver is None:
         return None
-    both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     sent, arrived = pairs.sent[both], pairs.arrived[both]
     own = transfer.sender["payload_bytes"][sent] > 0
     sent, arrived = sent[own], arrived[own]

@@ -24,7 +24,7 @@ _LEAST_ROOM_S = 1.0
 
 
 @dataclass(frozen=True)
-class Axis:
+class FigureTimeAxis:
     """The time axis of the figure below.
 
     Attributes
@@ -46,7 +46,7 @@ class Axis:
         return (stamp_ns - self.origin_ns) * self.speed / NS_PER_S
 
 
-def incident_list(diagnosis: Diagnosis, axis: Axis) -> list[Markup]:
+def incident_list(diagnosis: Diagnosis, axis: FigureTimeAxis) -> list[Markup]:
     """Return the incidents; without any, that no known fault was found."""
     incidents = diagnosis.listed
     if not incidents:
@@ -68,7 +68,7 @@ def _rest(number: int) -> list[Markup]:
     return [element("li", f"and {number:,} more; `multitracer diagnose` lists all")] if number > 0 else []
 
 
-def _incident(incident: Incident, findings: list[Finding], axis: Axis) -> list[Markup]:
+def _incident(incident: Incident, findings: list[Finding], axis: FigureTimeAxis) -> list[Markup]:
     times = f"{incident.count:,} times, " if incident.count > 1 else ""
     helps = element("em", "What would help: ")
     return [
@@ -81,7 +81,7 @@ def _incident(incident: Incident, findings: list[Finding], axis: Axis) -> list[M
     ]
 
 
-def _parts(incident: Incident, findings: list[Finding], axis: Axis) -> list[Markup]:
+def _parts(incident: Incident, findings: list[Finding], axis: FigureTimeAxis) -> list[Markup]:
     """Return the findings of an incident, unless it is one and the same."""
     if len(incident.parts) < 2:
         return []
@@ -101,16 +101,16 @@ def _parts(incident: Incident, findings: list[Finding], axis: Axis) -> list[Mark
     return [element("details", summary, element("ul", items, _rest(len(parts) - _MOST)), class_="parts")]
 
 
-def _when(what: Incident | Finding, axis: Axis) -> str:
+def _when(what: Incident | Finding, axis: FigureTimeAxis) -> str:
     cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
     return f"cost {cost}, {_times(what, axis)}"
 
 
-def _times(what: Incident | Finding, axis: Axis) -> str:
+def _times(what: Incident | Finding, axis: FigureTimeAxis) -> str:
     return ends(f"{axis.seconds(what.begin_ns):.1f} s", f"{axis.seconds(what.end_ns):.1f} s")
 
 
-def _show(what: Incident | Finding, axis: Axis) -> list[Markup]:
+def _show(what: Incident | Finding, axis: FigureTimeAxis) -> list[Markup]:
     """Return the button that leads to its place in the figure, if there is one."""
     if not axis.is_shown:
         return []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from multitracer.recording.recording import Recording
     from multitracer.report.page import Assets
-    from multitracer.report.screen.first_screen import Answer
+    from multitracer.report.screen.first_screen import FirstScreenContent
 
 INDEX = "index.html"
 _LONGEST_NAME = 80
@@ -130,19 +130,21 @@ HEADS = (
 _POWERS = ("Radio_rsrp", "Radio_rscp", "Radio_rssi")
 
 
-def order(answer: Answer | None) -> float:
+def order(answer: FirstScreenContent | None) -> float:
     """Return by what reports are listed: the slowest first, those without a goodput last."""
     speed = None if answer is None else goodput_bps(answer.diagnosis, answer.drawn)
     return float("inf") if speed is None else speed
 
 
-def index_row(recording: Recording, answer: Answer | None, *, title: str, page: str) -> list[Markup]:
+def index_row(
+    recording: Recording, answer: FirstScreenContent | None, *, title: str, page: str
+) -> list[Markup]:
     """Return the cells of a report's row, one for each of `HEADS`; what is not known has an empty one.
 
     Parameters
     ----------
     recording : Recording
-    answer : Answer, optional
+    answer : FirstScreenContent, optional
         What its first screen shows; None where no transfer could be explained.
     title : str
         What the user called it.
@@ -175,7 +177,7 @@ def _text(words: str, *, name: str) -> Markup:
     return element("td", printable(words), data_name=name)
 
 
-def _explained(answer: Answer) -> Iterator[Markup]:
+def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     """Yield what the diagnosis tells."""
     diagnosis, drawn = answer.diagnosis, answer.drawn
     headline, speed = diagnosis.headline, goodput_bps(diagnosis, drawn)
@@ -193,7 +195,7 @@ def _explained(answer: Answer) -> Iterator[Markup]:
     yield _number(lost.segments / max(lost.of, 1), in_share(lost), name="Loss", title=lost.name)
 
 
-def _spark(answer: Answer) -> Markup | None:
+def _spark(answer: FirstScreenContent) -> Markup | None:
     """Return the goodput over time; None if it is not drawn."""
     series = [each for panel in answer.panels for each in panel.drawn if each.role == "goodput"]
     return sparkline(series[0], axis_of(answer)) if series else None

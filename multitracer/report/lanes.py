@@ -10,7 +10,7 @@ from multitracer.words import count, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.limits.group import Group, Stage
+    from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
 
 _MOST = 40
 _LEAST_WIDTH = 0.001
@@ -45,7 +45,7 @@ class _Axis(NamedTuple):
         return duration(ns * self.speed)
 
 
-def lanes(group: Group) -> list[Markup]:
+def lanes(group: ConnectionGroup) -> list[Markup]:
     """Return the chain of a group: connections each of which may have waited for the one above it."""
     chain = group.chain
     if not chain:

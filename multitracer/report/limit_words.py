@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.names import LimitShare
 
 SEEN_FROM = {
-    View.LINK_LOG: "the link's log",
-    View.BOTH_ENDS: "both ends",
-    View.SENDER_STATE: "the sender, with its TCP's state",
-    View.SENDER: "the sender's packets",
-    View.RECEIVER: "the receiver's packets",
-    View.NOWHERE: "nowhere that tells",
+    Viewpoint.LINK_LOG: "the link's log",
+    Viewpoint.BOTH_ENDS: "both ends",
+    Viewpoint.SENDER_STATE: "the sender, with its TCP's state",
+    Viewpoint.SENDER: "the sender's packets",
+    Viewpoint.RECEIVER: "the receiver's packets",
+    Viewpoint.NOWHERE: "nowhere that tells",
 }
 RECEIVER_ONLY = (
     "It was captured at the receiver alone. What limited the sender itself (its congestion window, its "
@@ -41,43 +41,43 @@ _LIMITS = {
     Limit.UNKNOWN: "nothing in the recording shows what it was",
 }
 _PARTS = {
-    Part.BOTH: "nothing came through either way",
-    Part.DATA: "the data did not come through",
-    Part.ACKS: "the ACKs did not come through",
-    Part.XOFF: "the far end of the link stopped it",
-    Part.ACCESS: "the link waited for its turn on a shared channel",
-    Part.ARQ: "the link repeated frames or waited for itself",
-    Part.TIMER: "the retransmission timer had to expire first",
-    Part.FAST: "new data waited for a retransmission that ACKs had requested",
-    Part.ZERO: "the receiver offered a window of zero",
-    Part.WRITES: "the program wrote at its own pace",
-    Part.THINK: "the program had not begun its answer",
-    Part.PEER: "it waited for the peer, which had not sent its next request",
-    Part.NAGLE: "a small segment waited for the ACK of a small one",
-    Part.PACING: "the pacer kept data back though the path had room",
-    Part.LATENCY: "its data and the peer's next request were under way: a round trip for each",
-    Part.REPAIR: "a request, or what it answers, was lost and had to be sent again",
+    LimitSubtype.BOTH: "nothing came through either way",
+    LimitSubtype.DATA: "the data did not come through",
+    LimitSubtype.ACKS: "the ACKs did not come through",
+    LimitSubtype.XOFF: "the far end of the link stopped it",
+    LimitSubtype.ACCESS: "the link waited for its turn on a shared channel",
+    LimitSubtype.ARQ: "the link repeated frames or waited for itself",
+    LimitSubtype.TIMER: "the retransmission timer had to expire first",
+    LimitSubtype.FAST: "new data waited for a retransmission that ACKs had requested",
+    LimitSubtype.ZERO: "the receiver offered a window of zero",
+    LimitSubtype.WRITES: "the program wrote at its own pace",
+    LimitSubtype.THINK: "the program had not begun its answer",
+    LimitSubtype.PEER: "it waited for the peer, which had not sent its next request",
+    LimitSubtype.NAGLE: "a small segment waited for the ACK of a small one",
+    LimitSubtype.PACING: "the pacer kept data back though the path had room",
+    LimitSubtype.LATENCY: "its data and the peer's next request were under way: a round trip for each",
+    LimitSubtype.REPAIR: "a request, or what it answers, was lost and had to be sent again",
 }
 
 _SHORT = {
-    Part.BOTH: "both ways",
-    Part.DATA: "of the data",
-    Part.ACKS: "of the ACKs",
-    Part.XOFF: "stopped by its far end (xoff)",
-    Part.ACCESS: "waiting for a turn (access)",
-    Part.ARQ: "repeating frames (arq)",
-    Part.ZERO: "closed",
-    Part.WRITES: "own pace",
-    Part.THINK: "thinking",
-    Part.PEER: "late requests",
-    Part.NAGLE: "small segments held (nagle)",
-    Part.LATENCY: "round trips",
-    Part.REPAIR: "lost requests",
+    LimitSubtype.BOTH: "both ways",
+    LimitSubtype.DATA: "of the data",
+    LimitSubtype.ACKS: "of the ACKs",
+    LimitSubtype.XOFF: "stopped by its far end (xoff)",
+    LimitSubtype.ACCESS: "waiting for a turn (access)",
+    LimitSubtype.ARQ: "repeating frames (arq)",
+    LimitSubtype.ZERO: "closed",
+    LimitSubtype.WRITES: "own pace",
+    LimitSubtype.THINK: "thinking",
+    LimitSubtype.PEER: "late requests",
+    LimitSubtype.NAGLE: "small segments held (nagle)",
+    LimitSubtype.LATENCY: "round trips",
+    LimitSubtype.REPAIR: "lost requests",
 }
 """What the first screen calls a part, where its label says too little."""
 
 
-def short(part: Part) -> str:
+def short(part: LimitSubtype) -> str:
     """Return the name of a part in words."""
     return _SHORT.get(part, part.label)
 

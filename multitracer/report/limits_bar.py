@@ -11,7 +11,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import duration, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.group import Group
+    from multitracer.diagnosis.limits.group import ConnectionGroup
 
 _WIDE = 0.16
 """Share from which on a piece of the bar has room for its name."""
@@ -43,7 +43,7 @@ def limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> list
     ]
 
 
-def rows_of_group(group: Group) -> list[LimitShare]:
+def rows_of_group(group: ConnectionGroup) -> list[LimitShare]:
     """Return the wall time of a group by limit, as rows of the bar."""
     total = max(group.total_s, 1e-12)
     return [

@@ -25,7 +25,7 @@ from multitracer.words import count, printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from multitracer.analysis.mobility.route import Places, Route
+    from multitracer.analysis.mobility.route import Route, RoutePositions
     from multitracer.report.base_map import BaseMap
     from multitracer.tables import Array, Document, Mask, Numbers, Table, Times
 
@@ -38,7 +38,7 @@ _VALUE_UNIT = 1e-3
 KINDS = {"handover": "Handovers", "outage": "Outages", "marker": "Marks of the engineer", "gap": "Gaps"}
 
 
-class Event(NamedTuple):
+class RouteEvent(NamedTuple):
     """Something that happened along the route."""
 
     time_ns: int
@@ -76,7 +76,7 @@ class Stretches:
 
 
 @dataclass(frozen=True)
-class Drive:
+class MappedDrive:
     """What a map shows.
 
     Attributes
@@ -85,7 +85,7 @@ class Drive:
     series : mapping of str to Table
         SERIES by label, on the clock of the route; those with a scale of colours can be chosen.
     stretches : sequence of Stretches
-    events : sequence of Event
+    events : sequence of RouteEvent
     origin_ns : int
         What the page's time axis calls 0.
     speed : float
@@ -95,7 +95,7 @@ class Drive:
     route: Route
     series: Mapping[str, Table]
     stretches: Sequence[Stretches] = ()
-    events: Sequence[Event] = ()
+    events: Sequence[RouteEvent] = ()
     origin_ns: int = 0
     speed: float = 1.0
     base: BaseMap | None = None
@@ -118,13 +118,13 @@ class DrawnRoute(NamedTuple):
     """What of the positions is not in it, in sentences."""
 
 
-def map_document(drive: Drive) -> Document | None:
+def map_document(drive: MappedDrive) -> Document | None:
     """Return the map as JSON for `map.js`; None of a route with fewer than two places."""
     drawn = drawn_route(drive)
     return None if drawn is None else drawn.document
 
 
-def drawn_route(drive: Drive) -> DrawnRoute | None:
+def drawn_route(drive: MappedDrive) -> DrawnRoute | None:
     """Return the map for `map.js` and as a still picture; None of a route with fewer than two places."""
     time_ns = _times(drive)
     places = drive.route.at(time_ns)
@@ -188,7 +188,7 @@ def left_out_words(route: Route) -> str:
     return " ".join(words)
 
 
-def _first_quantity(drive: Drive, time_ns: Times) -> Coloured:
+def _first_quantity(drive: MappedDrive, time_ns: Times) -> Coloured:
     """Return what colours the route at first: the first quantity that the map offers."""
     for label in drive.quantities:
         scale, value = SCALES[label], held(drive.series[label], time_ns)
@@ -250,7 +250,7 @@ def _box(kind: str) -> Markup:
     return element("label", box, f" {KINDS[kind]}", class_="choice")
 
 
-def _times(drive: Drive) -> Times:
+def _times(drive: MappedDrive) -> Times:
     """Return the times of the points: those of the route, and of the readings of all series but TCP's."""
     own = [drive.route.table["time_ns"]]
     own += [table["time_ns"] for label, table in drive.series.items() if label.startswith("Radio_")]
@@ -261,7 +261,7 @@ def _times(drive: Drive) -> Times:
     return times[np.linspace(0, len(times) - 1, MOST_POINTS).astype(np.int64)]
 
 
-def _on_axis(time_ns: Times, drive: Drive) -> Times:
+def _on_axis(time_ns: Times, drive: MappedDrive) -> Times:
     since = time_ns - drive.origin_ns
     return since if drive.speed == 1 else np.rint(since * drive.speed).astype(np.int64)
 
@@ -289,7 +289,7 @@ def _turned(degrees: Array) -> Array:
     return (degrees + 180) % 360 - 180
 
 
-def _of_series(drive: Drive, time_ns: Times) -> list[Document]:
+def _of_series(drive: MappedDrive, time_ns: Times) -> list[Document]:
     shown = []
     for label in drive.quantities:
         scale, value = SCALES[label], held(drive.series[label], time_ns)
@@ -333,7 +333,7 @@ _DEFAULT_GAP_NS = 2 * NS_PER_S
 """A value of TCP says nothing of the road two seconds later; not measured."""
 
 
-def _of_stretches(drive: Drive, time_ns: Times) -> list[Document]:
+def _of_stretches(drive: MappedDrive, time_ns: Times) -> list[Document]:
     return [
         {
             "key": each.title,
@@ -348,10 +348,10 @@ def _of_stretches(drive: Drive, time_ns: Times) -> list[Document]:
     ]
 
 
-def _events(drive: Drive, plane: _Plane) -> list[Document]:
+def _events(drive: MappedDrive, plane: _Plane) -> list[Document]:
     """Return the events whose place is known."""
     time_ns = np.array([event.time_ns for event in drive.events], np.int64)
-    places: Places = drive.route.at(time_ns)
+    places: RoutePositions = drive.route.at(time_ns)
     east, north = plane.metres(places.lat_deg, places.lon_deg)
     seconds = _on_axis(time_ns, drive) / NS_PER_S
     facts = zip(drive.events, seconds.tolist(), east.tolist(), north.tolist(), strict=True)

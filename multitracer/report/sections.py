@@ -21,9 +21,9 @@ from multitracer.words import count, duration, moment, printable, rate, share, s
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from multitracer.captured import Interface, SourceFile
-    from multitracer.logs import Log
-    from multitracer.recording.part import Part
+    from multitracer.captured import CaptureInterface, SourceFile
+    from multitracer.logs import HostLog
+    from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.report.connection_table import Drawn
     from multitracer.tables import Row
@@ -208,7 +208,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}… and {len(text) - _LETTERS:,} letters more"
 
 
-def _file_facts(part: Part, file: SourceFile, hashes: dict[str, str]) -> list[tuple[str, str]]:
+def _file_facts(part: PointCapture, file: SourceFile, hashes: dict[str, str]) -> list[tuple[str, str]]:
     span = None if file.first_ns is None or file.last_ns is None else file.last_ns - file.first_ns
     return [
         ("File", file.path),
@@ -223,7 +223,7 @@ def _file_facts(part: Part, file: SourceFile, hashes: dict[str, str]) -> list[tu
         ("Contains", _counts(file.protocols)),
         ("Not decoded", _counts(file.not_decoded)),
         ("Damaged", file.damaged or ""),
-        *_some("Interface", [_interface(interface) for interface in file.interfaces[: _LINES + 1]]),
+        *_some("CaptureInterface", [_interface(interface) for interface in file.interfaces[: _LINES + 1]]),
         ("Captured by", ", ".join(filter(None, (file.application, file.operating_system, file.hardware)))),
         *_some("Comment", [t if n is None else f"packet {n}: {t}" for n, t in file.comments[: _LINES + 1]]),
         *_some("Warning", file.warnings),
@@ -231,9 +231,9 @@ def _file_facts(part: Part, file: SourceFile, hashes: dict[str, str]) -> list[tu
     ]
 
 
-def _log_facts(log: Log, hashes: dict[str, str]) -> list[tuple[str, str]]:
+def _log_facts(log: HostLog, hashes: dict[str, str]) -> list[tuple[str, str]]:
     return [
-        ("Log", log.path),
+        ("HostLog", log.path),
         ("Host", log.host if log.host != log.path else ""),
         ("Format", f"{log.format}, layer {log.layer}"),
         ("SHA-256", hashes.get(str(Path(log.path)), "")),
@@ -265,7 +265,7 @@ def _clock(file: SourceFile) -> str:
     return ", ".join(facts)
 
 
-def _interface(interface: Interface) -> str:
+def _interface(interface: CaptureInterface) -> str:
     facts = [interface.name, interface.description, f"link type {interface.link_type}"]
     if interface.snap_length:
         facts.append(f"first {interface.snap_length:,} bytes of each packet")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multitracer.figures.palette import Props
-    from multitracer.figures.sheet import Cell, Sheet
+    from multitracer.figures.sheet import Sheet, SheetPanel
     from multitracer.tables import Array
 
 _WIDE, _HIGH = 1000, 300
@@ -145,7 +145,7 @@ def _across(sheet: Sheet, number: int, placed: Sequence[Sequence[Props]]) -> _Ax
     return axis if cell.own_x else axis._replace(title="")
 
 
-def _cell(cell: Cell, x: _Axis, y: _Axis, traces: Sequence[Props]) -> Markup:
+def _cell(cell: SheetPanel, x: _Axis, y: _Axis, traces: Sequence[Props]) -> Markup:
     """Return a panel with its title, its axes and their words."""
     grid = "".join(f"M0 {_HIGH * (1 - y.place(tick)):.1f}H{_WIDE}" for tick, _ in y.ticks)
     grid += "".join(f"M{_WIDE * x.place(tick):.1f} 0V{_HIGH}" for tick, _ in x.ticks)

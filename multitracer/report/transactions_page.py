@@ -63,7 +63,7 @@ _METHOD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredTransactions:
     """What a report of transactions is made of.
 
     Parameters
@@ -89,7 +89,7 @@ class Measured:
 
 
 def write_transactions(
-    measured: Measured, path: str | os.PathLike[str], assets: Assets | None = None
+    measured: MeasuredTransactions, path: str | os.PathLike[str], assets: Assets | None = None
 ) -> None:
     """Write the report as one HTML file; script and style go to `assets`, by default into the file.
 
@@ -298,7 +298,7 @@ def _table(heads: Sequence[str], body: Iterable[Sequence[str]], *, texts: Sequen
     return element("table", element("thead", element("tr", top)), element("tbody", rows))
 
 
-def _provenance(measured: Measured) -> Markup:
+def _provenance(measured: MeasuredTransactions) -> Markup:
     tables = [
         element(
             "table",

@@ -14,8 +14,8 @@ from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
-from multitracer.figures.stack import Axis
-from multitracer.figures.stacked import View, stacked_panels, stacked_places
+from multitracer.figures.stack import SharedAxis
+from multitracer.figures.stacked import StackedView, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import places
 from multitracer.recording.layers import Layers
@@ -39,7 +39,7 @@ from multitracer.report.figure_section import drive_figure_section, figure_secti
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_section
-from multitracer.report.screen.first_screen import Answer, first_screen
+from multitracer.report.screen.first_screen import FirstScreenContent, first_screen
 from multitracer.report.screen.rows import sureness
 from multitracer.report.sections import provenance_section, summary_section, trust_line
 from multitracer.words import count, printable, size
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.figures.stack import Panel
-    from multitracer.figures.zooms import Place
+    from multitracer.figures.zooms import NamedInterval
     from multitracer.recording.recording import Recording
     from multitracer.recording.surroundings import Surroundings
     from multitracer.recording.window import Bounds
@@ -107,7 +107,7 @@ class Request:
 
 def write_report(
     recording: Recording, path: str | os.PathLike[str], request: Request = Request()
-) -> Answer | None:
+) -> FirstScreenContent | None:
     """Write one self-contained HTML report, and return what its first screen shows.
 
     Parameters
@@ -147,7 +147,7 @@ class _Page(NamedTuple):
     sections: list[Markup | None]
     figures: list[Document]
     route: DrawnRoute | None
-    answer: Answer | None = None
+    answer: FirstScreenContent | None = None
 
 
 def _of_captures(recording: Recording, request: Request) -> _Page:
@@ -271,19 +271,19 @@ class _Shown(NamedTuple):
 
     drawn: Drawn
     panels: list[Panel]
-    places: list[Place]
+    places: list[NamedInterval]
 
 
 def _answer(
     diagnosis: Diagnosis, first: _Shown | None, surroundings: Surroundings, request: Request
-) -> Answer:
+) -> FirstScreenContent:
     """Return what the first screen shows; the panels only if the first figure is of that transfer."""
     view = diagnosis.transfer.layers.at_sender
     of = Drawn(view.part, view.connection, reverse=view.reverse)
     bounds_ns = (request.from_ns, request.to_ns)
     if first is None or first.drawn != of:
-        return Answer(diagnosis, of, [], None, bounds_ns)
-    return Answer(diagnosis, of, first.panels, surroundings, bounds_ns)
+        return FirstScreenContent(diagnosis, of, [], None, bounds_ns)
+    return FirstScreenContent(diagnosis, of, first.panels, surroundings, bounds_ns)
 
 
 def _explained_figure(shown: _Shown | None, diagnosis: Diagnosis | None, request: Request) -> _Shown | None:
@@ -294,7 +294,7 @@ def _explained_figure(shown: _Shown | None, diagnosis: Diagnosis | None, request
     return shown._replace(panels=cut(more, request.from_ns, request.to_ns))
 
 
-def _opening(recording: Recording, answer: Answer | None) -> list[Markup | None]:
+def _opening(recording: Recording, answer: FirstScreenContent | None) -> list[Markup | None]:
     """Return the first screen and what happened; without an answer how far the capture can be trusted."""
     if answer is None:
         return [trust_line(recording)]
@@ -357,7 +357,7 @@ def _clock(layers: Sequence[Layers]) -> str:
 
 def _of_packets(
     drawn: Drawn, begin: int | None, end: int | None, speed: float
-) -> tuple[list[Panel], list[Place]]:
+) -> tuple[list[Panel], list[NamedInterval]]:
     """Return what one capture alone shows, in link time."""
     first_ns = origin_ns(drawn.part)
     panels = in_link_time(time_sequence_panels(drawn.tables, speed=speed), speed=speed, origin_ns=first_ns)
@@ -368,7 +368,7 @@ def _of_packets(
 def _panels(layers: Layers, drawn: Drawn, speed: float, request: Request) -> _Shown:
     begin, end = request.from_ns, request.to_ns
     if layers.has_more and layers.part is drawn.part:
-        return _Shown(drawn, stacked_panels(layers, View(begin, end)), stacked_places(layers))
+        return _Shown(drawn, stacked_panels(layers, StackedView(begin, end)), stacked_places(layers))
     # at the receiver, too: what the sender knew is drawn on the sender's clock
     return _Shown(drawn, *_of_packets(drawn, begin, end, speed))
 
@@ -381,7 +381,7 @@ def _figure(shown: _Shown, speed: float, request: Request, *, identity: str, bud
         identity=identity,
         origin_ns=origin_ns(drawn.part),
         budget_bytes=budget_bytes,
-        x_axis=Axis(axis_title(speed)),
+        x_axis=SharedAxis(axis_title(speed)),
     )
     return figure | {
         "options": f"--connection {drawn.number}",

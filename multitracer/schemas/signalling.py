@@ -20,7 +20,7 @@ _CELL_COLUMNS = (
 )
 
 
-class Kind(StrEnum):
+class HandoverKind(StrEnum):
     """How a serving cell changes, the values of `kind` in HANDOVERS."""
 
     HANDOVER = "handover"

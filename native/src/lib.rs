@@ -241,7 +241,7 @@ fn part_dict(py: Python<'_>, part: Part) -> PyResult<Bound<'_, PyDict>> {
 }
 
 fn flows_dict<'py>(py: Python<'py>, flows: &[Flow]) -> PyResult<Bound<'py, PyDict>> {
-    // as `Endpoints`: the first half of an address, or all of IPv4's; then the second half
+    // as `PacketEndpoints`: the first half of an address, or all of IPv4's; then the second half
     let halves = |version: u8, address: u128| match version {
         4 => (address as u64, 0),
         _ => ((address >> 64) as u64, address as u64),

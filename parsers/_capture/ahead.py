@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from parsers._format import Readable
-    from parsers._packets.layers import Bytes, Records
+    from parsers._packets.layers import Bytes, PacketRecords
 
 _ALONE = 2
 """Blocks without a thread: most captures have no more, and start as quickly as without it."""
@@ -26,7 +26,7 @@ _ROOM_BYTES = 64 * 1024
 """Of a window, what is left of the one before usually fits here: a part of a packet."""
 
 
-def ahead(blocks: Iterable[Records]) -> Generator[Records]:
+def ahead(blocks: Iterable[PacketRecords]) -> Generator[PacketRecords]:
     """Yield blocks in their order, each while the next one is being found.
 
     Close it before the file: only then does the thread read no more.
@@ -68,7 +68,7 @@ class AheadStream:
     """
 
     def __init__(self, stream: Readable) -> None:
-        # as in `Window`: a buffered reader must not loop
+        # as in `StreamWindow`: a buffered reader must not loop
         self._read_once: Callable[[memoryview], int | None] = getattr(stream, "readinto1", stream.readinto)
         self._windows = 0
         self._thread: ThreadPoolExecutor | None = None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
     from parsers._format import Readable
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
 _RECORD_HEADER_BYTES = 16
 """Those of pcap; where they are longer, more room is made than is needed, which costs nothing."""
@@ -26,7 +26,7 @@ _MOST_GAPS = 1000
 """A file with more damaged places is no capture any more; each costs a search."""
 
 
-class Damage:
+class FileDamage:
     """The damage of a file: the byte ranges that were lost, and why reading ended early, if it did."""
 
     def __init__(self, source: SourceFile) -> None:
@@ -149,7 +149,7 @@ class StampFacts:
 
 
 def decode_file(
-    blocks: Iterable[Records],
+    blocks: Iterable[PacketRecords],
     source: SourceFile,
     decoder: Decoder,
     *,
@@ -168,14 +168,14 @@ def decode_file(
 
 
 def decode_blocks(
-    blocks: Iterable[Records],
+    blocks: Iterable[PacketRecords],
     source: SourceFile,
     decoder: Decoder,
     clock: StampFacts,
     *,
     max_packets: int | None = None,
     share: Callable[[int], float | None] = lambda _: None,
-) -> Iterator[Records]:
+) -> Iterator[PacketRecords]:
     """Decode the blocks of one file as `decode_file` does, and yield each of them then."""
     decoder.files.append(source)
     done = 0
@@ -196,7 +196,7 @@ def decode_blocks(
 
 
 def decode_stream(
-    stream: BinaryIO, source: SourceFile, blocks: Callable[[Readable, SourceFile], Iterable[Records]]
+    stream: BinaryIO, source: SourceFile, blocks: Callable[[Readable, SourceFile], Iterable[PacketRecords]]
 ) -> Capture:
     """Return the capture that one stream holds."""
     readable = cast("Readable", stream)

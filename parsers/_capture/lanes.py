@@ -31,7 +31,7 @@ _LARGEST_SPAN_BYTES = 16_384
 """How far from the start of a lane a record is looked for, at most."""
 
 
-class Layout(Protocol):
+class RecordLayout(Protocol):
     """How records are laid out."""
 
     def following(self, data: Bytes) -> Following:
@@ -45,7 +45,7 @@ class Layout(Protocol):
 
 
 def walk_lanes(
-    data: Bytes, begin: int, end: int, layout: Layout, *, sample: list[int]
+    data: Bytes, begin: int, end: int, layout: RecordLayout, *, sample: list[int]
 ) -> tuple[Numbers, int]:
     """Return where whole records begin, from `begin` on, and where the next one after them begins.
 
@@ -78,7 +78,7 @@ def walk_lanes(
     return _walk_in_step(first, end, layout.following(data), most)
 
 
-def _first_plausible(data: Bytes, near: Numbers, span: int, end: int, layout: Layout) -> Numbers:
+def _first_plausible(data: Bytes, near: Numbers, span: int, end: int, layout: RecordLayout) -> Numbers:
     """Return where the first plausible record at or after each of `near` begins; 0 without one."""
     pieces = rows(data, near, span + 8)
     likely = layout.likely(pieces.view(np.uint8).reshape(len(near), span + 8))

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from multitracer.captured import SourceFile
     from multitracer.tables import Numbers
-    from parsers._capture.window import Window
-    from parsers._packets.layers import Bytes, Records
+    from parsers._capture.window import StreamWindow
+    from parsers._packets.layers import Bytes, PacketRecords
 
 
-class Layout(NamedTuple):
+class RecordLength(NamedTuple):
     """Where a record states its length, header included."""
 
     header_bytes: int
@@ -27,8 +27,11 @@ class Layout(NamedTuple):
 
 
 def batches(
-    window: Window, source: SourceFile, layout: Layout, records: Callable[[Bytes, Numbers], Records]
-) -> Generator[Records]:
+    window: StreamWindow,
+    source: SourceFile,
+    layout: RecordLength,
+    records: Callable[[Bytes, Numbers], PacketRecords],
+) -> Generator[PacketRecords]:
     """Yield the records of a file from the window's begin on, one batch per window; note damage in `source`.
 
     Parameters
@@ -44,7 +47,7 @@ def batches(
     source.damaged = damage or window.remains("record")
 
 
-def _walk(window: Window, layout: Layout) -> tuple[list[int], str | None]:
+def _walk(window: StreamWindow, layout: RecordLength) -> tuple[list[int], str | None]:
     """Return where whole records begin, and why there is none behind them; move the window past them."""
     starts: list[int] = []
     while len(window) >= layout.header_bytes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from parsers._packets.layers import Bytes
 
 
-class Window:
+class StreamWindow:
     """The bytes `data[begin:end]` of a stream; bytes before `begin` are discarded."""
 
     def __init__(self, stream: Readable, *, size: int = WINDOW_BYTES) -> None:

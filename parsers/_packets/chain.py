@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Ledger, Packets
+    from parsers._packets.layers import LayerPackets, PacketCounts
 
-Step = Callable[["Packets", "Ledger"], "tuple[Packets, Numbers]"]
+Step = Callable[["LayerPackets", "PacketCounts"], "tuple[LayerPackets, Numbers]"]
 
 IPV4, IPV6 = 0x0800, 0x86DD
 RAW_IP, LLC, SNAP, BRIDGED, PPP, MPLS_PAYLOAD, CONTROL_WORD, PADDED_80211 = range(0x10000, 0x10008)
@@ -55,25 +55,25 @@ def link(link_type: int) -> int:
 
 
 def ip_packets(
-    packets: Packets, kind: int, steps: Mapping[int, Step], ledger: Ledger
-) -> list[tuple[Packets, int]]:
+    packets: LayerPackets, kind: int, steps: Mapping[int, Step], ledger: PacketCounts
+) -> list[tuple[LayerPackets, int]]:
     """Return the IP packets in `packets` with their version; count all others in `ledger`.
 
     Parameters
     ----------
-    packets : Packets
+    packets : LayerPackets
         `at` is where a header of `kind` begins.
     kind : int
     steps : mapping of int to Step
         Takes each kind of header off.
-    ledger : Ledger
+    ledger : PacketCounts
 
     Returns
     -------
     list of (Packets, int)
         `at` is where the IP header begins; the version is 4 or 6.
     """
-    by_family: list[tuple[Packets, int]] = []
+    by_family: list[tuple[LayerPackets, int]] = []
     pending = [(packets, np.full(len(packets), kind))]
     for _ in range(_MOST_HEADERS):
         if not pending:
@@ -91,7 +91,7 @@ def ip_packets(
     return by_family
 
 
-def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
+def by_version(packets: LayerPackets, expected: int) -> list[tuple[LayerPackets, int]]:
     """Return the packets by IP version: the one in their own first four bits, if their lengths agree.
 
     `expected`, 4 or 6, is the version that the header before IP states; all other packets have it.
@@ -113,8 +113,8 @@ def by_version(packets: Packets, expected: int) -> list[tuple[Packets, int]]:
 
 
 def _alike(
-    packets: Packets, kinds: Numbers, steps: Mapping[int, Step], ledger: Ledger
-) -> list[tuple[int, Packets]]:
+    packets: LayerPackets, kinds: Numbers, steps: Mapping[int, Step], ledger: PacketCounts
+) -> list[tuple[int, LayerPackets]]:
     """Return the packets by the kind of their header; count those of a kind that has no step."""
     distinct = [int(kinds[0])] if (kinds == kinds[0]).all() else np.unique(kinds).tolist()
     known = [k for k in distinct if k in steps or k in (IPV4, IPV6)]
@@ -123,7 +123,7 @@ def _alike(
     return [(k, packets.keep(kinds == k)) for k in known]
 
 
-def _count_unknown(kinds: Numbers, ledger: Ledger) -> None:
+def _count_unknown(kinds: Numbers, ledger: PacketCounts) -> None:
     link_types, counts = np.unique(kinds[kinds >= _LINK] - _LINK, return_counts=True)
     for link_type, count in zip(link_types.tolist(), counts.tolist(), strict=True):
         ledger.dropped(f"link type {link_type} not decoded", count)
@@ -133,14 +133,14 @@ def _count_unknown(kinds: Numbers, ledger: Ledger) -> None:
 def ethertype_step(name: str, *, length: int, at: int) -> Step:
     """Return the step for a header of `length` bytes with an EtherType, or a length, at a fixed place."""
 
-    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+    def step(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
         packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
         return packets.advanced(length), ethertypes(packets, at)
 
     return step
 
 
-def ethertypes(packets: Packets, offset: int) -> Numbers:
+def ethertypes(packets: LayerPackets, offset: int) -> Numbers:
     """Return what follows by the EtherType at `offset`.
 
     Returns
@@ -156,7 +156,7 @@ def ethertypes(packets: Packets, offset: int) -> Numbers:
 def fixed_step(name: str, *, length: int, following: int) -> Step:
     """Return the step for a header of `length` bytes that one kind of header follows."""
 
-    def step(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+    def step(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
         packets = packets.keep(ledger.whole(packets, length, f"{name} header"))
         return packets.advanced(length), np.full(len(packets), following)
 

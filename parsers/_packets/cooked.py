@@ -15,7 +15,7 @@ from parsers._packets.layers import rows, u16, u32
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Bytes, Ledger, Packets
+    from parsers._packets.layers import Bytes, LayerPackets, PacketCounts
 
 _INET = 2
 _INET6 = (10, 23, 24, 28, 30)
@@ -26,7 +26,7 @@ _NFULA_PAYLOAD = 9
 _MOST_ATTRIBUTES = 24
 
 
-def _by_family(family: Numbers, packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def _by_family(family: Numbers, packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     ipv4, ipv6 = family == _INET, np.isin(family, _INET6)
     known = ipv4 | ipv6
     ledger.count_each(family[~known], {}, "address family {}")
@@ -37,21 +37,21 @@ def _little(data: Bytes, at: Numbers, size: int) -> Numbers:
     return rows(data, at, size).view(f"<u{size}").astype(np.int64)
 
 
-def null(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def null(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off BSD's address family, in the byte order of the host that captured (NULL and LOOP)."""
     packets = packets.keep(ledger.whole(packets, 4, "loopback header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(4), ledger)
 
 
-def encapsulating(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def encapsulating(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off OpenBSD's header of encapsulating interfaces (ENC): address family, SPI, flags."""
     packets = packets.keep(ledger.whole(packets, 12, "ENC header"))
     family = np.minimum(u32(packets.data, packets.at), _little(packets.data, packets.at, 4))
     return _by_family(family, packets.advanced(12), ledger)
 
 
-def packet_filter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def packet_filter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the header of pf's log (PFLOG), whose length is padded to four bytes."""
     packets = packets.keep(ledger.whole(packets, 2, "PFLOG header"))
     length = packets.data[packets.at].astype(np.int64) + 3 & ~3
@@ -61,25 +61,25 @@ def packet_filter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Number
     return _by_family(family, packets.advanced(length), ledger)
 
 
-def solaris_ipnet(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def solaris_ipnet(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the header of Solaris's IP observability (IPNET); its family is 2 or 26."""
     packets = packets.keep(ledger.whole(packets, 24, "IPNET header"))
     return packets.advanced(24), np.full(len(packets), RAW_IP)
 
 
-def linux_cooked(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def linux_cooked(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the 16 bytes of Linux's "any" device (SLL)."""
     packets = packets.keep(ledger.whole(packets, 16, "SLL header"))
     return packets.advanced(16), ethertypes(packets, 14)
 
 
-def linux_cooked_2(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def linux_cooked_2(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the 20 bytes of Linux's "any" device, version 2 (SLL2)."""
     packets = packets.keep(ledger.whole(packets, 20, "SLL2 header"))
     return packets.advanced(20), ethertypes(packets, 0)
 
 
-def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def netfilter_log(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Walk the attributes of a netfilter log record (NFLOG) to the packet in it."""
     packets = packets.keep(ledger.whole(packets, 4, "NFLOG header"))
     family = packets.data[packets.at].astype(np.int64)
@@ -99,7 +99,7 @@ def netfilter_log(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return _by_family(family[has_packet], packets.advanced(at[has_packet] + 4 - packets.at), ledger)
 
 
-def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def apple_packet_tap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off Apple's PKTAP header, which names the link type that follows."""
     packets = packets.keep(ledger.whole(packets, 12, "PKTAP header"))
     length = _little(packets.data, packets.at, 4)
@@ -110,7 +110,7 @@ def apple_packet_tap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers
     return inside.keep(fits), kinds[fits]
 
 
-def token_ring(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def token_ring(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a token ring header, source route included; LLC follows."""
     packets = packets.keep(ledger.whole(packets, 16, "token ring header"))
     routed = packets.data[packets.at + 8] & 0x80 != 0
@@ -121,7 +121,7 @@ def token_ring(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return inside.keep(fits), np.full(int(np.count_nonzero(fits)), LLC)
 
 
-def classical_ip_over_atm(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def classical_ip_over_atm(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off LLC where IP over ATM has it; without LLC, IP begins at once (ATM_CLIP)."""
     packets = packets.keep(ledger.whole(packets, 3, "ATM CLIP header"))
     is_llc = u16(packets.data, packets.at) == 0xAAAA

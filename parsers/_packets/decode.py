@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.capture import Capture
-from multitracer.captured import GSMTAP, WTCP_SYN, Flag, IpProtocol, Mark, SourceFile
+from multitracer.captured import GSMTAP, WTCP_SYN, CaptureMark, Flag, IpProtocol, SourceFile
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS
 from parsers._packets.chain import ip_packets, link
 from parsers._packets.columns import GrowingTable
-from parsers._packets.flows import Flows
+from parsers._packets.flows import FlowTable
 from parsers._packets.ip import in_capture_order, ipv4, ipv6
 from parsers._packets.kernel import decoded
-from parsers._packets.layers import UNTAGGED, Ledger, Packets, members, rows, u16
+from parsers._packets.layers import UNTAGGED, LayerPackets, PacketCounts, members, rows, u16
 from parsers._packets.parts import in_order, numbered, of_segments
 from parsers._packets.steps import STEPS
 from parsers._packets.tcp import segments
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Mask, Numbers, Table
     from parsers._packets.ip import Datagrams
-    from parsers._packets.kernel import Decoded
-    from parsers._packets.layers import Records
-    from parsers._packets.parts import Part
+    from parsers._packets.kernel import DecodedBlock
+    from parsers._packets.layers import PacketRecords
+    from parsers._packets.parts import BlockSegments
 
     Flow = NDArray[np.int32]
 
@@ -327,7 +327,7 @@ class Decoder:
 
     def __init__(self) -> None:
         self.files: list[SourceFile] = []
-        self._flows = Flows()
+        self._flows = FlowTable()
         self._empty_tables()
         self._fragments = Fragments()
         self._records = 0
@@ -339,12 +339,12 @@ class Decoder:
         self._sack_blocks = GrowingTable(SACK_BLOCKS)
         self._syn_options = GrowingTable(SYN_OPTIONS)
 
-    def add(self, records: Records, source: SourceFile, *, share: float | None = None) -> None:
+    def add(self, records: PacketRecords, source: SourceFile, *, share: float | None = None) -> None:
         """Decode one block of `source`, which is `files[-1]`; its facts are brought up to date.
 
         `share` is how much of the file has been read, from 0 to 1, if that is known.
         """
-        ledger = Ledger(source.protocols, source.not_decoded)
+        ledger = PacketCounts(source.protocols, source.not_decoded)
         overwritten = self._is_overwritten(records, source)
         native = None if overwritten else self._by_kernel(records, source)
         rest = by_link_type(records, None if native is None else native.rest)
@@ -361,12 +361,12 @@ class Decoder:
         source.packets += len(records)
         self._records += len(records)
 
-    def _by_kernel(self, records: Records, source: SourceFile) -> Decoded | None:
+    def _by_kernel(self, records: PacketRecords, source: SourceFile) -> DecodedBlock | None:
         """Return what the native kernel decodes of a block."""
         del source
         return decoded(records)
 
-    def _datagrams(self, frames: list[tuple[int, Packets]], ledger: Ledger) -> list[Datagrams]:
+    def _datagrams(self, frames: list[tuple[int, LayerPackets]], ledger: PacketCounts) -> list[Datagrams]:
         """Return the IP datagrams in frames, by their link type, that carry no further IP packets."""
         pending = []
         for link_type, packets in frames:
@@ -386,7 +386,7 @@ class Decoder:
                 break
         return whole
 
-    def _is_overwritten(self, records: Records, source: SourceFile) -> bool:
+    def _is_overwritten(self, records: PacketRecords, source: SourceFile) -> bool:
         """Return whether the original lengths of a file were overwritten, as its first TCP packets show."""
         if self._overwritten is None or self._overwritten[0] is not source:
             share = _share_cut(records.first(_PROBED_RECORDS))
@@ -397,7 +397,7 @@ class Decoder:
                 source.variant = ", ".join(filter(None, (source.variant, OVERWRITTEN)))
         return self._overwritten[1]
 
-    def _without_fragments(self, datagrams: Datagrams, ledger: Ledger) -> Datagrams:
+    def _without_fragments(self, datagrams: Datagrams, ledger: PacketCounts) -> Datagrams:
         """Count the bytes of later fragments, and return the datagrams without them."""
         later = datagrams.fragment_offset > 0
         fragment = later | datagrams.more_fragments
@@ -407,7 +407,7 @@ class Decoder:
         ledger.count_protocol("ip fragment", int(np.count_nonzero(later)))
         return datagrams.keep(~later)
 
-    def _segments_of(self, parts: list[Datagrams], ledger: Ledger, native: int) -> list[Part]:
+    def _segments_of(self, parts: list[Datagrams], ledger: PacketCounts, native: int) -> list[BlockSegments]:
         """Return the segments in datagrams of one IP version; `native` is how many more the kernel read."""
         if not parts:
             ledger.count_protocol("tcp", native)
@@ -422,7 +422,9 @@ class Decoder:
         ledger.count_protocol("tcp", len(tcp.datagrams) + native)
         return [of_segments(tcp)]
 
-    def _append(self, parts: list[Part], records: Records, first_frame: int, share: float | None) -> None:
+    def _append(
+        self, parts: list[BlockSegments], records: PacketRecords, first_frame: int, share: float | None
+    ) -> None:
         """Append the segments of one block in capture order."""
         numbered(parts, self._flows, records_before=self._records)
         for part in in_order(parts):
@@ -457,7 +459,7 @@ class Decoder:
         """Stop waiting for fragments, and count those without a first one."""
         self._fragments.finish()
         for file, count in self._fragments.without_first.items():
-            ledger = Ledger(self.files[file].protocols, self.files[file].not_decoded)
+            ledger = PacketCounts(self.files[file].protocols, self.files[file].not_decoded)
             ledger.moved("ip fragment", "IP fragment without its first", count)
 
     def _without_trunk(self, flows: Table, segments_table: Table) -> Table:
@@ -541,7 +543,7 @@ def _is_wtcp_syn(datagrams: Datagrams) -> Mask:
     return np.asarray(mask)
 
 
-def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple[Packets, int]]]:
+def _opened(datagrams: Datagrams, ledger: PacketCounts) -> tuple[Datagrams, list[tuple[LayerPackets, int]]]:
     """Return the datagrams that are no tunnels, and the IP packets inside those that are tunnels."""
     if (datagrams.protocol == _TCP).all():
         return datagrams, []
@@ -552,24 +554,24 @@ def _opened(datagrams: Datagrams, ledger: Ledger) -> tuple[Datagrams, list[tuple
     for protocol in np.unique(datagrams.protocol[tunnel]).tolist():
         here = datagrams.protocol == protocol
         packets = datagrams.packets.pick(here)
-        packets.marks |= np.uint16(Mark.TUNNELLED)
-        packets.marks |= datagrams.more_fragments[here].astype(np.uint16) * np.uint16(Mark.FRAGMENT)
+        packets.marks |= np.uint16(CaptureMark.TUNNELLED)
+        packets.marks |= datagrams.more_fragments[here].astype(np.uint16) * np.uint16(CaptureMark.FRAGMENT)
         inner += ip_packets(packets, INSIDE[protocol], STEPS, ledger)
     return datagrams.keep(~tunnel), inner
 
 
-def _share_cut(records: Records) -> float | None:
+def _share_cut(records: PacketRecords) -> float | None:
     """Return the share of TCP packets that are longer by IP than by both lengths of the record, if known."""
     if len(records) < _FEWEST_SEGMENTS:
         return None
-    cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], Ledger({}, {})
+    cut, lengths, ledger = [np.empty(0, np.bool_)], [np.empty(0, np.int64)], PacketCounts({}, {})
     for link_type, packets in by_link_type(records):
         for part, version in ip_packets(packets, link(link_type), STEPS, ledger):
             headers = (ipv4 if version == 4 else ipv6)(part, ledger)
             of_tcp = headers.packets.pick(headers.protocol == _TCP)
             lengths.append(records.captured[of_tcp.record])
             whole = lengths[-1] == records.original[of_tcp.record]
-            cut.append(whole & (of_tcp.marks & Mark.BAD_LENGTH != 0))
+            cut.append(whole & (of_tcp.marks & CaptureMark.BAD_LENGTH != 0))
     segments = np.concatenate(cut)[:_PROBED_SEGMENTS]
     if len(segments) < _FEWEST_SEGMENTS:
         return None
@@ -585,14 +587,14 @@ def _share(cut: Mask, captured: Numbers) -> float:
     return float(cut.mean())
 
 
-def _mark_overwritten(frames: Iterable[Packets]) -> None:
+def _mark_overwritten(frames: Iterable[LayerPackets]) -> None:
     """Mark the packets whose two lengths are equal: whether they were cut cannot be seen."""
     for packets in frames:
         cut = packets.end == packets.stop
-        packets.marks |= np.where(cut, np.uint16(Mark.LENGTH_OVERWRITTEN), np.uint16(0))
+        packets.marks |= np.where(cut, np.uint16(CaptureMark.LENGTH_OVERWRITTEN), np.uint16(0))
 
 
-def _count_links(records: Records, source: SourceFile) -> None:
+def _count_links(records: PacketRecords, source: SourceFile) -> None:
     """Count the packets of a block by their link type."""
     link_type = np.atleast_1d(records.link_type)
     if (link_type == link_type[0]).all():
@@ -603,7 +605,7 @@ def _count_links(records: Records, source: SourceFile) -> None:
         source.link_types[kind] = source.link_types.get(kind, 0) + count
 
 
-def by_link_type(records: Records, chosen: Numbers | None = None) -> list[tuple[int, Packets]]:
+def by_link_type(records: PacketRecords, chosen: Numbers | None = None) -> list[tuple[int, LayerPackets]]:
     """Return the packets of a block by their link type: `at` is where the frame begins.
 
     `chosen` says which records are meant: int64, ascending; None means all.
@@ -611,7 +613,7 @@ def by_link_type(records: Records, chosen: Numbers | None = None) -> list[tuple[
     record = np.arange(len(records)) if chosen is None else chosen
     of = slice(None) if chosen is None else chosen
     start, captured = records.start[of], records.captured[of]
-    packets = Packets(
+    packets = LayerPackets(
         records.data,
         record,
         start,

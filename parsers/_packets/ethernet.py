@@ -15,7 +15,7 @@ from parsers._packets.layers import UNTAGGED, u16, u32
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Ledger, Packets
+    from parsers._packets.layers import LayerPackets, PacketCounts
 
 _ETHERNET = link(1)
 _INSIDE_MPLS = np.array([{0: CONTROL_WORD, 4: IPV4, 6: IPV6}.get(nibble, _ETHERNET) for nibble in range(16)])
@@ -24,7 +24,7 @@ _MOST_VLANS = 5
 _BRIDGED_ORGANISATION = 0x0080C2
 
 
-def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def raw_ip(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take nothing off: the packet begins with IP, and its first four bits are the version."""
     packets = packets.keep(ledger.whole(packets, 1, "IP header"))
     version = packets.data[packets.at] >> 4
@@ -33,7 +33,7 @@ def raw_ip(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return packets.keep(good), np.where(version[good] == 4, IPV4, IPV6)
 
 
-def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def vlan_tag(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take one VLAN tag off; the id 0 marks a priority, not a VLAN (IEEE 802.1Q, 6.9)."""
     packets = packets.keep(ledger.whole(packets, 4, "VLAN tag"))
     room = packets.vlan < 1 << 12 * _MOST_VLANS
@@ -46,20 +46,20 @@ def vlan_tag(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return inside, ethertypes(packets, 2)
 
 
-def mpls_label(kind: int, packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def mpls_label(kind: int, packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take one MPLS label off; the payload follows the label with the bottom-of-stack bit."""
     packets = packets.keep(ledger.whole(packets, 4, "MPLS label"))
     bottom = packets.data[packets.at + 2] & 1 == 1
     return packets.advanced(4), np.where(bottom, MPLS_PAYLOAD, kind)
 
 
-def mpls_payload(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def mpls_payload(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Guess what MPLS carries by the first four bits, as other tools do: no field names it."""
     packets = packets.keep(ledger.whole(packets, 1, "MPLS payload"))
     return packets, _INSIDE_MPLS[packets.data[packets.at] >> 4]
 
 
-def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def llc(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take LLC off; SNAP follows, or IP under its own SAP."""
     packets = packets.keep(ledger.whole(packets, 3, "LLC header"))
     saps = u16(packets.data, packets.at)
@@ -68,7 +68,7 @@ def llc(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return packets.advanced(3).keep(known), np.where(saps[known] == 0x0606, IPV4, SNAP)
 
 
-def snap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def snap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take the organisation and the protocol off; a bridged frame is Ethernet once more."""
     packets = packets.keep(ledger.whole(packets, 5, "SNAP header"))
     organisation = u32(packets.data, packets.at) >> 8

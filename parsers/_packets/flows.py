@@ -154,7 +154,7 @@ def _first_of_each(words: Sequence[Words]) -> Numbers:
     return first
 
 
-class Endpoints(NamedTuple):
+class PacketEndpoints(NamedTuple):
     """One end of each of n packets: shape (n,) each."""
 
     high: Words
@@ -163,9 +163,9 @@ class Endpoints(NamedTuple):
     """The second half of an IPv6 address; 0 for IPv4."""
     port: Words
 
-    def pick(self, which: Numbers) -> Endpoints:
+    def pick(self, which: Numbers) -> PacketEndpoints:
         """Return the endpoints at the given positions: int64, shape (m,)."""
-        return Endpoints(self.high[which], self.low[which], self.port[which])
+        return PacketEndpoints(self.high[which], self.low[which], self.port[which])
 
     def addresses(self, ip_version: int) -> NDArray[np.void]:
         """Return the addresses as 16 bytes in network order; IPv4 in the first 4."""
@@ -175,7 +175,7 @@ class Endpoints(NamedTuple):
         return halves.view("V16")[:, 0]
 
 
-class Flows:
+class FlowTable:
     """All flows seen so far."""
 
     def __init__(self) -> None:
@@ -188,7 +188,13 @@ class Flows:
         self._opened_by_higher = GrowingArray("?")
 
     def directed(
-        self, source: Endpoints, destination: Endpoints, vlan: Numbers, seen: Numbers, *, ip_version: int
+        self,
+        source: PacketEndpoints,
+        destination: PacketEndpoints,
+        vlan: Numbers,
+        seen: Numbers,
+        *,
+        ip_version: int,
     ) -> Flow:
         """Return the directed flow of each packet: 2 x flow, + 1 if the flow's endpoint b sent it.
 
@@ -212,7 +218,7 @@ class Flows:
         directed: Flow = flow << 1 | (swapped ^ self._opened_by_higher.values[flow])
         return directed
 
-    def _remember(self, a: Endpoints, b: Endpoints, vlan: Numbers, ip_version: int) -> None:
+    def _remember(self, a: PacketEndpoints, b: PacketEndpoints, vlan: Numbers, ip_version: int) -> None:
         """Note new flows; their first packet was sent by a."""
         columns = {
             "ip_version": np.full(len(vlan), ip_version, np.uint8),
@@ -228,9 +234,9 @@ class Flows:
         """Return the flows seen so far, by their present numbers."""
         return self._table.finish()
 
-    def without_others(self, kept: Numbers) -> tuple[Flows, Flow]:
+    def without_others(self, kept: Numbers) -> tuple[FlowTable, Flow]:
         """Return only these flows (int64, ascending), and the new number of each."""
-        fewer, table, number = Flows(), self.table().take(kept), np.empty(len(kept), np.int32)
+        fewer, table, number = FlowTable(), self.table().take(kept), np.empty(len(kept), np.int32)
         for version in (4, 6):
             here = np.flatnonzero(table["ip_version"] == version)
             if len(here):
@@ -250,14 +256,14 @@ class Flows:
         return table.take(order), renumbered
 
 
-def _endpoints(flows: Table, side: str) -> Endpoints:
+def _endpoints(flows: Table, side: str) -> PacketEndpoints:
     """Return one end of each flow, all of one IP version, as the packets gave it."""
     address = np.ascontiguousarray(flows[f"address_{side}"]).view(">u8").reshape(-1, 2).astype(np.uint64)
     shift = np.where(flows["ip_version"] == 4, np.uint64(32), np.uint64(0))
-    return Endpoints(address[:, 0] >> shift, address[:, 1], flows[f"port_{side}"].astype(np.uint64))
+    return PacketEndpoints(address[:, 0] >> shift, address[:, 1], flows[f"port_{side}"].astype(np.uint64))
 
 
-def _is_higher(source: Endpoints, destination: Endpoints) -> Mask:
+def _is_higher(source: PacketEndpoints, destination: PacketEndpoints) -> Mask:
     """Return where the source is the greater endpoint."""
     above: Mask = source.port > destination.port
     for one, two in ((source.low, destination.low), (source.high, destination.high)):
@@ -265,7 +271,9 @@ def _is_higher(source: Endpoints, destination: Endpoints) -> Mask:
     return above
 
 
-def _ipv6_words(source: Endpoints, destination: Endpoints, swapped: Mask, vlan: Numbers) -> list[Words]:
+def _ipv6_words(
+    source: PacketEndpoints, destination: PacketEndpoints, swapped: Mask, vlan: Numbers
+) -> list[Words]:
     ends = [(source.high, destination.high), (source.low, destination.low)]
     words = [np.where(swapped, two, one) for one, two in ends]
     words += [np.where(swapped, one, two) for one, two in ends]

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from parsers._packets.decode import Decoder
-from parsers._packets.kernel import Decoded, decoded, record_columns
-from parsers._packets.layers import PAD_BYTES, Records
+from parsers._packets.kernel import DecodedBlock, decoded, record_columns
+from parsers._packets.layers import PAD_BYTES, PacketRecords
 from parsers._packets.parts import numbered, of_flows
 
 if TYPE_CHECKING:
     from multitracer.capture import Capture
     from multitracer.captured import SourceFile
-    from multitracer.native import Kernel, Segments
-    from parsers._packets.parts import Part
+    from multitracer.native import Kernel, KernelSegments
+    from parsers._packets.parts import BlockSegments
 
 
 class RestDecoder(Decoder):
@@ -43,7 +43,7 @@ class RestDecoder(Decoder):
         """Count packets of a block, one behind the other, and its segments in IPv4 and IPv6."""
         lengths = np.array(captured, np.int64)
         source, self._segments_by_version = self.files[0], dict(zip((4, 6), segments, strict=True))
-        records = Records(
+        records = PacketRecords(
             np.frombuffer(data + bytes(PAD_BYTES), np.uint8),
             np.cumsum(lengths) - lengths,
             lengths,
@@ -53,11 +53,11 @@ class RestDecoder(Decoder):
         )
         self.add(records, source)
 
-    def _by_kernel(self, records: Records, source: SourceFile) -> Decoded:
+    def _by_kernel(self, records: PacketRecords, source: SourceFile) -> DecodedBlock:
         del source
-        return Decoded([], np.arange(len(records)), self._segments_by_version)
+        return DecodedBlock([], np.arange(len(records)), self._segments_by_version)
 
-    def _is_overwritten(self, records: Records, source: SourceFile) -> bool:
+    def _is_overwritten(self, records: PacketRecords, source: SourceFile) -> bool:
         del records, source
         return False  # the kernel saw no length that contradicts another
 
@@ -73,26 +73,28 @@ class KernelDecoder(Decoder):
     def __init__(self, native: Kernel) -> None:
         super().__init__()
         self._native = native.RunningDecoder()
-        self._pieces: list[Capture | Segments] = []
+        self._pieces: list[Capture | KernelSegments] = []
         """What comes before the tables."""
         self._rows = 0
         """How many segments of the pieces lie in the kernel."""
-        self._block: Segments | None = None
+        self._block: KernelSegments | None = None
         """What the kernel decoded of the block that is being added."""
-        self._unnumbered: list[tuple[Segments, Part | None]] = []
+        self._unnumbered: list[tuple[KernelSegments, BlockSegments | None]] = []
         """Blocks, and the first segments of the flows that are new in each."""
 
     def __len__(self) -> int:
         return super().__len__() + self._rows
 
-    def _by_kernel(self, records: Records, source: SourceFile) -> Decoded | None:
+    def _by_kernel(self, records: PacketRecords, source: SourceFile) -> DecodedBlock | None:
         time_ns, first_frame = np.ascontiguousarray(records.time_ns), source.packets + 1
         block = self._native.decode(records.data, *record_columns(records), time_ns, first_frame)
         self._block = block
         by_version = {4: block.in_ipv4, 6: len(block) - block.in_ipv4}
-        return Decoded([], block.rest(), by_version, block.udp)
+        return DecodedBlock([], block.rest(), by_version, block.udp)
 
-    def _append(self, parts: list[Part], records: Records, first_frame: int, share: float | None) -> None:
+    def _append(
+        self, parts: list[BlockSegments], records: PacketRecords, first_frame: int, share: float | None
+    ) -> None:
         block, self._block = self._block, None
         if parts:
             self._number()  # what was seen before
@@ -105,7 +107,7 @@ class KernelDecoder(Decoder):
             first = None if flows is None else of_flows(flows, records_before=self._records)
             self._unnumbered.append((block, first))
 
-    def _leave(self, block: Segments) -> None:
+    def _leave(self, block: KernelSegments) -> None:
         if super().__len__():
             self._pieces.append(self.take())
         self._pieces.append(block)
@@ -118,7 +120,7 @@ class KernelDecoder(Decoder):
         for block, first in blocks:
             self._native.number(block, first.columns["flow"] if first else np.empty(0, np.int32))
 
-    def pieces(self) -> list[Capture | Segments]:
+    def pieces(self) -> list[Capture | KernelSegments]:
         """Return what was decoded since the last call, in order, as it lies in the kernel or as tables."""
         self._number()
         pieces, self._pieces, self._rows = self._pieces, [], 0

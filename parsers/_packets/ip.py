@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.captured import IpProtocol, Mark
-from parsers._packets.layers import Packets, headers, joined, members, u16, u32
+from multitracer.captured import CaptureMark, IpProtocol
+from parsers._packets.layers import LayerPackets, headers, joined, members, u16, u32
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from multitracer.tables import Array, Mask, Numbers
-    from parsers._packets.layers import Ledger
+    from parsers._packets.layers import PacketCounts
 
     Words = NDArray[np.uint64]
 
@@ -55,7 +55,13 @@ _LONGEST_BYTES = 1 << 24
 """Of a packet: offload hands over 512 KiB (BIG TCP); what says far more is damaged."""
 _NO_MARK, _IS_FRAGMENT, _BAD_LENGTH, _LENGTH_OVERWRITTEN, _LENGTH_FROM_CAPTURE = (
     np.uint16(mark)
-    for mark in (0, Mark.FRAGMENT, Mark.BAD_LENGTH, Mark.LENGTH_OVERWRITTEN, Mark.LENGTH_FROM_CAPTURE)
+    for mark in (
+        0,
+        CaptureMark.FRAGMENT,
+        CaptureMark.BAD_LENGTH,
+        CaptureMark.LENGTH_OVERWRITTEN,
+        CaptureMark.LENGTH_FROM_CAPTURE,
+    )
 )
 _JUMBO_OPTION = 0xC204
 """Type and length of the jumbo payload option (RFC 2675, section 2)."""
@@ -66,7 +72,7 @@ class Datagrams:
     """IP packets without their headers; arrays of shape (n,)."""
 
     version: int
-    packets: Packets
+    packets: LayerPackets
     """`at` is where the transport header begins, `stop` where the IP length ends."""
     protocol: Numbers
     source: tuple[Words, Words]
@@ -118,7 +124,7 @@ def in_capture_order(parts: list[Datagrams]) -> Datagrams:
     )
 
 
-def ipv4(packets: Packets, ledger: Ledger) -> Datagrams:
+def ipv4(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
     """Take the IPv4 headers off; packets whose header is cut or contradicts itself are counted and left out.
 
     `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
@@ -150,7 +156,7 @@ def ipv4(packets: Packets, ledger: Ledger) -> Datagrams:
     return _without_extensions(datagrams, ledger, _EXTENSION_OF_IPV4)
 
 
-def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
+def ipv6(packets: LayerPackets, ledger: PacketCounts) -> Datagrams:
     """Take the IPv6 headers and extension headers off; what is cut or not valid is counted and left out.
 
     `packets` has shape (n,), `at` where IP begins; the result has shape (m,), m <= n, in the same order.
@@ -182,7 +188,7 @@ def ipv6(packets: Packets, ledger: Ledger) -> Datagrams:
     return _without_extensions(datagrams, ledger, _EXTENSIONS)
 
 
-def _bounded(packets: Packets, length: Numbers) -> Packets:
+def _bounded(packets: LayerPackets, length: Numbers) -> LayerPackets:
     """Return the packets ended by their IP length; 0 (segmentation offload) leaves the end as it is."""
     stop = packets.at + length
     beyond = (stop > packets.stop) & (packets.marks & _IS_FRAGMENT == 0)
@@ -205,7 +211,7 @@ def _bounded(packets: Packets, length: Numbers) -> Packets:
     return replace(packets, stop=stop, end=np.minimum(packets.end, stop), marks=marks)
 
 
-def _jumbo_length(options: Packets) -> Numbers:
+def _jumbo_length(options: LayerPackets) -> Numbers:
     """Return the jumbo payload length in each hop-by-hop header; 0 without one."""
     length = np.zeros(len(options), np.int64)
     for position in (2, 6, 10, 14):  # the option is aligned to 4 n + 2
@@ -215,7 +221,7 @@ def _jumbo_length(options: Packets) -> Numbers:
     return length
 
 
-def _without_extensions(datagrams: Datagrams, ledger: Ledger, kinds: Mask) -> Datagrams:
+def _without_extensions(datagrams: Datagrams, ledger: PacketCounts, kinds: Mask) -> Datagrams:
     """Walk the chain of extension headers of `kinds` until each datagram is at its transport header."""
     for _ in range(_MOST_EXTENSIONS):
         if (datagrams.protocol == _TCP).all():

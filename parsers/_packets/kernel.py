@@ -11,14 +11,14 @@ from parsers._packets.parts import of_kernel
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Records
-    from parsers._packets.parts import Part
+    from parsers._packets.layers import PacketRecords
+    from parsers._packets.parts import BlockSegments
 
 
-class Decoded(NamedTuple):
+class DecodedBlock(NamedTuple):
     """The kernel's answer for one block."""
 
-    parts: list[Part]
+    parts: list[BlockSegments]
     rest: Numbers
     """Records that are left to Python: ascending."""
     segments: dict[int, int]
@@ -27,7 +27,7 @@ class Decoded(NamedTuple):
     """Datagrams of UDP, which are only counted."""
 
 
-def decoded(records: Records) -> Decoded | None:
+def decoded(records: PacketRecords) -> DecodedBlock | None:
     """Return what the kernel decodes of a block; None if there is no kernel, or nothing that it takes."""
     native = kernel()
     if native is None or not len(records):
@@ -38,10 +38,10 @@ def decoded(records: Records) -> Decoded | None:
         return None
     ipv4 = sum(part["in_ipv4"] for part in answer)
     segments = {4: ipv4, 6: len(records) - len(rest) - ipv4}
-    return Decoded([of_kernel(part) for part in answer], rest, segments)
+    return DecodedBlock([of_kernel(part) for part in answer], rest, segments)
 
 
-def record_columns(records: Records) -> list[Numbers]:
+def record_columns(records: PacketRecords) -> list[Numbers]:
     """Return start, captured and original length, and link type of records, as the kernel takes them."""
     columns = (records.start, records.captured, records.original, np.atleast_1d(records.link_type))
     return [np.ascontiguousarray(column, np.int64) for column in columns]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Records:
+class PacketRecords:
     """Packet records of one block; arrays of shape (n,), in capture order."""
 
     data: Bytes
@@ -44,10 +44,10 @@ class Records:
     def __len__(self) -> int:
         return len(self.start)
 
-    def first(self, count: int) -> Records:
+    def first(self, count: int) -> PacketRecords:
         """Return the first `count` records."""
         link_type = self.link_type if isinstance(self.link_type, int) else self.link_type[:count]
-        return Records(
+        return PacketRecords(
             self.data,
             self.start[:count],
             self.captured[:count],
@@ -139,7 +139,7 @@ def u32(data: Bytes, at: Numbers) -> Numbers:
 
 
 @dataclass(slots=True)
-class Packets:
+class LayerPackets:
     """Packets of one block that reached the same layer; all arrays have shape (n,).
 
     Always `at <= end <= stop`; nothing at or behind `end` was captured.
@@ -163,9 +163,9 @@ class Packets:
     def __len__(self) -> int:
         return len(self.record)
 
-    def pick(self, which: Mask | Numbers) -> Packets:
+    def pick(self, which: Mask | Numbers) -> LayerPackets:
         """Return the packets that a mask (bool, shape (n,)) or positions (int64) select."""
-        return Packets(
+        return LayerPackets(
             self.data,
             self.record[which],
             self.at[which],
@@ -175,14 +175,14 @@ class Packets:
             self.marks[which],
         )
 
-    def keep(self, mask: Mask) -> Packets:
+    def keep(self, mask: Mask) -> LayerPackets:
         """Return the packets where `mask` (bool, shape (n,)) is set; without a copy if all are."""
         return self if mask.all() else self.pick(mask)
 
-    def advanced(self, length: Numbers | int) -> Packets:
+    def advanced(self, length: Numbers | int) -> LayerPackets:
         """Return the packets with `at` moved on by `length` >= 0 bytes: an int, or int64 of shape (n,)."""
         at = self.at + length
-        return Packets(self.data, self.record, at, self.end, self.stop, self.vlan, self.marks)
+        return LayerPackets(self.data, self.record, at, self.end, self.stop, self.vlan, self.marks)
 
 
 def members(numbers: Iterable[int]) -> Mask:
@@ -192,17 +192,17 @@ def members(numbers: Iterable[int]) -> Mask:
     return mask
 
 
-def joined(parts: list[Packets], order: Numbers) -> Packets:
+def joined(parts: list[LayerPackets], order: Numbers) -> LayerPackets:
     """Return the packets of several parts of one block, one after the other, in the given order.
 
     Parameters
     ----------
-    parts : list of Packets
+    parts : list of LayerPackets
         At least one, all of the same data.
     order : ndarray of int64, shape (n_packets,)
         Positions among the packets of all parts.
     """
-    return Packets(
+    return LayerPackets(
         parts[0].data,
         np.concatenate([p.record for p in parts])[order],
         np.concatenate([p.at for p in parts])[order],
@@ -214,7 +214,7 @@ def joined(parts: list[Packets], order: Numbers) -> Packets:
 
 
 @dataclass(slots=True)
-class Ledger:
+class PacketCounts:
     """The counts of packets: each once, under its protocol or under the reason why it was not decoded."""
 
     protocols: dict[str, int]
@@ -252,7 +252,7 @@ class Ledger:
         """Count the packets where `mask` (bool, shape (n,)) is set as not decoded."""
         self.dropped(reason, int(np.count_nonzero(mask)))
 
-    def whole(self, packets: Packets, length: Numbers | int, header: str) -> Mask:
+    def whole(self, packets: LayerPackets, length: Numbers | int, header: str) -> Mask:
         """Return which packets have `length` bytes captured from `at` on; count the others.
 
         `length` is in bytes, one number or int64 of shape (n,); the answer is bool, shape (n,).

@@ -12,29 +12,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from parsers._packets.flows import Endpoints, Flows
+from parsers._packets.flows import FlowTable, PacketEndpoints
 
 if TYPE_CHECKING:
     from multitracer.tables import Array, DecodedPart, Numbers, Table
     from parsers._packets.flows import Flow
-    from parsers._packets.tcp import Segments
+    from parsers._packets.tcp import TcpSegments
 
     Columns = dict[str, Array]
 
 
-class Ends(NamedTuple):
+class AddressColumns(NamedTuple):
     """The ends of packets of one IP version, in the order of the block; arrays of shape (n,)."""
 
     ip_version: int
-    source: Endpoints
-    destination: Endpoints
+    source: PacketEndpoints
+    destination: PacketEndpoints
     vlan: Numbers
     record: Numbers
     """Index of the packet's record in the block."""
 
 
 @dataclass(slots=True)
-class Part:
+class BlockSegments:
     """Segments in the order of the block."""
 
     record: Numbers
@@ -44,46 +44,46 @@ class Part:
     sack_blocks: Columns
     syn_options: Columns
     """Of these tables, `row` counts within the part."""
-    ends: list[Ends]
+    ends: list[AddressColumns]
     """Of each segment; of the native kernel: of the first one of each flow, those of IPv4 first."""
     flow: Flow | None = None
     """Of the native kernel: 2 x place in `ends`, + 1 if the other end sent it."""
 
 
-def of_segments(segments: Segments) -> Part:
+def of_segments(segments: TcpSegments) -> BlockSegments:
     """Return what Python decoded as a part."""
     packets, datagrams = segments.datagrams.packets, segments.datagrams
-    source = Endpoints(*datagrams.source, segments.source_port)
-    destination = Endpoints(*datagrams.destination, segments.destination_port)
+    source = PacketEndpoints(*datagrams.source, segments.source_port)
+    destination = PacketEndpoints(*datagrams.destination, segments.destination_port)
     index, left, right = segments.sack
     syn, options = np.flatnonzero(segments.columns["flags"] & 0x02), segments.options
     names = ("mss_bytes", "window_scale", "sack_permitted", "mptcp", "fast_open")
-    return Part(
+    return BlockSegments(
         packets.record,
         segments.columns,
         {"row": index, "left": left, "right": right},
         {"row": syn, **{name: getattr(options, name)[syn] for name in names}},
-        [Ends(datagrams.version, source, destination, packets.vlan, packets.record)],
+        [AddressColumns(datagrams.version, source, destination, packets.vlan, packets.record)],
     )
 
 
-def of_kernel(answer: DecodedPart) -> Part:
+def of_kernel(answer: DecodedPart) -> BlockSegments:
     """Return one part of the native kernel's answer."""
     record, flow = answer["record"], answer["segments"].pop("flow")
     ends, place = _by_version(answer["flows"])
     flow = flow if place is None else place[flow >> 1] << 1 | flow & 1
-    return Part(record, answer["segments"], answer["sack_blocks"], answer["syn_options"], ends, flow)
+    return BlockSegments(record, answer["segments"], answer["sack_blocks"], answer["syn_options"], ends, flow)
 
 
-def of_flows(flows: Columns, *, records_before: int) -> Part:
+def of_flows(flows: Columns, *, records_before: int) -> BlockSegments:
     """Return the first segments of flows that the kernel found, by their records in the capture."""
     flows["record"] += records_before
     ends, place = _by_version(flows)
     place = np.arange(len(flows["record"]), dtype=np.int32) if place is None else place
-    return Part(flows["record"], {}, {}, {}, ends, place << 1)
+    return BlockSegments(flows["record"], {}, {}, {}, ends, place << 1)
 
 
-def _by_version(flows: Columns) -> tuple[list[Ends], Flow | None]:
+def _by_version(flows: Columns) -> tuple[list[AddressColumns], Flow | None]:
     """Return the ends of flows by IP version, and the new place of each if it is another one."""
     version = flows["version"]
     if (version == version[:1]).all():
@@ -95,15 +95,15 @@ def _by_version(flows: Columns) -> tuple[list[Ends], Flow | None]:
     return [_of_flows(v, {name: flows[name][here] for name in flows}) for v, here in by_version], place
 
 
-def _of_flows(version: int, flows: Columns) -> Ends:
+def _of_flows(version: int, flows: Columns) -> AddressColumns:
     source, destination = (
-        Endpoints(flows[f"{side}_high"], flows[f"{side}_low"], flows[f"{side}_port"])
+        PacketEndpoints(flows[f"{side}_high"], flows[f"{side}_low"], flows[f"{side}_port"])
         for side in ("source", "destination")
     )
-    return Ends(version, source, destination, flows["vlan"], flows["record"])
+    return AddressColumns(version, source, destination, flows["vlan"], flows["record"])
 
 
-def numbered(parts: list[Part], flows: Flows, *, records_before: int) -> None:
+def numbered(parts: list[BlockSegments], flows: FlowTable, *, records_before: int) -> None:
     """Give the segments of all parts of a block the directed flows of the capture, as the column `flow`.
 
     `records_before` is how many records the capture had before the block.
@@ -122,7 +122,7 @@ def numbered(parts: list[Part], flows: Flows, *, records_before: int) -> None:
             part.columns["flow"] = first[part.flow >> 1] ^ (part.flow & 1)
 
 
-def _directed(ends: list[Ends], flows: Flows, records_before: int) -> list[Flow]:
+def _directed(ends: list[AddressColumns], flows: FlowTable, records_before: int) -> list[Flow]:
     """Return the directed flows of each of `ends`, all of one IP version, by the order of the block."""
     order = None
     if len(ends) > 1:
@@ -141,15 +141,15 @@ def _directed(ends: list[Ends], flows: Flows, records_before: int) -> list[Flow]
     return list(np.split(back, np.cumsum([len(e.record) for e in ends])[:-1]))
 
 
-def _joined_endpoints(ends: list[Endpoints], order: Numbers | None) -> Endpoints:
-    return Endpoints(
+def _joined_endpoints(ends: list[PacketEndpoints], order: Numbers | None) -> PacketEndpoints:
+    return PacketEndpoints(
         _joined([e.high for e in ends], order),
         _joined([e.low for e in ends], order),
         _joined([e.port for e in ends], order),
     )
 
 
-def in_order(parts: list[Part]) -> list[Part]:
+def in_order(parts: list[BlockSegments]) -> list[BlockSegments]:
     """Return the parts so that each begins where the one before it ended: as they are, or merged into one."""
     if all(one.record[-1] < two.record[0] for one, two in pairwise(parts)):
         return parts
@@ -158,7 +158,7 @@ def in_order(parts: list[Part]) -> list[Part]:
     row_of[order] = np.arange(len(order))
     rows = np.split(row_of, np.cumsum([len(p.record) for p in parts])[:-1])
     return [
-        Part(
+        BlockSegments(
             _joined([p.record for p in parts], order),
             {name: _joined([p.columns[name] for p in parts], order) for name in parts[0].columns},
             _sorted_by_row([_placed(p.sack_blocks, r) for p, r in zip(parts, rows, strict=True)]),
@@ -185,7 +185,7 @@ def _sorted_by_row(pieces: list[Columns]) -> Columns:
 
 def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
     """Return FLOWS in order of first sight, and the row in it of each of these flows of the kernel."""
-    flows = Flows()
+    flows = FlowTable()
     first = of_flows(columns, records_before=0)
     numbered([first], flows, records_before=0)
     table, renumbered = flows.finish()

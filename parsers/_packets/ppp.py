@@ -16,7 +16,7 @@ from parsers._packets.layers import u16
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Ledger, Packets
+    from parsers._packets.layers import LayerPackets, PacketCounts
 
 _MPLS = 0x8847
 _MPLS_IN_PPP = 0x0281
@@ -30,7 +30,7 @@ _NAMES: dict[int, str] = {
 _NLPID_SNAP, _NLPID_IPV4, _NLPID_IPV6 = 0x80, 0xCC, 0x8E
 
 
-def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def framed_ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off address and control (FF 03, unless compressed away) of PPP in HDLC; Cisco HDLC has others."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     first = packets.data[packets.at]
@@ -43,7 +43,7 @@ def framed_ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return inside.keep(whole), kinds[whole]
 
 
-def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def ppp(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the protocol field: two bytes, or one if it is compressed."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP protocol"))
     first = packets.data[packets.at].astype(np.int64)
@@ -55,14 +55,14 @@ def ppp(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return packets.advanced(np.where(short, 1, 2)).keep(known), kinds[known]
 
 
-def pppd(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def pppd(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the direction byte of Linux pppd; PPP follows, with or without control (LINKTYPE_PPP_PPPD)."""
     packets = packets.keep(ledger.whole(packets, 2, "PPP header"))
     control = packets.data[packets.at + 1] == 0x03
     return packets.advanced(np.where(control, 2, 1)), np.full(len(packets), PPP)
 
 
-def frame_relay(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def frame_relay(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off frame relay's two-byte address; RFC 2427 follows, or an EtherType as Cisco writes it."""
     packets = packets.keep(ledger.whole(packets, 5, "frame relay header"))
     data, at = packets.data, packets.at

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.captured import Flag, Mark, OptionKind
+from multitracer.captured import CaptureMark, Flag, OptionKind
 from parsers._packets.layers import headers, rows, u16, u32
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Array, Mask, Numbers
     from parsers._packets.ip import Datagrams
-    from parsers._packets.layers import Bytes, Ledger
+    from parsers._packets.layers import Bytes, PacketCounts
 
 _PADDED_TIMESTAMPS = 0x0101080A
 _PADDED_SACK = 0x010105
@@ -29,7 +29,7 @@ _MOST_OPTIONS = 40
 
 
 @dataclass(slots=True)
-class Options:
+class TcpOptionColumns:
     """The values of the options of n segments; arrays of shape (n,), NA is -1."""
 
     has_timestamps: Mask
@@ -45,7 +45,7 @@ class Options:
     fast_open: Mask
 
     @classmethod
-    def none(cls, n: int) -> Options:
+    def none(cls, n: int) -> TcpOptionColumns:
         """Return the options of `n` segments without any."""
         return cls(
             has_timestamps=np.zeros(n, np.bool_),
@@ -61,7 +61,7 @@ class Options:
         )
 
 
-def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Options:
+def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> TcpOptionColumns:
     """Return the options that begin at `at` and are `length` bytes long.
 
     Parameters
@@ -72,7 +72,7 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Opt
     odd : ndarray of bool, shape (n_segments,)
         Segments to walk option by option in any case (SYN, or cut by the snap length).
     """
-    options = Options.none(len(at))
+    options = TcpOptionColumns.none(len(at))
     words = rows(data, at, 16).view(">u4").reshape(-1, 4)
     timed = (words[:, 0] == _PADDED_TIMESTAMPS) & (length >= 12) & ~odd
     sack_word = np.where(timed, words[:, 3], words[:, 0])
@@ -92,7 +92,7 @@ def read_options(data: Bytes, at: Numbers, length: Numbers, *, odd: Mask) -> Opt
     return options
 
 
-def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Options) -> None:
+def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: TcpOptionColumns) -> None:
     """Read the options of the segments `row` one by one, in step."""
     at = first[row]
     for _ in range(_MOST_OPTIONS):
@@ -110,7 +110,9 @@ def _walk(data: Bytes, first: Numbers, stop: Numbers, row: Numbers, options: Opt
         at = at + length
 
 
-def _note(data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: Options) -> None:
+def _note(
+    data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers, options: TcpOptionColumns
+) -> None:
     """Note one option of each segment `row`."""
     for code in np.flatnonzero(np.bincount(kind, minlength=256)).tolist():
         here = kind == code
@@ -138,13 +140,15 @@ def _note(data: Bytes, at: Numbers, kind: Numbers, length: Numbers, row: Numbers
             options.fast_open[which[good]] |= u16(data, position[good] + 2) == _FAST_OPEN_MAGIC
 
 
-def _note_timestamps(data: Bytes, position: Numbers, which: Numbers, options: Options) -> None:
+def _note_timestamps(data: Bytes, position: Numbers, which: Numbers, options: TcpOptionColumns) -> None:
     options.has_timestamps[which] = True
     options.tsval[which] = u32(data, position + 2)
     options.tsecr[which] = u32(data, position + 6)
 
 
-def sack_pairs(data: Bytes, options: Options) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
+def sack_pairs(
+    data: Bytes, options: TcpOptionColumns
+) -> tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]:
     """Return the index of the segment, left and right edge of each SACK block, in the order of the option.
 
     Returns
@@ -178,7 +182,7 @@ _LEAST_CAPTURED = 16
 
 
 @dataclass(slots=True)
-class Segments:
+class TcpSegments:
     """TCP segments of one block; see the schemas in `multitracer.tables`."""
 
     datagrams: Datagrams
@@ -186,12 +190,12 @@ class Segments:
     destination_port: NDArray[np.uint64]
     columns: dict[str, Array]
     """The columns of SEGMENTS that the header alone decides."""
-    options: Options
+    options: TcpOptionColumns
     sack: tuple[Numbers, NDArray[np.uint32], NDArray[np.uint32]]
     """Index of the segment, left, right."""
 
 
-def segments(datagrams: Datagrams, ledger: Ledger) -> Segments:
+def segments(datagrams: Datagrams, ledger: PacketCounts) -> TcpSegments:
     """Decode TCP headers and options; what is cut or not valid is counted and left out."""
     packets = datagrams.packets
     header = headers(packets.data, packets.at, _TCP)
@@ -210,8 +214,8 @@ def segments(datagrams: Datagrams, ledger: Ledger) -> Segments:
     syn = offset_flags & Flag.SYN != 0
     length = np.minimum(payload_at, packets.end) - packets.at - 20
     options = read_options(packets.data, packets.at + 20, length, odd=syn | cut)
-    marks |= np.where(options.has_timestamps, np.uint16(Mark.HAS_TIMESTAMPS), np.uint16(0))
-    marks |= np.where(options.mptcp, np.uint16(Mark.MPTCP), np.uint16(0))
+    marks |= np.where(options.has_timestamps, np.uint16(CaptureMark.HAS_TIMESTAMPS), np.uint16(0))
+    marks |= np.where(options.mptcp, np.uint16(CaptureMark.MPTCP), np.uint16(0))
     columns: dict[str, Array] = {
         "seq": header["seq"],
         "ack": header["ack"],
@@ -226,7 +230,7 @@ def segments(datagrams: Datagrams, ledger: Ledger) -> Segments:
         "sack_blocks": options.sack_blocks,
         "marks": marks,
     }
-    return Segments(
+    return TcpSegments(
         datagrams,
         header["source_port"].astype(np.uint64),
         header["destination_port"].astype(np.uint64),
@@ -240,11 +244,11 @@ def _marks(datagrams: Datagrams, payload_at: Numbers, *, urgent: Mask) -> NDArra
     packets = datagrams.packets
     marks = packets.marks.copy()
     for mask, mark in (
-        ((payload_at > packets.end) & (payload_at <= packets.stop), Mark.HEADER_CUT),
-        ((packets.end < packets.stop) & (payload_at < packets.stop), Mark.PAYLOAD_CUT),
-        (payload_at > packets.stop, Mark.BAD_LENGTH),
-        (datagrams.more_fragments, Mark.FRAGMENT),
-        (urgent, Mark.URGENT),
+        ((payload_at > packets.end) & (payload_at <= packets.stop), CaptureMark.HEADER_CUT),
+        ((packets.end < packets.stop) & (payload_at < packets.stop), CaptureMark.PAYLOAD_CUT),
+        (payload_at > packets.stop, CaptureMark.BAD_LENGTH),
+        (datagrams.more_fragments, CaptureMark.FRAGMENT),
+        (urgent, CaptureMark.URGENT),
     ):
         marks |= mask.astype(np.uint16) * np.uint16(mark)
     return marks

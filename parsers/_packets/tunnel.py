@@ -15,7 +15,7 @@ from parsers._packets.layers import u16
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Ledger, Packets
+    from parsers._packets.layers import LayerPackets, PacketCounts
 
 INSIDE = {4: IPV4, 41: IPV6, 47: GRE, 97: ETHERIP, 137: 0x8847}
 """IP protocol of a tunnel -> the kind of header that comes next."""
@@ -23,7 +23,7 @@ _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _ACKNOWLEDGMENT = 0x8000, 0x4000, 0x2000, 
 _ERSPAN = 0x88BE
 
 
-def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def gre(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take a GRE header off, of version 0 or 1 (PPTP)."""
     packets = packets.keep(ledger.whole(packets, 4, "GRE header"))
     flags = u16(packets.data, packets.at)
@@ -42,7 +42,7 @@ def gre(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return packets.advanced(length).keep(good), kinds[good]
 
 
-def redirected(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def redirected(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off what WCCP puts before IP: nothing, or a redirect header of four bytes."""
     packets = packets.keep(ledger.whole(packets, 5, "WCCP header"))
     bare = packets.data[packets.at] >> 4 == 4

@@ -15,7 +15,7 @@ from parsers._packets.layers import rows, u32
 
 if TYPE_CHECKING:
     from multitracer.tables import Numbers
-    from parsers._packets.layers import Bytes, Ledger, Packets
+    from parsers._packets.layers import Bytes, LayerPackets, PacketCounts
 
 _IEEE80211 = link(105)
 _AVS_MAGIC = 0x80211000
@@ -34,8 +34,8 @@ def _le32(data: Bytes, at: Numbers) -> Numbers:
 
 
 def _after(
-    packets: Packets, length: Numbers, kinds: Numbers, name: str, ledger: Ledger
-) -> tuple[Packets, Numbers]:
+    packets: LayerPackets, length: Numbers, kinds: Numbers, name: str, ledger: PacketCounts
+) -> tuple[LayerPackets, Numbers]:
     """Take off headers that state their own length."""
     inside = packets.advanced(length)
     fits = (length > 0) & (inside.at <= inside.end)
@@ -43,17 +43,17 @@ def _after(
     return inside.keep(fits), kinds[fits]
 
 
-def ieee80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def ieee80211(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off the header of a data frame; encrypted, empty and aggregated frames are counted."""
     return _mac_header(packets, ledger, padded=False)
 
 
-def padded_80211(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def padded_80211(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a header that is padded to a multiple of four bytes (radiotap flag 0x20)."""
     return _mac_header(packets, ledger, padded=True)
 
 
-def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Packets, Numbers]:
+def _mac_header(packets: LayerPackets, ledger: PacketCounts, *, padded: bool) -> tuple[LayerPackets, Numbers]:
     packets = packets.keep(ledger.whole(packets, 2, "802.11 header"))
     control = _le16(packets.data, packets.at)
     kind = control >> 2 & 3
@@ -86,7 +86,7 @@ def _mac_header(packets: Packets, ledger: Ledger, *, padded: bool) -> tuple[Pack
     return inside, np.full(len(inside), LLC)
 
 
-def radiotap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def radiotap(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take the radiotap header off; of its fields only the padding flag matters here."""
     packets = packets.keep(ledger.whole(packets, 8, "radiotap header"))
     data, at = packets.data, packets.at
@@ -107,7 +107,7 @@ def radiotap(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return _after(packets, _le16(data, at + 2), kinds, "radiotap", ledger)
 
 
-def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def prism(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a Prism monitor header, or the AVS header that some drivers write instead."""
     packets = packets.keep(ledger.whole(packets, 8, "Prism header"))
     data, at = packets.data, packets.at
@@ -117,7 +117,7 @@ def prism(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
     return _after(packets, length, np.full(len(packets), _IEEE80211), "Prism", ledger)
 
 
-def per_packet_information(packets: Packets, ledger: Ledger) -> tuple[Packets, Numbers]:
+def per_packet_information(packets: LayerPackets, ledger: PacketCounts) -> tuple[LayerPackets, Numbers]:
     """Take off a PPI header, which names the link type that follows."""
     packets = packets.keep(ledger.whole(packets, 8, "PPI header"))
     data, at = packets.data, packets.at

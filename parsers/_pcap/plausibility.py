@@ -30,7 +30,7 @@ OVERLAP_BYTES = (CHAIN + 1) * (LARGEST_PACKET + 64)
 _FIRST_PIECE_BYTES, _LARGEST_PIECE_BYTES = 2048, 256 * 1024
 
 
-class Fields(NamedTuple):
+class RecordHeaderFields(NamedTuple):
     """Header fields of n records; int64, shape (n,). Masks of its methods are bool, shape (n,)."""
 
     seconds: Numbers
@@ -39,7 +39,7 @@ class Fields(NamedTuple):
     original: Numbers
 
     @classmethod
-    def of(cls, data: Bytes, at: Numbers, dialect: Dialect) -> Fields:
+    def of(cls, data: Bytes, at: Numbers, dialect: Dialect) -> RecordHeaderFields:
         """Return the fields of the records that begin at `at`: int64, positions in `data`, shape (n,)."""
         words = rows(data, at, RECORD_HEADER_BYTES).view(dialect.order + "u4").reshape(-1, 4).astype(np.int64)
         captured, original = words[:, 2], words[:, 3]
@@ -81,7 +81,7 @@ class Fields(NamedTuple):
         return hollow
 
 
-def strange(fields: Fields, dialect: Dialect) -> Mask:
+def strange(fields: RecordHeaderFields, dialect: Dialect) -> Mask:
     """Return where a record is not sane, or far in time from the previous one.
 
     Returns
@@ -93,7 +93,7 @@ def strange(fields: Fields, dialect: Dialect) -> Mask:
     return out
 
 
-def doubtful(fields: Fields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
+def doubtful(fields: RecordHeaderFields, dialect: Dialect, *, ends_well: bool) -> tuple[Mask, Mask]:
     """Return which strange records the next ones do not confirm, and for which too few follow to decide.
 
     `ends_well` says that the last record ends where the file does, which confirms it.
@@ -155,7 +155,7 @@ class Chains:
         """Return at which places (int64, shape (n,)) a chain begins: bool, shape (n,)."""
         inside = (places > 0) & (places + RECORD_HEADER_BYTES <= self._end)
         here = places[inside]
-        sane = here[Fields.of(self._data, here, self._dialect).sane(self._dialect)]
+        sane = here[RecordHeaderFields.of(self._data, here, self._dialect).sane(self._dialect)]
         followed = self._followed(sane[self._is_within(sane, _FAR_S)], times=CHAIN)
         begins: Mask = np.isin(places, followed) & inside
         return begins
@@ -185,13 +185,13 @@ class Chains:
         begin, at = places, places
         ended = np.empty(0, np.int64)
         for _ in range(times):
-            here = Fields.of(self._data, at, self._dialect)
+            here = RecordHeaderFields.of(self._data, at, self._dialect)
             following = at + self._dialect.header_bytes + here.captured
             ends = (following == self._end) & self._final & self._is_within(at, NEAR_S)
             ended = np.append(ended, begin[ends])
             whole = following + RECORD_HEADER_BYTES <= self._end
             begin, at, seconds = begin[whole], following[whole], here.seconds[whole]
-            behind = Fields.of(self._data, at, self._dialect)
+            behind = RecordHeaderFields.of(self._data, at, self._dialect)
             good = behind.sane(self._dialect) & (np.abs(behind.seconds - seconds) <= NEAR_S)
             begin, at = begin[good], at[good]
         return np.sort(np.append(ended, begin))
@@ -200,5 +200,7 @@ class Chains:
         """Return which records are close enough to the expected time."""
         if self._near_s is None:
             return np.ones(len(at), bool)
-        near: Mask = np.abs(Fields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s
+        near: Mask = (
+            np.abs(RecordHeaderFields.of(self._data, at, self._dialect).seconds - self._near_s) <= most_s
+        )
         return near

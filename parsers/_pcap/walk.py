@@ -15,14 +15,14 @@ import numpy as np
 from multitracer.native import kernel
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.lanes import walk_lanes
-from parsers._packets.layers import Records
+from parsers._packets.layers import PacketRecords
 from parsers._pcap.dialect import RECORD_HEADER_BYTES
-from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, Fields, doubtful, strange
+from parsers._pcap.plausibility import CHAIN, OVERLAP_BYTES, Chains, RecordHeaderFields, doubtful, strange
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
-    from parsers._capture.capture_file import Damage
-    from parsers._capture.window import Window
+    from parsers._capture.capture_file import FileDamage
+    from parsers._capture.window import StreamWindow
     from parsers._pcap.dialect import Dialect
 
 _SAMPLE = 64
@@ -35,15 +35,15 @@ class _Seen(NamedTuple):
 
     at: Numbers
     """Where they begin."""
-    fields: Fields
+    fields: RecordHeaderFields
     whole: int
     """How many are whole; the last one may not be."""
 
 
-class Reading:
+class RecordBatches:
     """The records of one file, batch by batch."""
 
-    def __init__(self, window: Window, dialect: Dialect, damage: Damage) -> None:
+    def __init__(self, window: StreamWindow, dialect: Dialect, damage: FileDamage) -> None:
         self.done = False
         """There is nothing more to read."""
         self._window = window
@@ -60,7 +60,7 @@ class Reading:
         self._lost: tuple[int, str] | None = None
         """Where in the file the bytes begin behind which no record was found yet, and what is wrong there."""
 
-    def batch(self) -> Records:
+    def batch(self) -> PacketRecords:
         """Return the next records, those of the window."""
         self.offset, self.without_time = self._window.offset, 0
         if not self._lost:
@@ -78,7 +78,7 @@ class Reading:
         reason = self._reason or (self._lost and self._lost[1])
         self._damage.ended(reason or self._window.remains("record"))
 
-    def _next(self) -> Records:
+    def _next(self) -> PacketRecords:
         if (plain := self._plain()) is not None:
             return plain
         window = self._window
@@ -91,7 +91,7 @@ class Reading:
             self._near_s = int(seen.fields.seconds[kept - 1])
         return self._records(seen, kept)
 
-    def _plain(self) -> Records | None:
+    def _plain(self) -> PacketRecords | None:
         """Return the records of the window if the native kernel sees that nothing in it is strange."""
         window, dialect, native = self._window, self._dialect, kernel()
         walked = native and native.walk_pcap(window.data, window.begin, window.end, dialect.layout)
@@ -102,7 +102,7 @@ class Reading:
         if is_cut or not len(start):
             return None
         window.begin, self._near_s = following, last_s
-        return Records(window.data, start, captured, original, time_ns, dialect.link_type)
+        return PacketRecords(window.data, start, captured, original, time_ns, dialect.link_type)
 
     def _seen(self, starts: Numbers) -> _Seen:
         """Return the whole records, and the one behind them if its header is there."""
@@ -110,14 +110,14 @@ class Reading:
         at = starts
         if len(window) >= RECORD_HEADER_BYTES:
             at = np.append(starts, window.begin)
-        return _Seen(at, Fields.of(window.data, at, self._dialect), len(starts))
+        return _Seen(at, RecordHeaderFields.of(window.data, at, self._dialect), len(starts))
 
-    def _records(self, seen: _Seen, count: int) -> Records:
+    def _records(self, seen: _Seen, count: int) -> PacketRecords:
         """Return the first `count` records."""
         fields, dialect = seen.fields, self._dialect
         time_ns = fields.times_ns(dialect)[:count]
         self.without_time = int(np.count_nonzero(time_ns == NOT_A_TIME))
-        return Records(
+        return PacketRecords(
             self._window.data,
             seen.at[:count] + dialect.header_bytes,
             fields.captured[:count],
@@ -253,7 +253,7 @@ class Reading:
             return f"{where} is damaged"
         return f"{where} says it holds {seen.fields.captured[index]} bytes, more than any packet has"
 
-    def _skip_giant(self, seen: _Seen) -> Records:
+    def _skip_giant(self, seen: _Seen) -> PacketRecords:
         """Skip a record that is larger than the window; return it without its bytes."""
         window, offset = self._window, self._window.offset
         length = self._dialect.header_bytes + int(seen.fields.captured[0])
@@ -266,7 +266,7 @@ class Reading:
         return records
 
 
-def _walk(window: Window, dialect: Dialect) -> Numbers:
+def _walk(window: StreamWindow, dialect: Dialect) -> Numbers:
     """Return where the whole records in the window begin, and move the window past them."""
     if dialect.swapped:
         return np.array(_step_by_step(window, dialect, most=_ALL), np.int64)
@@ -276,7 +276,7 @@ def _walk(window: Window, dialect: Dialect) -> Numbers:
     return np.concatenate([np.array(sample, np.int64), starts, np.array(rest, np.int64)])
 
 
-def _step_by_step(window: Window, dialect: Dialect, *, most: int) -> list[int]:
+def _step_by_step(window: StreamWindow, dialect: Dialect, *, most: int) -> list[int]:
     """Return where up to `most` whole records begin, and move the window past them."""
     lengths = struct.Struct(dialect.order + "II").unpack_from
     view, at, end, header = window.view, window.begin, window.end, dialect.header_bytes

@@ -11,7 +11,7 @@ import struct
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from multitracer.captured import Interface, SourceFile
+from multitracer.captured import CaptureInterface, SourceFile
 from multitracer.errors import FormatError
 from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.units import NS_PER_S
@@ -231,7 +231,7 @@ class Sections:
         if len(block) < 20:
             return f"an interface description of {len(block)} bytes is too short"
         link_type, _, snap_length = struct.unpack_from(self.order + "HHI", block, 8)
-        interface = Interface(link_type, snap_length or None)
+        interface = CaptureInterface(link_type, snap_length or None)
         code, offset_s = 6, 0
         comments = []
         for option, value in options(block[16:-4], self.order):
@@ -250,7 +250,7 @@ class Sections:
         return self._remember(interface, Resolution(code, offset_s), comments, packets_before)
 
     def _remember(
-        self, interface: Interface, resolution: Resolution, comments: list[bytes], packets_before: int
+        self, interface: CaptureInterface, resolution: Resolution, comments: list[bytes], packets_before: int
     ) -> str | None:
         interface.resolution_ns = resolution.ns
         number = len(self.local) - self.base

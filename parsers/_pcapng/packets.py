@@ -17,16 +17,16 @@ from multitracer.native import kernel
 from multitracer.protocols.pcap_file import BlockType, OptionCode
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.bounds import largest_packet
-from parsers._packets.layers import Records, rows
+from parsers._packets.layers import PacketRecords, rows
 from parsers._pcapng.blocks import PACKET_AT
 from parsers._pcapng.walk import is_spliced
 
 if TYPE_CHECKING:
     from multitracer.tables import Mask, Numbers
-    from parsers._capture.window import Window
+    from parsers._capture.window import StreamWindow
     from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Resolution, Sections
-    from parsers._pcapng.walk import Walked
+    from parsers._pcapng.walk import WalkedBlocks
 
 _MOST_OPTIONS = 64
 
@@ -146,8 +146,8 @@ class _Blocks:
 
 
 def packet_records(
-    window: Window, walked: Walked, sections: Sections, packets_before: int
-) -> tuple[Records, str | None]:
+    window: StreamWindow, walked: WalkedBlocks, sections: Sections, packets_before: int
+) -> tuple[PacketRecords, str | None]:
     """Return the packets of a walk, and why there are fewer than the walk found.
 
     A packet in a block whose closing length is wrong is delivered, if no bytes of it are gone; what comes
@@ -156,7 +156,7 @@ def packet_records(
     if (plain := _plain(window, walked, sections)) is not None:
         return plain, None
     blocks = _read(window.data, walked, sections)
-    records = Records(
+    records = PacketRecords(
         window.data, blocks.packet, blocks.captured, blocks.original, blocks.time_ns, blocks.link_type
     )
     bad = _first_false(blocks.fits & blocks.described)
@@ -181,7 +181,7 @@ def packet_records(
     return whole, damage
 
 
-def _plain(window: Window, walked: Walked, sections: Sections) -> Records | None:
+def _plain(window: StreamWindow, walked: WalkedBlocks, sections: Sections) -> PacketRecords | None:
     """Return the packets of a walk if the native kernel sees that nothing is strange about them."""
     native, section = kernel(), walked.sections[0]
     if native is None or len(walked.sections) > 1 or not walked.count:
@@ -205,7 +205,7 @@ def _plain(window: Window, walked: Walked, sections: Sections) -> Records | None
     link_type: Numbers | int = sections.source.interfaces[interface[0]].link_type
     if len(known) > 1:
         link_type = _of_each(interface, [i.link_type for i in sections.source.interfaces])
-    return Records(window.data, start, captured, original, time_ns, link_type)
+    return PacketRecords(window.data, start, captured, original, time_ns, link_type)
 
 
 def _first_false(mask: Mask) -> int:
@@ -213,12 +213,12 @@ def _first_false(mask: Mask) -> int:
     return len(mask) if mask.all() else int(np.argmin(mask))
 
 
-def _is_spliced(window: Window, blocks: _Blocks, index: int, walked: Walked) -> bool:
+def _is_spliced(window: StreamWindow, blocks: _Blocks, index: int, walked: WalkedBlocks) -> bool:
     extent = int(blocks.start[index]), int(blocks.length[index]), int(blocks.captured[index])
     return not blocks.simple[index] and is_spliced(window, *extent, walked.section_of(index).order)
 
 
-def _what_is_wrong(window: Window, blocks: _Blocks, index: int) -> str:
+def _what_is_wrong(window: StreamWindow, blocks: _Blocks, index: int) -> str:
     where = f"the packet block at byte {window.offset_of(int(blocks.start[index]))}"
     if not blocks.described[index]:
         return f"{where} names an interface that was not described before it"
@@ -227,7 +227,7 @@ def _what_is_wrong(window: Window, blocks: _Blocks, index: int) -> str:
     return f"the lengths at the two ends of {where} differ"
 
 
-def _read(data: Bytes, walked: Walked, sections: Sections) -> _Blocks:
+def _read(data: Bytes, walked: WalkedBlocks, sections: Sections) -> _Blocks:
     start = walked.starts()
     words = _words(data, start, walked, 7)
     kind, length = words[:, 0], words[:, 1] + 3 & ~3
@@ -257,7 +257,7 @@ def _of_each(index: Numbers, values: list[int]) -> Numbers:
     return np.array(values or [0], np.int64)[index]
 
 
-def _words(data: Bytes, at: Numbers, walked: Walked, count: int) -> Numbers:
+def _words(data: Bytes, at: Numbers, walked: WalkedBlocks, count: int) -> Numbers:
     """Return the first `count` 32-bit words at each place, in the byte order of its section."""
     raw = rows(data, at, 4 * count)
     words = raw.view("<u4").reshape(-1, count).astype(np.int64)
@@ -267,12 +267,12 @@ def _words(data: Bytes, at: Numbers, walked: Walked, count: int) -> Numbers:
     return words
 
 
-def _is_big_endian(walked: Walked) -> Mask:
+def _is_big_endian(walked: WalkedBlocks) -> Mask:
     big: Mask = walked.each([s.order == ">" for s in walked.sections]) != 0
     return big
 
 
-def _interfaces(words: Numbers, walked: Walked, sections: Sections) -> tuple[Numbers, Mask]:
+def _interfaces(words: Numbers, walked: WalkedBlocks, sections: Sections) -> tuple[Numbers, Mask]:
     """Return the interface of each packet, and whether a block before the packet describes it."""
     number = np.where(words[:, 0] == BlockType.SIMPLE_PACKET.value, 0, words[:, 2])
     obsolete = words[:, 0] == BlockType.OBSOLETE_PACKET.value
@@ -289,7 +289,9 @@ def _interfaces(words: Numbers, walked: Walked, sections: Sections) -> tuple[Num
     return np.array(sections.local, np.int64)[place], known
 
 
-def _note_comments(records: Records, end: Numbers, walked: Walked, sections: Sections, *, first: int) -> None:
+def _note_comments(
+    records: PacketRecords, end: Numbers, walked: WalkedBlocks, sections: Sections, *, first: int
+) -> None:
     """Keep the comments of packets from number `first` on; the options of each lie before `end`."""
     at = records.start + (records.captured + 3 & ~3)
     big = _is_big_endian(walked)[: len(records)]

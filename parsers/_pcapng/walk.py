@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.native import Kernel
     from multitracer.tables import Mask, Numbers
     from parsers._capture.lanes import Following
-    from parsers._capture.window import Window
+    from parsers._capture.window import StreamWindow
     from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Sections
 
@@ -60,7 +60,7 @@ class Section:
     """Where its interfaces begin in `Sections.local`."""
 
 
-class Walked:
+class WalkedBlocks:
     """The result of a walk over the blocks of a window."""
 
     def __init__(self, sections: Sections) -> None:
@@ -139,7 +139,7 @@ class _EnhancedPackets:
 
 
 def next_block(
-    window: Window, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
+    window: StreamWindow, begin: int, order: str, *, only_a_section: bool = False, stop: int | None = None
 ) -> int | None:
     """Return where the first block of a packet, interface or section begins whose two lengths agree.
 
@@ -162,14 +162,14 @@ def next_block(
     return None
 
 
-def _is_closed(window: Window, at: int, order: str) -> bool:
+def _is_closed(window: StreamWindow, at: int, order: str) -> bool:
     kind, length = struct.unpack_from(order + "II", window.view, at)
     if length & 3 or length < SMALLEST.get(kind, SMALLEST_BLOCK) or at + length > window.end:
         return False
     return bool(struct.unpack_from(order + "I", window.view, at + length - 4)[0] == length)
 
 
-def is_spliced(window: Window, start: int, length: int, captured: int, order: str) -> bool:
+def is_spliced(window: StreamWindow, start: int, length: int, captured: int, order: str) -> bool:
     """Return whether bytes are missing in a packet block whose two lengths differ: others begin inside it.
 
     Where a block begins at its end, as either its length or that of the packet says, only a length is wrong,
@@ -182,17 +182,17 @@ def is_spliced(window: Window, start: int, length: int, captured: int, order: st
     return next_block(window, start + 4, order, stop=packet_end) is not None
 
 
-def walk(window: Window, sections: Sections) -> Walked:
+def walk(window: StreamWindow, sections: Sections) -> WalkedBlocks:
     """Find the packet blocks that are whole in the window, and move the window past what was read."""
     sections.forget()
-    walked = Walked(sections)
+    walked = WalkedBlocks(sections)
     while True:
         _enhanced_packets(window, sections, walked)
         if not _other_block(window, sections, walked):
             return walked
 
 
-def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> None:
+def _enhanced_packets(window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> None:
     """Walk over enhanced packet blocks, and over blocks without information about packets."""
     if (native := kernel()) is not None:
         _by_kernel(native, window, sections, walked)
@@ -208,7 +208,7 @@ def _enhanced_packets(window: Window, sections: Sections, walked: Walked) -> Non
         walked.add(starts)
 
 
-def _by_kernel(native: Kernel, window: Window, sections: Sections, walked: Walked) -> None:
+def _by_kernel(native: Kernel, window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> None:
     is_ended = False
     while not is_ended:
         bounds, is_big = (window.begin, window.end), sections.order == ">"
@@ -219,7 +219,7 @@ def _by_kernel(native: Kernel, window: Window, sections: Sections, walked: Walke
         walked.add(few)
 
 
-def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: int) -> list[int]:
+def _step_by_step(window: StreamWindow, sections: Sections, walked: WalkedBlocks, *, most: int) -> list[int]:
     """Return where up to `most` enhanced packet blocks begin; skip blocks that do not concern packets."""
     unpack = struct.Struct(sections.order + "II").unpack_from
     closing = struct.Struct(sections.order + "I").unpack_from
@@ -242,7 +242,7 @@ def _step_by_step(window: Window, sections: Sections, walked: Walked, *, most: i
     return starts
 
 
-def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
+def _other_block(window: StreamWindow, sections: Sections, walked: WalkedBlocks) -> bool:
     """Read the block at the window's begin; return whether the walk can continue after it."""
     if len(window) < SMALLEST_BLOCK:
         return False
@@ -267,7 +267,7 @@ def _other_block(window: Window, sections: Sections, walked: Walked) -> bool:
     return walked.damage is None
 
 
-def _block_head(window: Window, order: str) -> tuple[int, int, str]:
+def _block_head(window: StreamWindow, order: str) -> tuple[int, int, str]:
     """Return type, length and byte order of the block at the window's begin; order "" if it has none."""
     head = bytes(window.view[window.begin : window.begin + SMALLEST_BLOCK])
     if head[:4] == SECTION_HEADER:
@@ -276,7 +276,9 @@ def _block_head(window: Window, order: str) -> tuple[int, int, str]:
     return kind, length, order
 
 
-def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walked: Walked) -> str | None:
+def _take_in(
+    kind: int, block: memoryview, order: str, sections: Sections, walked: WalkedBlocks
+) -> str | None:
     """Read a block that is not a packet; return what is wrong with it."""
     if block[-4:] != block[4:8]:
         return "the lengths at its two ends differ"
@@ -290,7 +292,7 @@ def _take_in(kind: int, block: memoryview, order: str, sections: Sections, walke
     return flaw
 
 
-def skip_giant(window: Window, sections: Sections) -> str | None:
+def skip_giant(window: StreamWindow, sections: Sections) -> str | None:
     """Skip a block that is larger than the window; return what is wrong with it."""
     offset = window.offset
     kind, length, order = _block_head(window, sections.order)

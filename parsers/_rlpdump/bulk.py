@@ -1,7 +1,7 @@
 """Reads many records of an rlpdump log at once: those with the layout that rlpdump writes.
 
 That is: little-endian blocks with stamps in nanoseconds, IPv4 without options, at most one comment, and a
-frame that can be. `Log.packet` reads all others, one at a time; both make the same rows.
+frame that can be. `RlpTotals.packet` reads all others, one at a time; both make the same rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from parsers._rlpdump.log import (
     MOST,
     MOST_ATTEMPTS,
     UDP_OCTETS,
-    Record,
+    RlpRecord,
     number,
     payload_bytes,
     words_in,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Document, Mask, Numbers
     from parsers._packets.layers import Bytes
     from parsers._pcapng.blocks import Resolution
-    from parsers._rlpdump.log import Log
+    from parsers._rlpdump.log import RlpTotals
 
 _PACKET_AT = 28
 """Where in its block a packet begins."""
@@ -59,7 +59,7 @@ _FULL, _NONE = Address.FULL.value, [each.value for each in (Address.EMPTY, Addre
 """The field is full of characters, or has none."""
 
 
-class Packets(NamedTuple):
+class RlpPackets(NamedTuple):
     """Packets with the usual layout; all arrays have the same length."""
 
     data: Bytes
@@ -80,18 +80,18 @@ class Packets(NamedTuple):
     """Where the comment begins."""
     comment_bytes: Numbers
 
-    def where(self, chosen: Array) -> Packets:
+    def where(self, chosen: Array) -> RlpPackets:
         """Return the packets that a mask (bool, shape (n,)) or positions (int64) choose."""
         columns: list[Array] = [column[chosen] for column in self[1:]]
-        return Packets(self.data, *columns)
+        return RlpPackets(self.data, *columns)
 
 
-def take(log: Log, data: Bytes, starts: list[int], first: int) -> None:
+def take(log: RlpTotals, data: Bytes, starts: list[int], first: int) -> None:
     """Take packet blocks: those with the usual layout at once, the others one by one.
 
     Parameters
     ----------
-    log : Log
+    log : RlpTotals
     data : ndarray of uint8
         With `PAD_BYTES` of slack behind the last block.
     starts : list of int
@@ -109,12 +109,12 @@ def take(log: Log, data: Bytes, starts: list[int], first: int) -> None:
         log.packet(its_place, data[begin + 8 : begin + length - 4].tobytes())
 
 
-def _taken(log: Log, packets: Packets) -> Mask:
+def _taken(log: RlpTotals, packets: RlpPackets) -> Mask:
     """Take the frames and lines among packets; return which were taken."""
     is_line = packets.kind == GsmtapType.LOG
     for line in zip(*(column[is_line].tolist() for column in _of_lines(packets)), strict=True):
         time_ns, tick, place, uplink, at, kept = line
-        log.line(Record(time_ns, tick, place, uplink, {}), packets.data[at : at + kept].tobytes())
+        log.line(RlpRecord(time_ns, tick, place, uplink, {}), packets.data[at : at + kept].tobytes())
     taken: Mask = is_line.copy()
     for length in FRAME_OCTETS:
         this = np.flatnonzero((packets.kind == GsmtapType.GSM_RLP) & (packets.length == length))
@@ -124,7 +124,7 @@ def _taken(log: Log, packets: Packets) -> Mask:
     return taken
 
 
-def _of_lines(packets: Packets) -> tuple[Array, ...]:
+def _of_lines(packets: RlpPackets) -> tuple[Array, ...]:
     return packets.time_ns, packets.tick, packets.number, packets.uplink, packets.at, packets.kept
 
 
@@ -139,7 +139,7 @@ def _little(data: Bytes, dtype: str) -> Array:
 
 def _laid_out(
     data: Bytes, at: Numbers, place: Numbers, resolutions: list[Resolution]
-) -> tuple[Packets, Mask]:
+) -> tuple[RlpPackets, Mask]:
     """Return the packets with the usual layout, and which of the blocks these are.
 
     A packet with a line has no comment in a log of rlpdump; with one it is none of the usual.
@@ -159,7 +159,7 @@ def _laid_out(
     at, kept = at[chosen], kept[chosen]
     tap = at + _PACKET_AT + IP_OCTETS + UDP_OCTETS
     stamp = u4[at + 12].astype(np.uint64) << np.uint64(32) | u4[at + 16]
-    carriers = Packets(
+    carriers = RlpPackets(
         data,
         place[chosen],
         np.where(stamp < 1 << 63, stamp.astype(np.int64), NOT_A_TIME),
@@ -198,7 +198,7 @@ def _comment(data: Bytes, at: Numbers, end: Numbers) -> tuple[Numbers, Mask]:
 # --- frames ---
 
 
-def _frames(log: Log, packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
+def _frames(log: RlpTotals, packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
     """Return columns of LINK_FRAMES for frames of one length, and which of them can be frames."""
     words = _Words(packets)
     whole = np.flatnonzero(packets.kept == length)
@@ -246,7 +246,7 @@ def _is_intact(data: Bytes, at: Numbers, length: int) -> Mask:
     return np.asarray(fcs == received)
 
 
-def _facts(packets: Packets, length: int) -> tuple[dict[str, Array], Mask]:
+def _facts(packets: RlpPackets, length: int) -> tuple[dict[str, Array], Mask]:
     """Return the fields of the frames' own octets, and whether they are valid; as in `read_header`."""
     header = _little(packets.data, "<u2")[packets.at].astype(np.int64)
     n_s, n_r = header >> 3 & 0x3F, header >> 10
@@ -272,7 +272,7 @@ _UNNUMBERED = np.array([{each.value: each.name for each in Unnumbered}.get(bits,
 """Names of functions by their bits; empty for those that nobody assigned."""
 
 
-def _characters(packets: Packets, length: int) -> Numbers:
+def _characters(packets: RlpPackets, length: int) -> Numbers:
     """Return how many characters the information field of each frame carries."""
     status = packets.data[packets.at + 2] & 0x1F
     characters = np.where(status == _FULL, length - 6, 0)
@@ -293,7 +293,7 @@ class _Words:
     Nearly every one is `off=` and a number, so that is read apart; what else they say is seldom new.
     """
 
-    def __init__(self, packets: Packets) -> None:
+    def __init__(self, packets: RlpPackets) -> None:
         size = packets.comment_bytes
         value, begin = _leading_offset(packets.data, packets.comment, size)
         rest = np.flatnonzero(begin < size)

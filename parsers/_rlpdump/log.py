@@ -51,7 +51,7 @@ class Facts(NamedTuple):
     payload_bytes: int = 0
 
 
-class Record(NamedTuple):
+class RlpRecord(NamedTuple):
     """A packet of the file: its time, slot, direction, and comments."""
 
     time_ns: int
@@ -105,7 +105,7 @@ def payload_bytes(info: bytes, length: int) -> int:
         return 0
 
 
-class Log:
+class RlpTotals:
     """The totals of the blocks read so far.
 
     Attributes
@@ -183,7 +183,7 @@ class Log:
         behind = options(body[20 + (kept + 3 & ~3) :], self.order)
         comments = [text(value) for code, value in behind if code == OptionCode.COMMENT]
         time_ns = self._time_ns(interface, high << 32 | low)
-        record = Record(time_ns, tap.frame_number, place, tap.uplink, words_in(" ".join(comments)))
+        record = RlpRecord(time_ns, tap.frame_number, place, tap.uplink, words_in(" ".join(comments)))
         if tap.type == GsmtapType.GSM_RLP:
             missing = length - (len(packet) - header - UDP_OCTETS)
             self.frame(record, tap.payload, len(tap.payload) + missing)
@@ -200,7 +200,7 @@ class Log:
 
     # --- records ---
 
-    def frame(self, record: Record, octets: bytes, length: int) -> None:
+    def frame(self, record: RlpRecord, octets: bytes, length: int) -> None:
         """Take a frame of `length` octets, of which `octets` are present."""
         whole = len(octets) == length in FRAME_OCTETS
         lost = record.words.get("fate") == "lost" or (whole and not is_intact(octets))
@@ -211,7 +211,7 @@ class Log:
             return
         self._append(record, facts, fcs_ok=not lost)
 
-    def _append(self, record: Record, facts: Facts, *, fcs_ok: bool) -> None:
+    def _append(self, record: RlpRecord, facts: Facts, *, fcs_ok: bool) -> None:
         sent = record.uplink == self.is_mobile
         words = record.words
         fate = words.get("fate", "") if fcs_ok else "lost"
@@ -232,7 +232,7 @@ class Log:
             fate,
         )
 
-    def line(self, record: Record, payload: bytes) -> None:
+    def line(self, record: RlpRecord, payload: bytes) -> None:
         """Take a line of a log: an event and its words."""
         try:
             line = log_text(payload)
@@ -274,7 +274,7 @@ class _Events:
         self._texts: list[tuple[int, int, int, str, str]] = []
         self._numbers: dict[str, tuple[list[int], list[str]]] = {name: ([], []) for name in _NUMBER_COLUMNS}
 
-    def append(self, record: Record, name: str, words: dict[str, str]) -> None:
+    def append(self, record: RlpRecord, name: str, words: dict[str, str]) -> None:
         """Add one event."""
         row, cause = len(self._texts), words.pop("cause", "")
         self._texts.append((record.time_ns, record.tick, record.number, name, cause))

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from multitracer.schemas.signalling import Kind, Result
+from multitracer.schemas.signalling import HandoverKind, Result
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from parsers._signalling.dissection import Dissected
+    from parsers._signalling.dissection import DissectedMessage
     from parsers._signalling.measurements import Reading
     from parsers._signalling.messages import Named
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class KnownCell:
     """A cell as far as it is known; NA where it is not."""
 
     rat: str = ""
@@ -35,28 +35,28 @@ class Cell:
 
     def columns(self, which: str) -> dict[str, object]:
         """Return the columns of one end of a change."""
-        return {f"{which}_{name}": getattr(self, name) for name in Cell.__slots__}
+        return {f"{which}_{name}": getattr(self, name) for name in KnownCell.__slots__}
 
-    def may_be(self, other: Cell) -> bool:
+    def may_be(self, other: KnownCell) -> bool:
         """Return whether nothing that is known of both contradicts that they are one cell."""
-        pairs = ((getattr(self, name), getattr(other, name)) for name in Cell.__slots__)
+        pairs = ((getattr(self, name), getattr(other, name)) for name in KnownCell.__slots__)
         return all(a == b for a, b in pairs if a not in ("", NA) and b not in ("", NA))
 
-    def completed(self, other: Cell) -> Cell:
+    def completed(self, other: KnownCell) -> KnownCell:
         """Return this cell with what only the other knows of it."""
-        known = {name: getattr(self, name) for name in Cell.__slots__}
-        return Cell(**{n: getattr(other, n) if v in ("", NA) else v for n, v in known.items()})
+        known = {name: getattr(self, name) for name in KnownCell.__slots__}
+        return KnownCell(**{n: getattr(other, n) if v in ("", NA) else v for n, v in known.items()})
 
 
 @dataclass(slots=True)
-class Change:
+class CellChange:
     """A change of a serving cell that is under way, or done."""
 
-    kind: Kind
+    kind: HandoverKind
     time_ns: int
     line: int
-    source: Cell
-    target: Cell
+    source: KnownCell
+    target: KnownCell
     cause: str = ""
     transaction: int = NA
     trigger: int = NA
@@ -65,7 +65,7 @@ class Change:
     complete_line: int = NA
     evidence: str = "signalling"
 
-    def end(self, at: Seen, result: Result, cause: str = "") -> None:
+    def end(self, at: SeenMessage, result: Result, cause: str = "") -> None:
         """Take note of its end."""
         self.result, self.complete_ns, self.complete_line = result, at.time_ns, at.frame
         self.cause = cause or self.cause
@@ -92,13 +92,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenMessage:
     """A message, when and where it was seen."""
 
     time_ns: int
     frame: int
     named: Named
-    dissected: Dissected
+    dissected: DissectedMessage
 
     @property
     def channel(self) -> int:
@@ -116,7 +116,12 @@ class Seen:
         return NA if value is None else value
 
 
-_OF_LEG = (Kind.SECONDARY_ADDED, Kind.SECONDARY_CHANGED, Kind.SECONDARY_RELEASED, Kind.ACTIVE_SET)
+_OF_LEG = (
+    HandoverKind.SECONDARY_ADDED,
+    HandoverKind.SECONDARY_CHANGED,
+    HandoverKind.SECONDARY_RELEASED,
+    HandoverKind.ACTIVE_SET,
+)
 """Changes that leave the serving cell as it is."""
 _LONGEST_NS = 12 * NS_PER_S
 """From a command to its reply: T304 of NR is at most 10 s (TS 38.331, 6.3.2), the reply comes later."""
@@ -147,17 +152,17 @@ class Tracker:
 
     def __init__(self, modem: int) -> None:
         self.modem = modem
-        self.serving = Cell()
-        self._leg: Cell | None = None
-        self._pending: Change | None = None
-        self._leg_pending: Change | None = None
+        self.serving = KnownCell()
+        self._leg: KnownCell | None = None
+        self._pending: CellChange | None = None
+        self._leg_pending: CellChange | None = None
         self._trigger = NA
-        self._done: list[Change] = []
+        self._done: list[CellChange] = []
 
     def finish(self) -> None:
         """Forget what is under way: the log ends, or its clock changes."""
         self._pending = self._leg_pending = self._leg = None
-        self.serving, self._trigger = Cell(), NA
+        self.serving, self._trigger = KnownCell(), NA
 
     def rows(self) -> Iterator[dict[str, object]]:
         """Yield the rows of `handovers`, in the order of their commands."""
@@ -168,25 +173,25 @@ class Tracker:
         """Take what the phone says of the cell that serves it."""
         if reading.get("role") != "serving" or "cell_id" not in reading:
             return
-        cell = Cell(*(reading.get(name, NA) for name in Cell.__slots__))  # type: ignore[arg-type]
+        cell = KnownCell(*(reading.get(name, NA) for name in KnownCell.__slots__))  # type: ignore[arg-type]
         pending = self._pending
-        if pending is not None and pending.kind is Kind.REDIRECTION:
+        if pending is not None and pending.kind is HandoverKind.REDIRECTION:
             self._redirected(cell, time_ns, frame)
         elif self.serving.rat and not self.serving.may_be(cell) and pending is None:
-            change = Change(Kind.RESELECTION, time_ns, NA, self.serving, cell, evidence="cell id")
+            change = CellChange(HandoverKind.RESELECTION, time_ns, NA, self.serving, cell, evidence="cell id")
             change.result, change.complete_ns, change.complete_line = Result.COMPLETE, time_ns, frame
             self._done.append(change)
         elif self._last is not None and self._last.target.may_be(cell):
             self._last.target = self._last.target.completed(cell)
-        if pending is None or pending.kind is Kind.REDIRECTION:
+        if pending is None or pending.kind is HandoverKind.REDIRECTION:
             self.serving = cell if not self.serving.may_be(cell) else cell.completed(self.serving)
 
     @property
-    def _last(self) -> Change | None:
+    def _last(self) -> CellChange | None:
         """The last change of the serving cell itself."""
         return next((each for each in reversed(self._done) if each.kind not in _OF_LEG), None)
 
-    def _redirected(self, cell: Cell, time_ns: int, frame: int) -> None:
+    def _redirected(self, cell: KnownCell, time_ns: int, frame: int) -> None:
         change = self._pending
         assert change is not None
         if change.target.may_be(cell) and time_ns - change.time_ns <= _REDIRECTED_NS:
@@ -194,7 +199,7 @@ class Tracker:
             change.result, change.complete_ns, change.complete_line = Result.COMPLETE, time_ns, frame
         self._pending = None
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: SeenMessage) -> None:
         """Take a message of RRC, or of radio resources of GSM."""
         self._expire(seen)
         name = seen.named.name
@@ -206,24 +211,24 @@ class Tracker:
         if handler is not None:
             handler(self, seen)
 
-    def _expire(self, seen: Seen) -> None:
+    def _expire(self, seen: SeenMessage) -> None:
         """Give up commands whose reply cannot come any more."""
         for slot in ("_pending", "_leg_pending"):
-            change: Change | None = getattr(self, slot)
+            change: CellChange | None = getattr(self, slot)
             if change is None:
                 continue
-            longest = _REDIRECTED_NS if change.kind is Kind.REDIRECTION else _LONGEST_NS
+            longest = _REDIRECTED_NS if change.kind is HandoverKind.REDIRECTION else _LONGEST_NS
             if seen.time_ns - change.time_ns > longest:
                 setattr(self, slot, None)
 
-    def _locate(self, seen: Seen) -> None:
+    def _locate(self, seen: SeenMessage) -> None:
         """Take from a message with its network which cell serves, as far as it says."""
         message = seen.dissected.numbered.message
         is_gsm = seen.named.rat == "GSM" and message.uplink is True
         if seen.named.contained or not (is_gsm or message.logical_channel.endswith(("DCCH", "CCCH"))):
             return
-        here = Cell(seen.named.rat, seen.cell, seen.channel)
-        if self._pending is not None and self._pending.kind is not Kind.REDIRECTION:
+        here = KnownCell(seen.named.rat, seen.cell, seen.channel)
+        if self._pending is not None and self._pending.kind is not HandoverKind.REDIRECTION:
             return
         if not self.serving.rat or here.may_be(self.serving):
             self.serving = self.serving.completed(here)
@@ -232,7 +237,9 @@ class Tracker:
             self.serving = here
         elif seen.named.name.endswith(("ConnectionRequest", "SetupRequest")) or is_gsm:
             evidence = "technology" if self.serving.rat != here.rat else "PCI"
-            change = Change(Kind.RESELECTION, seen.time_ns, NA, self.serving, here, evidence=evidence)
+            change = CellChange(
+                HandoverKind.RESELECTION, seen.time_ns, NA, self.serving, here, evidence=evidence
+            )
             change.end(seen, Result.COMPLETE)
             self._done.append(change)
             self.serving = here
@@ -241,24 +248,26 @@ class Tracker:
 
     # --- commands ---
 
-    def _order(self, seen: Seen, kind: Kind, target: Cell, cause: str = "") -> Change:
+    def _order(self, seen: SeenMessage, kind: HandoverKind, target: KnownCell, cause: str = "") -> CellChange:
         """Take note of a command to change the serving cell."""
         transaction = seen.named.transaction
-        change = Change(kind, seen.time_ns, seen.frame, self.serving, target, cause, transaction)
+        change = CellChange(kind, seen.time_ns, seen.frame, self.serving, target, cause, transaction)
         change.trigger, self._trigger = self._trigger, NA
         self._pending = change
         self._done.append(change)
         return change
 
-    def _order_leg(self, seen: Seen, kind: Kind, source: Cell, target: Cell, cause: str = "") -> Change:
-        change = Change(kind, seen.time_ns, seen.frame, source, target, cause, seen.named.transaction)
-        if kind is not Kind.SECONDARY_RELEASED:
+    def _order_leg(
+        self, seen: SeenMessage, kind: HandoverKind, source: KnownCell, target: KnownCell, cause: str = ""
+    ) -> CellChange:
+        change = CellChange(kind, seen.time_ns, seen.frame, source, target, cause, seen.named.transaction)
+        if kind is not HandoverKind.SECONDARY_RELEASED:
             change.trigger = self._trigger
         self._leg_pending = change
         self._done.append(change)
         return change
 
-    def _complete(self, seen: Seen) -> None:
+    def _complete(self, seen: SeenMessage) -> None:
         """Take note of a reply that all was done."""
         change = self._pending
         if change is not None and _is_reply(seen.named.transaction, change.transaction):
@@ -268,40 +277,40 @@ class Tracker:
         if leg is not None and _is_reply(seen.named.transaction, leg.transaction):
             leg.end(seen, Result.COMPLETE)
             self._leg_pending = None
-            self._leg = None if leg.kind is Kind.SECONDARY_RELEASED else leg.target
+            self._leg = None if leg.kind is HandoverKind.SECONDARY_RELEASED else leg.target
 
-    def _refuse(self, seen: Seen) -> None:
+    def _refuse(self, seen: SeenMessage) -> None:
         """Take note of a reply that it could not be done: the phone stays where it is."""
         if self._pending is not None:
             self._pending.end(seen, Result.FAILED, seen.named.cause)
             self._pending = None
 
-    def _release(self, seen: Seen) -> None:
+    def _release(self, seen: SeenMessage) -> None:
         """Take note of the end of a connection."""
         if self._leg is not None:
             self._order_leg(
-                seen, Kind.SECONDARY_RELEASED, self._leg, Cell(), "release of the connection"
+                seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell(), "release of the connection"
             ).end(seen, Result.COMPLETE)
         self._leg = self._leg_pending = self._pending = None
         self._trigger = NA
 
     # --- LTE ---
 
-    def lte_reconfiguration(self, seen: Seen) -> None:
+    def lte_reconfiguration(self, seen: SeenMessage) -> None:
         """Take RRCConnectionReconfiguration (TS 36.331, 5.3.5)."""
         if seen.first("mobility_control") != NA:
             extended, plain = seen.first("target_channel_extended"), seen.first("target_channel")
             channel = extended if extended != NA else plain
             channel = self.serving.channel if channel == NA else channel
-            self._order(seen, Kind.HANDOVER, Cell("LTE", seen.first("target_cell"), channel))
+            self._order(seen, HandoverKind.HANDOVER, KnownCell("LTE", seen.first("target_cell"), channel))
         if seen.first("nr_config") == 0 and self._leg is not None:
-            self._order_leg(seen, Kind.SECONDARY_RELEASED, self._leg, Cell())
+            self._order_leg(seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell())
         elif seen.first("nr_config") == 1 and seen.first("with_sync") != NA:
-            target = Cell("NR", seen.first("nr_cell"), seen.first("nr_channel"))
-            kind = Kind.SECONDARY_ADDED if self._leg is None else Kind.SECONDARY_CHANGED
-            self._order_leg(seen, kind, self._leg or Cell(), target)
+            target = KnownCell("NR", seen.first("nr_cell"), seen.first("nr_channel"))
+            kind = HandoverKind.SECONDARY_ADDED if self._leg is None else HandoverKind.SECONDARY_CHANGED
+            self._order_leg(seen, kind, self._leg or KnownCell(), target)
 
-    def lte_release(self, seen: Seen) -> None:
+    def lte_release(self, seen: SeenMessage) -> None:
         """Take RRCConnectionRelease (TS 36.331, 5.3.8), which may redirect."""
         self._release(seen)
         choice = seen.first("redirected")
@@ -310,129 +319,136 @@ class Tracker:
         rat = _REDIRECTIONS.get(choice, "")
         fields = {"LTE": "redirected_lte", "UMTS": "redirected_umts", "NR": "redirected_nr"}
         channel = seen.first(fields[rat]) if rat in fields else NA
-        self._order(seen, Kind.REDIRECTION, Cell(rat, NA, channel), seen.named.cause)
+        self._order(seen, HandoverKind.REDIRECTION, KnownCell(rat, NA, channel), seen.named.cause)
 
-    def lte_mobility(self, seen: Seen) -> None:
+    def lte_mobility(self, seen: SeenMessage) -> None:
         """Take MobilityFromEUTRACommand (TS 36.331, 5.4.3)."""
         rat = _TARGETS.get(seen.first("target_rat"), "")
-        self._order(seen, Kind.INTER_RAT, self._other(seen, rat))
+        self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
-    def nr_failure(self, seen: Seen) -> None:
+    def nr_failure(self, seen: SeenMessage) -> None:
         """Take SCGFailureInformationNR (TS 36.331, 5.6.13a): the leg is lost until the network mends it."""
-        if self._leg_pending is not None and self._leg_pending.kind is not Kind.SECONDARY_RELEASED:
+        if self._leg_pending is not None and self._leg_pending.kind is not HandoverKind.SECONDARY_RELEASED:
             self._leg_pending.end(seen, Result.FAILED, seen.named.cause)
         elif self._leg is not None:
-            change = self._order_leg(seen, Kind.SECONDARY_RELEASED, self._leg, Cell(), seen.named.cause)
+            change = self._order_leg(
+                seen, HandoverKind.SECONDARY_RELEASED, self._leg, KnownCell(), seen.named.cause
+            )
             change.end(seen, Result.FAILED)
         self._leg = self._leg_pending = None
 
     # --- re-establishment ---
 
-    def re_establish(self, seen: Seen) -> None:
+    def re_establish(self, seen: SeenMessage) -> None:
         """Take a request to go on with a connection (TS 36.331, 5.3.7; TS 38.331, 5.3.7)."""
         rat = seen.named.rat
-        lost = Cell(rat, seen.first("lte_cell" if rat == "LTE" else "nr_cell"))
+        lost = KnownCell(rat, seen.first("lte_cell" if rat == "LTE" else "nr_cell"))
         before = self._pending
         source = lost.completed(self.serving) if lost.may_be(self.serving) else lost
-        if before is not None and before.kind is not Kind.REDIRECTION:
+        if before is not None and before.kind is not HandoverKind.REDIRECTION:
             before.end(seen, Result.RE_ESTABLISHED)
             source = before.source
         self._leg = self._leg_pending = self._pending = None
         self._trigger = NA
         self.serving = source
-        target = Cell(rat, seen.cell, seen.channel)
-        self._order(seen, Kind.RE_ESTABLISHMENT, target, seen.named.cause).transaction = NA
+        target = KnownCell(rat, seen.cell, seen.channel)
+        self._order(seen, HandoverKind.RE_ESTABLISHMENT, target, seen.named.cause).transaction = NA
 
-    def reestablished(self, seen: Seen) -> None:
+    def reestablished(self, seen: SeenMessage) -> None:
         """Take its end."""
-        if self._pending is not None and self._pending.kind is Kind.RE_ESTABLISHMENT:
+        if self._pending is not None and self._pending.kind is HandoverKind.RE_ESTABLISHMENT:
             self._pending.end(seen, Result.COMPLETE)
             self.serving, self._pending = self._pending.target, None
 
-    def rejected(self, seen: Seen) -> None:
+    def rejected(self, seen: SeenMessage) -> None:
         """Take a refusal of it, or a new connection instead."""
-        if self._pending is not None and self._pending.kind is Kind.RE_ESTABLISHMENT:
+        if self._pending is not None and self._pending.kind is HandoverKind.RE_ESTABLISHMENT:
             self._pending.end(seen, Result.FAILED)
             self.serving, self._pending = self._pending.target, None
 
     # --- NR ---
 
-    def nr_reconfiguration(self, seen: Seen) -> None:
+    def nr_reconfiguration(self, seen: SeenMessage) -> None:
         """Take RRCReconfiguration (TS 38.331, 5.3.5); one that LTE carries was taken with that."""
         if not seen.named.contained and seen.first("with_sync") != NA:
             channel = seen.first("nr_channel")
             channel = self.serving.channel if channel == NA else channel
-            self._order(seen, Kind.HANDOVER, Cell("NR", seen.first("nr_cell"), channel))
+            self._order(seen, HandoverKind.HANDOVER, KnownCell("NR", seen.first("nr_cell"), channel))
 
-    def nr_complete(self, seen: Seen) -> None:
+    def nr_complete(self, seen: SeenMessage) -> None:
         """Take RRCReconfigurationComplete."""
         if not seen.named.contained:
             self._complete(seen)
 
-    def nr_release(self, seen: Seen) -> None:
+    def nr_release(self, seen: SeenMessage) -> None:
         """Take RRCRelease (TS 38.331, 5.3.8)."""
         self._release(seen)
         if (choice := seen.first("nr_redirected")) != NA:
             rat = {0: "NR", 1: "LTE"}.get(choice, "")
-            self._order(seen, Kind.REDIRECTION, Cell(rat), seen.named.cause)
+            self._order(seen, HandoverKind.REDIRECTION, KnownCell(rat), seen.named.cause)
 
-    def nr_mobility(self, seen: Seen) -> None:
+    def nr_mobility(self, seen: SeenMessage) -> None:
         """Take MobilityFromNRCommand (TS 38.331, 5.4.3)."""
         rat = _TARGETS_OF_NR.get(seen.first("nr_target_rat"), "")
-        self._order(seen, Kind.INTER_RAT, self._other(seen, rat))
+        self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
     # --- UMTS and GSM ---
 
-    def umts_reconfiguration(self, seen: Seen) -> None:
+    def umts_reconfiguration(self, seen: SeenMessage) -> None:
         """Take a message that is a hard handover if it names another frequency (TS 25.331, 8.3.5)."""
         channel = seen.first("umts_channel")
         if channel != NA and self.serving.channel not in (NA, channel):
-            self._order(seen, Kind.HANDOVER, Cell("UMTS", seen.first("umts_scrambling"), channel))
+            self._order(
+                seen, HandoverKind.HANDOVER, KnownCell("UMTS", seen.first("umts_scrambling"), channel)
+            )
 
-    def umts_active_set(self, seen: Seen) -> None:
+    def umts_active_set(self, seen: SeenMessage) -> None:
         """Take ActiveSetUpdate (TS 25.331, 8.3.4)."""
         added = seen.first("umts_scrambling") if seen.first("umts_added") > 0 else NA
-        self._order(seen, Kind.ACTIVE_SET, Cell("UMTS", added, self.serving.channel))
+        self._order(seen, HandoverKind.ACTIVE_SET, KnownCell("UMTS", added, self.serving.channel))
 
-    def umts_active_set_done(self, seen: Seen) -> None:
+    def umts_active_set_done(self, seen: SeenMessage) -> None:
         """Take ActiveSetUpdateComplete; the serving cell stays."""
-        if self._pending is not None and self._pending.kind is Kind.ACTIVE_SET:
+        if self._pending is not None and self._pending.kind is HandoverKind.ACTIVE_SET:
             self._pending.end(seen, Result.COMPLETE)
             self._pending = None
 
-    def umts_cell_update(self, seen: Seen) -> None:
+    def umts_cell_update(self, seen: SeenMessage) -> None:
         """Take CellUpdate (TS 25.331, 8.3.1), after a radio link failure or a reselection."""
-        causes = {"radiolinkFailure": Kind.RE_ESTABLISHMENT, "cellReselection": Kind.RESELECTION}
+        causes = {
+            "radiolinkFailure": HandoverKind.RE_ESTABLISHMENT,
+            "cellReselection": HandoverKind.RESELECTION,
+        }
         if (kind := causes.get(seen.named.cause)) is not None:
-            self._order(seen, kind, Cell("UMTS", seen.cell, seen.channel), seen.named.cause)
+            self._order(seen, kind, KnownCell("UMTS", seen.cell, seen.channel), seen.named.cause)
 
-    def leave_umts(self, seen: Seen) -> None:
+    def leave_umts(self, seen: SeenMessage) -> None:
         """Take a command to another technology (TS 25.331, 8.3.7 and 8.3.11)."""
         rat = "LTE" if seen.named.name.endswith("EUTRA") else "GSM"
-        self._order(seen, Kind.INTER_RAT, self._other(seen, rat))
+        self._order(seen, HandoverKind.INTER_RAT, self._other(seen, rat))
 
-    def gsm_handover(self, seen: Seen) -> None:
+    def gsm_handover(self, seen: SeenMessage) -> None:
         """Take HANDOVER COMMAND (TS 44.018, 9.1.15)."""
         ncc, bcc = seen.first("gsm_ncc"), seen.first("gsm_bcc")
         color = NA if NA in (ncc, bcc) else ncc * 8 + bcc
-        target = Cell("GSM", color, seen.first("gsm_target_channel"))
-        change = self._order(seen, Kind.HANDOVER, target, seen.named.cause)
+        target = KnownCell("GSM", color, seen.first("gsm_target_channel"))
+        change = self._order(seen, HandoverKind.HANDOVER, target, seen.named.cause)
         change.source = replace(self.serving, rat="GSM")
 
     @staticmethod
-    def _other(seen: Seen, rat: str) -> Cell:
+    def _other(seen: SeenMessage, rat: str) -> KnownCell:
         """Return the target in another technology, as the command that is carried names it."""
         if rat == "UMTS":
-            return Cell(rat, seen.first("umts_scrambling"), seen.first("umts_channel"))
+            return KnownCell(rat, seen.first("umts_scrambling"), seen.first("umts_channel"))
         if rat == "LTE":
-            return Cell(rat, seen.first("target_cell"), seen.first("target_channel"))
+            return KnownCell(rat, seen.first("target_cell"), seen.first("target_channel"))
         if rat == "NR":
-            return Cell(rat, seen.first("nr_cell"), seen.first("nr_channel"))
-        return Cell(rat, NA, seen.first("gsm_target_channel") if rat == "GSM" else NA)
+            return KnownCell(rat, seen.first("nr_cell"), seen.first("nr_channel"))
+        return KnownCell(rat, NA, seen.first("gsm_target_channel") if rat == "GSM" else NA)
 
-    def enter(self, seen: Seen) -> None:
+    def enter(self, seen: SeenMessage) -> None:
         """Take a reply in the new technology."""
-        if self._pending is not None and self._pending.kind is Kind.INTER_RAT:
+        if self._pending is not None and self._pending.kind is HandoverKind.INTER_RAT:
             self._pending.end(seen, Result.COMPLETE)
             self.serving, self._pending = self._pending.target, None
 
@@ -441,13 +457,13 @@ def _is_reply(reply: int, command: int) -> bool:
     return NA in (reply, command) or reply == command
 
 
-def _finish_or_enter(tracker: Tracker, seen: Seen) -> None:
+def _finish_or_enter(tracker: Tracker, seen: SeenMessage) -> None:
     tracker.enter(seen)
     tracker._complete(seen)
 
 
 _T = Tracker
-_HANDLERS: dict[tuple[str, str], Callable[[Tracker, Seen], None]] = {
+_HANDLERS: dict[tuple[str, str], Callable[[Tracker, SeenMessage], None]] = {
     ("LTE", "RRCConnectionReconfiguration"): _T.lte_reconfiguration,
     ("LTE", "RRCConnectionReconfigurationComplete"): _finish_or_enter,
     ("LTE", "RRCConnectionRelease"): _T.lte_release,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from multitracer.errors import FormatError, PreflightError
 from multitracer.tables import NOT_A_TIME
-from parsers._signalling.dissection import Bounds, program, run
+from parsers._signalling.dissection import ProgramBounds, program, run
 from parsers._signalling.signalling import read_signalling
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ _MOST_WORDS_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogChunk:
     """Frames of a log in a file of their own."""
 
     path: Path
@@ -102,7 +102,7 @@ class Conversion:
                 return
             pending = self._behind(pending[reading], failure) + pending[reading + 1 :]
 
-    def _behind(self, piece: Piece, failure: str) -> list[Piece]:
+    def _behind(self, piece: LogChunk, failure: str) -> list[LogChunk]:
         """Return what follows the frame of a piece on which SCAT fails."""
         data, begin, single = piece.path.read_bytes(), 0, []
         for length in piece.lengths:
@@ -121,9 +121,9 @@ class Conversion:
         if not rest:
             return []
         behind = self._piece([data[begin:]])
-        return [Piece(behind.path, rest)]
+        return [LogChunk(behind.path, rest)]
 
-    def _written(self, frames: Iterable[bytes]) -> list[Piece]:
+    def _written(self, frames: Iterable[bytes]) -> list[LogChunk]:
         """Write all frames, as pieces."""
         pieces, held, size, total = [], list[bytes](), 0, 0
         for frame in frames:
@@ -138,17 +138,17 @@ class Conversion:
                 held, size = [], 0
         return [*pieces, self._piece(held)] if held else pieces
 
-    def _piece(self, frames: list[bytes]) -> Piece:
+    def _piece(self, frames: list[bytes]) -> LogChunk:
         self._files += 1
         path = self._folder / f"{self._files}{self._suffix}"
         path.write_bytes(b"".join(frames))
-        return Piece(path, [len(frame) for frame in frames])
+        return LogChunk(path, [len(frame) for frame in frames])
 
-    def _run(self, pieces: list[Piece], capture: Path, *, counts: bool) -> tuple[str, int | None]:
+    def _run(self, pieces: list[LogChunk], capture: Path, *, counts: bool) -> tuple[str, int | None]:
         """Return why SCAT failed on pieces, and the number of that which it was reading."""
         self._runs += 1
         size = sum(sum(piece.lengths) for piece in pieces)
-        bounds = Bounds(LEAST_S + size / BYTES_PER_S, LEAST_OUTPUT_BYTES + EXPANSION * size)
+        bounds = ProgramBounds(LEAST_S + size / BYTES_PER_S, LEAST_OUTPUT_BYTES + EXPANSION * size)
         files = [str(piece.path) for piece in pieces]
         output = self._folder / "scat.out"
         failure = run([*self._command, "-F", str(capture), "-d", *files], into=output, bounds=bounds)
@@ -167,7 +167,7 @@ _UNHEARD = "127.77.47.29"
 """SCAT sends each packet by UDP, too: on the loopback (RFC 1122, 3.2.1.3), where nobody listens."""
 
 
-class Frames(Protocol):
+class LogFrames(Protocol):
     """The frames of a log, and what was counted of them."""
 
     def __iter__(self) -> Iterator[bytes]:
@@ -183,13 +183,13 @@ class Frames(Protocol):
 
 
 def tables_of_log(
-    frames: Frames, facts: Document, *, path: str, arguments: Sequence[str], suffix: str
+    frames: LogFrames, facts: Document, *, path: str, arguments: Sequence[str], suffix: str
 ) -> dict[str, Table]:
     """Return `signalling`, `radio` and `handovers` of a log.
 
     Parameters
     ----------
-    frames : Frames
+    frames : LogFrames
         Only whole frames are given to SCAT: it takes damaged ones for whole.
     facts : dict
         For the provenance.

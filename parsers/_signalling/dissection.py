@@ -45,7 +45,7 @@ _INSTALL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ProgramBounds:
     """What a program may use."""
 
     seconds: float
@@ -68,7 +68,9 @@ def program(name: str) -> str:
     return path
 
 
-def run(command: Sequence[str], *, into: Path, bounds: Bounds, env: Mapping[str, str] | None = None) -> str:
+def run(
+    command: Sequence[str], *, into: Path, bounds: ProgramBounds, env: Mapping[str, str] | None = None
+) -> str:
     """Run a program to its end, its standard output written to a file.
 
     Parameters
@@ -77,7 +79,7 @@ def run(command: Sequence[str], *, into: Path, bounds: Bounds, env: Mapping[str,
         Its path and its arguments.
     into : Path
         The file of its standard output.
-    bounds : Bounds
+    bounds : ProgramBounds
     env : mapping of str to str, optional
         Added to the environment.
 
@@ -107,7 +109,7 @@ def run(command: Sequence[str], *, into: Path, bounds: Bounds, env: Mapping[str,
     return _failure(process.returncode, words)
 
 
-def _limit(pid: int, bounds: Bounds) -> None:
+def _limit(pid: int, bounds: ProgramBounds) -> None:
     limits = (
         (resource.RLIMIT_AS, _MOST_MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, bounds.output_bytes),
@@ -250,7 +252,7 @@ FIELDS = {
 _UNKNOWN = re.compile(r"^\s+([\w.-]+)$", re.MULTILINE)
 
 
-class Dissected(NamedTuple):
+class DissectedMessage(NamedTuple):
     """What tshark says of one message: name of a column or of a field -> its value; absent if it has none."""
 
     numbered: Numbered
@@ -289,7 +291,7 @@ class Dissection:
         self.warnings: list[str] = []
         self.left_out = 0
 
-    def __iter__(self) -> Iterator[Dissected]:
+    def __iter__(self) -> Iterator[DissectedMessage]:
         """Yield the messages in order, those that tshark did not get to without any value.
 
         Raises
@@ -322,8 +324,8 @@ class Dissection:
             )
         return written
 
-    def _dissected(self, tshark: str, folder: Path, written: list[Numbered]) -> Iterator[Dissected]:
-        bounds = Bounds(
+    def _dissected(self, tshark: str, folder: Path, written: list[Numbered]) -> Iterator[DissectedMessage]:
+        bounds = ProgramBounds(
             _LEAST_S + len(written) / _MESSAGES_PER_S, (1 << 20) + _BYTES_PER_MESSAGE * len(written)
         )
         output, env = folder / "fields.txt", _environment(folder)
@@ -338,9 +340,9 @@ class Dissection:
                 if values.get("number") != str(done + 1):
                     break  # the line that was being written when it ended
                 done += 1
-                yield Dissected(numbered, values)
+                yield DissectedMessage(numbered, values)
         for numbered in written[done:]:
-            yield Dissected(numbered, {})
+            yield DissectedMessage(numbered, {})
         if failure or done < len(written):
             self.warnings.append(
                 f"tshark {failure or 'ended early'}; it dissected {done:,} of {len(written):,} messages, the "
@@ -371,7 +373,7 @@ def _known_fields(tshark: str, folder: Path, env: dict[str, str]) -> list[str]:
     command = [tshark, "-r", str(empty), "-T", "fields"]
     for field in FIELDS.values():
         command += ["-e", field]
-    failure = run(command, into=folder / "none.txt", bounds=Bounds(_LEAST_S, 1 << 20), env=env)
+    failure = run(command, into=folder / "none.txt", bounds=ProgramBounds(_LEAST_S, 1 << 20), env=env)
     if not failure:
         return list(FIELDS)
     words = (folder / "none.err").read_text(errors="replace")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from parsers._ip_packets import IpPacket
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
 PORT = 4729
 """IANA: gsmtap, 4729/udp."""
@@ -342,7 +342,7 @@ class Messages:
         time_ns = NOT_A_TIME if packet.time_ns is None else packet.time_ns
         yield Numbered(packet.frame, time_ns, _modem(packet.data), decoded)
 
-    def _bare(self, records: Records, first_frame: int) -> Iterator[Numbered]:
+    def _bare(self, records: PacketRecords, first_frame: int) -> Iterator[Numbered]:
         """Yield the packets of a link type that begins with GSMTAP's header."""
         for i in range(len(records)):
             link_type = records.link_type

@@ -38,7 +38,7 @@ _PARTS = 49_152
 
 
 @dataclass(slots=True)
-class Frames:
+class HdlcFrames:
     """Walks the frames of a diagnostic log.
 
     Attributes

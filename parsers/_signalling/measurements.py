@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from parsers._signalling.dissection import Dissected
+    from parsers._signalling.dissection import DissectedMessage
 
 Reading = dict[str, object]
 """Columns of `radio`; those that are not there are missing."""
@@ -24,7 +24,7 @@ _REPORT, _PROGRAM = "RRC report", "scat"
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 
 
-def readings(dissected: Dissected, name: str, rat: str) -> Iterator[Reading]:
+def readings(dissected: DissectedMessage, name: str, rat: str) -> Iterator[Reading]:
     """Yield a row for each cell of a measurement report; nothing for another message."""
     if name == "MeasurementReport" and rat == "LTE":
         yield from _lte(dissected)
@@ -66,7 +66,7 @@ def nr_sinr_db(index: int | None) -> float | None:
     return _edge(index, zero=-23.5, step=0.5, most=127)
 
 
-def _lte(dissected: Dissected) -> Iterator[Reading]:
+def _lte(dissected: DissectedMessage) -> Iterator[Reading]:
     cells = dissected.integers("lte_cell")
     rsrp, rsrq = dissected.integers("lte_rsrp"), dissected.integers("lte_rsrq")
     if rsrp:
@@ -85,7 +85,7 @@ def _lte(dissected: Dissected) -> Iterator[Reading]:
         yield {"source": _REPORT, "role": "neighbour", "rat": "LTE", "physical_cell_id": cell, **known}
 
 
-def _nr(dissected: Dissected) -> Iterator[Reading]:
+def _nr(dissected: DissectedMessage) -> Iterator[Reading]:
     cells, beams = dissected.integers("nr_cell"), dissected.integers("nr_beams")
     columns = {
         "rsrp_dbm": [nr_rsrp_dbm(each) for each in _of_cells(dissected.integers("nr_rsrp"), cells, beams)],
@@ -113,7 +113,7 @@ def _of_cells(values: list[int], cells: list[int], beams: list[int]) -> list[int
     return values[:1]
 
 
-def _umts(dissected: Dissected) -> Iterator[Reading]:
+def _umts(dissected: DissectedMessage) -> Iterator[Reading]:
     codes = dissected.integers("umts_scrambling")
     rscp, ecno = dissected.integers("umts_rscp"), dissected.integers("umts_ecno")
     for i, code in enumerate(codes):
@@ -124,7 +124,7 @@ def _umts(dissected: Dissected) -> Iterator[Reading]:
         yield {"source": _REPORT, "rat": "UMTS", "physical_cell_id": code, **known}
 
 
-def _gsm(dissected: Dissected) -> Iterator[Reading]:
+def _gsm(dissected: DissectedMessage) -> Iterator[Reading]:
     level = dissected.first("gsm_rxlev")
     if level is not None and dissected.first("gsm_rxlev_valid") in (None, 0):
         rssi = _edge(level, zero=-111.0, step=1.0, most=63)
@@ -163,7 +163,7 @@ _GSM_CELL = re.compile(
 )
 
 
-class Lines:
+class ScatLines:
     """Reads the lines that SCAT prints beside its packets (signalcat 2.1): the words behind are its own."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from parsers._signalling.dissection import Dissected
+    from parsers._signalling.dissection import DissectedMessage
 
 _VERSION = re.compile(r"-[rv]\d+$")
 _ABBREVIATION = re.compile(r"^(rrc|ue|ul|dl|scg|mcg|csfb|mbms|rn|wlan|ura|utran|etws|pur)(?=[A-Z])")
@@ -55,12 +55,12 @@ class Named(NamedTuple):
     """Whether another RRC message of another technology carries it."""
 
 
-def names(dissected: Dissected, unknown: Counter[str]) -> Iterator[Named]:
+def names(dissected: DissectedMessage, unknown: Counter[str]) -> Iterator[Named]:
     """Yield the messages that one packet holds, RRC before NAS.
 
     Parameters
     ----------
-    dissected : Dissected
+    dissected : DissectedMessage
     unknown : Counter of str
         Counts the packets that tshark did not dissect, by their GSMTAP type.
     """
@@ -76,13 +76,13 @@ def names(dissected: Dissected, unknown: Counter[str]) -> Iterator[Named]:
         yield Named(_RATS.get(kind, ""), layer, "", "", NA, NA, contained=False)
 
 
-def is_undissected(dissected: Dissected) -> bool:
+def is_undissected(dissected: DissectedMessage) -> bool:
     """Return whether tshark shows the payload as octets alone."""
     protocols = dissected.values.get("protocols", "").split(":")
     return not protocols[0] or protocols[-1] in ("data", "gsmtap", "exported_pdu", "udp")
 
 
-def _rrc(dissected: Dissected, kind: int) -> Iterator[Named]:
+def _rrc(dissected: DissectedMessage, kind: int) -> Iterator[Named]:
     values = dissected.values
     outer = _RRC.get(kind)
     if outer is None:
@@ -102,7 +102,7 @@ def _rrc(dissected: Dissected, kind: int) -> Iterator[Named]:
             yield Named(rat, "rrc", inner, "", _transaction(dissected, rat), 0, contained=True)
 
 
-def _rrc_name(dissected: Dissected, rat: str) -> str:
+def _rrc_name(dissected: DissectedMessage, rat: str) -> str:
     """Return the name of the RRC message of a technology, outermost if one holds another."""
     column = _CONTAINED[rat]
     extended = f"{column}_extended" if f"{column}_extension" in dissected.values else ""
@@ -139,12 +139,12 @@ def _first_word(text: str) -> str:
     return _VERSION.sub("", match[0])[:_LONGEST_NAME] if match else ""
 
 
-def _transaction(dissected: Dissected, rat: str) -> int:
+def _transaction(dissected: DissectedMessage, rat: str) -> int:
     number = dissected.first(f"{_CONTAINED[rat]}_transaction")
     return NA if number is None else number
 
 
-def _nas(dissected: Dissected, rat: str) -> Iterator[Named]:
+def _nas(dissected: DissectedMessage, rat: str) -> Iterator[Named]:
     values = dissected.values
     cause = _word(values.get("nas_cause"))
     layers = (

@@ -10,11 +10,11 @@ import numpy as np
 from multitracer.schemas.radio import RADIO
 from multitracer.schemas.signalling import HANDOVERS, SIGNALLING
 from multitracer.tables import NA, NOT_A_TIME, Table
-from parsers._signalling.changes import Seen, Tracker
+from parsers._signalling.changes import SeenMessage, Tracker
 from parsers._signalling.clocks import sentences, stretches, without_network
 from parsers._signalling.dissection import Dissection
 from parsers._signalling.gsmtap import LOG, Messages
-from parsers._signalling.measurements import Lines, readings
+from parsers._signalling.measurements import ScatLines, readings
 from parsers._signalling.messages import names
 from parsers._text.collector_log import Sparse
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.tables import Document
-    from parsers._signalling.dissection import Dissected
+    from parsers._signalling.dissection import DissectedMessage
     from parsers._signalling.gsmtap import Numbered
     from parsers._signalling.measurements import Reading
     from parsers._signalling.messages import Named
@@ -94,10 +94,10 @@ class _Reader:
         self._messages = Sparse(SIGNALLING)
         self._radio = Sparse(RADIO)
         self._trackers: dict[int, Tracker] = {}
-        self._lines: dict[int, Lines] = {}
+        self._lines: dict[int, ScatLines] = {}
         self._clock = 0
 
-    def take(self, dissected: Dissected, time_ns: int, clock: int) -> None:
+    def take(self, dissected: DissectedMessage, time_ns: int, clock: int) -> None:
         """Take the messages of a packet, or the line of a program's log."""
         if clock != self._clock:
             self._clock = clock
@@ -116,11 +116,11 @@ class _Reader:
             for reading in readings(dissected, named.name, named.rat):
                 self._append(_placed(reading, dissected, tracker), time_ns, numbered)
             if time_ns != NOT_A_TIME:
-                tracker.take(Seen(time_ns, numbered.frame, named, dissected))
+                tracker.take(SeenMessage(time_ns, numbered.frame, named, dissected))
 
     def _take_line(self, numbered: Numbered, tracker: Tracker, time_ns: int) -> None:
         self.lines += 1
-        reading = self._lines.setdefault(numbered.modem, Lines()).reading(numbered.message.text())
+        reading = self._lines.setdefault(numbered.modem, ScatLines()).reading(numbered.message.text())
         if reading is None:
             return
         self._append(reading, time_ns, numbered)
@@ -155,7 +155,7 @@ def _order(row: dict[str, object]) -> int:
     return line if line != NA else complete
 
 
-def _row(dissected: Dissected, named: Named, time_ns: int, clock: int) -> dict[str, object]:
+def _row(dissected: DissectedMessage, named: Named, time_ns: int, clock: int) -> dict[str, object]:
     message = dissected.numbered.message
     is_contained = named.contained
     row: dict[str, object] = {
@@ -180,7 +180,7 @@ def _row(dissected: Dissected, named: Named, time_ns: int, clock: int) -> dict[s
     return row
 
 
-def _placed(reading: Reading, dissected: Dissected, tracker: Tracker) -> Reading:
+def _placed(reading: Reading, dissected: DissectedMessage, tracker: Tracker) -> Reading:
     """Return a reading of a report, which does not name the serving cell, with that if it is known."""
     if reading.get("role") != "serving" or "physical_cell_id" in reading:
         return reading

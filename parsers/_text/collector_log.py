@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.position import Epochs, Fix
     from multitracer.tables import Array, Column, Document, Schema, Table, Times
-    from parsers._text.lines import Lines
+    from parsers._text.lines import LogLines
 
 # From CLOCK_MONOTONIC to wall-clock time, by a collector's readings of both at the same time.
 #
@@ -185,7 +185,7 @@ class CollectorLog(ABC):
     A gap lasts from the first round without an answer to the last one; an answer in between ends it.
     """
 
-    def __init__(self, path: str, lines: Lines, *, name: str) -> None:
+    def __init__(self, path: str, lines: LogLines, *, name: str) -> None:
         self.path = path
         self.lines = lines
         self.name = name

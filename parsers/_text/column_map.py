@@ -70,7 +70,7 @@ class MapError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ColumnSource:
     """The source of the values of one column of a table."""
 
     column: str
@@ -104,7 +104,7 @@ class RowMap:
     """One row of a table that a line of the log gives."""
 
     table: str
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, ColumnSource]
     always: Mapping[str, str]
     """Columns whose value is always the same."""
     when: tuple[str, frozenset[str], bool] | None = None
@@ -134,7 +134,7 @@ class ColumnMap:
         return list(dict.fromkeys([*self.time, *cells, *conditions]))
 
 
-class Header:
+class LogHeader:
     """The names in the first line of a log, and where each stands.
 
     A name is found as it is written, else in other letters and blanks, else without the unit in brackets
@@ -230,9 +230,9 @@ def _when(value: object) -> tuple[str, frozenset[str], bool] | None:
     return str(value["column"]), frozenset(plain(str(word)) for word in value[which]), belongs
 
 
-def _cell(value: object, column: Column) -> Cell:
+def _cell(value: object, column: Column) -> ColumnSource:
     if isinstance(value, str):
-        return Cell(value)
+        return ColumnSource(value)
     if not isinstance(value, dict) or value.keys() - _CELL_KEYS:
         raise MapError(f"{value!r} is neither a column's name nor {', '.join(sorted(_CELL_KEYS))} or always")
     words, missing = value.get("words", {}), value.get("missing", [])
@@ -242,7 +242,7 @@ def _cell(value: object, column: Column) -> Cell:
     if by_unit is None or {"unit", "scale"} <= value.keys():
         raise MapError(f"{value!r}: no unit of {column.name} ({column.unit}), or a scale beside it")
     try:
-        cell = Cell(
+        cell = ColumnSource(
             str(value["column"]),
             float(value.get("scale", by_unit)),
             int(value.get("base", 10)),

@@ -23,7 +23,7 @@ _ZONE_DOUBT = "the time zone "
 
 
 @dataclass(slots=True)
-class Lines:
+class LogLines:
     """The lines of one log, and the counts of them.
 
     Iterating yields each line as text, without its end; a line that is no UTF-8 is of Windows-1252, in which

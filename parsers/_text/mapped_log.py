@@ -31,11 +31,11 @@ from parsers._text.column_map import (
     RANGES,
     SCHEMAS,
     ColumnMap,
-    Header,
+    LogHeader,
     column_map,
     delimiter_of,
 )
-from parsers._text.lines import ZONELESS, Lines, first_line, names_in
+from parsers._text.lines import ZONELESS, LogLines, first_line, names_in
 from parsers._text.times import (
     AUTO,
     UncertainTimeError,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Column, Mask, Numbers, Table
     from parsers._format import Match
-    from parsers._text.column_map import Cell, RowMap
+    from parsers._text.column_map import ColumnSource, RowMap
 
     Fields = tuple[int, list[str]]
     """Number of a line, and its fields."""
@@ -157,7 +157,7 @@ class BundledMap:
         """The layer of its tables: position if that is all that it gives, otherwise radio."""
         return "radio" if any(row.table == "radio" for row in self.columns.rows) else "position"
 
-    def matched(self, header: Header) -> int:
+    def matched(self, header: LogHeader) -> int:
         """Return how many of its columns a log has; 0 if one that it needs is not there."""
         if not all(header.find(column) is not None for column in self.needs):
             return 0
@@ -185,7 +185,7 @@ def _read(name: str, text: str) -> BundledMap:
     )
 
 
-def _best(header: Header) -> list[BundledMap]:
+def _best(header: LogHeader) -> list[BundledMap]:
     """Return the map that fits a header best; several if they fit alike, none if no map fits."""
     matched = [(each.matched(header), each) for each in bundled_maps()]
     most = max((count for count, _ in matched), default=0)
@@ -198,7 +198,7 @@ def sniff_layer(head: bytes, layer: str) -> Match:
     is_cut = len(head) >= HEAD_BYTES
     whole = text if is_cut else text[: text.rfind("\n") + 1]
     line = first_line(whole.splitlines())
-    best = _best(Header(names_in(line, delimiter_of(line)))) if line else []
+    best = _best(LogHeader(names_in(line, delimiter_of(line)))) if line else []
     return "yes" if best and best[0].layer == layer else "no"
 
 
@@ -212,7 +212,7 @@ def read_bundled(stream: BinaryIO, *, path: str, name: str) -> dict[str, Table]:
     """
     chosen: list[BundledMap] = []
 
-    def choose(header: Header) -> ColumnMap:
+    def choose(header: LogHeader) -> ColumnMap:
         chosen.extend(_best(header))
         if not chosen:
             raise FormatError(
@@ -245,7 +245,7 @@ _plain_word = lru_cache(maxsize=64)(plain)
 
 def read_mapped(
     stream: BinaryIO,
-    columns: ColumnMap | Callable[[Header], ColumnMap],
+    columns: ColumnMap | Callable[[LogHeader], ColumnMap],
     *,
     path: str,
     name: str,
@@ -265,14 +265,14 @@ def read_mapped(
     FormatError
         If the first line does not name the columns of the map, or no line has a time.
     """
-    lines = Lines(stream)
+    lines = LogLines(stream)
     text = first_line(lines)
     if callable(columns):
-        header = Header(names_in(text, delimiter_of(text)))
+        header = LogHeader(names_in(text, delimiter_of(text)))
         columns = replace(columns(header), delimiter=delimiter_of(text))
     elif columns.delimiter == AUTO_DELIMITER:
         columns = replace(columns, delimiter=delimiter_of(text))
-    header = Header(names_in(text, columns.delimiter))
+    header = LogHeader(names_in(text, columns.delimiter))
     for column in columns.time:
         if header.find(column) is None:
             raise FormatError(path, f"no column {column!r}; the map does not fit", line=max(lines.number, 1))
@@ -284,7 +284,7 @@ class _Source:
     """Where the value of a column of ours stands in a line, and what is known of its values so far."""
 
     column: Column
-    cell: Cell
+    cell: ColumnSource
     at: int | None
     scale: float
     second_at: int | None = None
@@ -329,7 +329,7 @@ class _Maker:
 class _Times:
     """The times of the lines: in which column, in which form, and whether they jump."""
 
-    def __init__(self, columns: ColumnMap, header: Header, lines: Lines) -> None:
+    def __init__(self, columns: ColumnMap, header: LogHeader, lines: LogLines) -> None:
         self._map = columns
         self.form = columns.form
         self._lines = lines
@@ -361,7 +361,7 @@ class _Times:
 class _Log:
     """The rows read so far."""
 
-    def __init__(self, columns: ColumnMap, header: Header, lines: Lines, path: str) -> None:
+    def __init__(self, columns: ColumnMap, header: LogHeader, lines: LogLines, path: str) -> None:
         self._map = columns
         self._lines = lines
         self._path = path
@@ -374,13 +374,13 @@ class _Log:
         """Column -> values that cannot be."""
         self._nowhere = 0
 
-    def _maker(self, row: RowMap, header: Header) -> _Maker:
+    def _maker(self, row: RowMap, header: LogHeader) -> _Maker:
         sources = [
             self._source(c, row.cells[c.name], header) for c in SCHEMAS[row.table] if c.name in row.cells
         ]
         return _Maker(row, sources, header.find(row.when[0]) if row.when else None)
 
-    def _source(self, column: Column, cell: Cell, header: Header) -> _Source:
+    def _source(self, column: Column, cell: ColumnSource, header: LogHeader) -> _Source:
         at, unit = header.find_with_unit(cell.column)
         scale = factor(unit, column.unit) if unit else cell.scale
         if scale is None:
@@ -390,7 +390,7 @@ class _Log:
             return _Source(column, cell, None, 1.0)
         return _Source(column, cell, at, scale, header.find(cell.above or cell.hemisphere))
 
-    def _width_needed(self, header: Header) -> int:
+    def _width_needed(self, header: LogHeader) -> int:
         """Return the fewest fields with the time and all that the first row of each table takes."""
         first = {row.table: row.cells for row in reversed(self._map.rows)}
         cells = [cell for each in first.values() for cell in each.values()]

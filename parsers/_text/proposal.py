@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from parsers._text.column_map import RANGES, RAT, SCHEMAS, WORDS, ColumnMap, delimiter_of
-from parsers._text.lines import Lines, first_line, names_in
+from parsers._text.lines import LogLines, first_line, names_in
 from parsers._text.times import (
     UncertainTimeError,
     decimal_of,
@@ -395,7 +395,7 @@ class _Sample:
     """The first lines of a log, by column."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        lines = Lines(stream)
+        lines = LogLines(stream)
         header = first_line(lines)
         self.delimiter = delimiter_of(header)
         if "\0" in header:
@@ -417,14 +417,14 @@ class _Sample:
             [text for text in column if text not in self.missing][:_SAMPLES] for column in self.texts
         ]
 
-    def _fields(self, lines: Lines) -> Iterator[list[str]]:
+    def _fields(self, lines: LogLines) -> Iterator[list[str]]:
         try:
             yield from (row for row in csv.reader(_bounded(lines), delimiter=self.delimiter) if row)
         except csv.Error:
             return
 
 
-def _names_below(lines: Lines) -> str:
+def _names_below(lines: LogLines) -> str:
     """Return, in words, which later line may name the columns; empty if none does."""
     counts = [(len(names_in(text, delimiter_of(text))), lines.number) for text in islice(lines, _MOST_ABOVE)]
     most, number = max(counts, key=lambda each: each[0], default=(0, 0))
@@ -437,7 +437,7 @@ _MOST_ABOVE, _LEAST_NAMES = 50, 3
 """Lines that some programs write above the names, and what a name, a time and a level need. Not measured."""
 
 
-def _bounded(lines: Lines) -> Iterator[str]:
+def _bounded(lines: LogLines) -> Iterator[str]:
     """Yield lines until they are too many characters together."""
     left = _MOST_CHARACTERS
     for text in lines:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multitracer.analysis import analyse
-from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
+from multitracer.analysis.verdicts import Necessity, OtherLogs, RetransmissionCause, VerdictEvidence, judge
 from tests.analysis.traffic import Segment, capture
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ def verdicts(
     return list(table.rows())
 
 
-def said(segments: Sequence[Segment], **how: Any) -> list[tuple[Cause, Necessity]]:
-    return [(Cause(row["cause"]), Necessity(row["necessity"])) for row in verdicts(segments, **how)]
+def said(segments: Sequence[Segment], **how: Any) -> list[tuple[RetransmissionCause, Necessity]]:
+    return [
+        (RetransmissionCause(row["cause"]), Necessity(row["necessity"])) for row in verdicts(segments, **how)
+    ]
 
 
-def proof(segments: Sequence[Segment], **how: Any) -> Evidence:
-    return Evidence(verdicts(segments, **how)[-1]["evidence"])
+def proof(segments: Sequence[Segment], **how: Any) -> VerdictEvidence:
+    return VerdictEvidence(verdicts(segments, **how)[-1]["evidence"])
 
 
 def without_stamps(segments: Sequence[Segment]) -> list[Segment]:

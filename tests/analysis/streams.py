@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import analyse
-from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.analysis.tcp import Analysis
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from multitracer.analysis.trust.rules import Trust
     from multitracer.capture import Capture
 
-SEAMS = Limits(rows=0, own_rows=24, closed_rows=24, context_rows=16)
+SEAMS = StreamLimits(rows=0, own_rows=24, closed_rows=24, context_rows=16)
 """Folds whatever has more than 24 segments, after each piece."""
 FOREVER_NS = 1 << 60
 _LAST_DIGIT = {"rtt_p50_ns", "rtt_p95_ns"}
@@ -27,7 +27,7 @@ _BY_SENT = {"window_shift", "window_shift_by", "max_window_bytes"}
 """Without a SYN they follow from what each fold shows alone."""
 
 
-def streamed(capture: Capture, rows: int, limits: Limits) -> tuple[Table, Table, Trust]:
+def streamed(capture: Capture, rows: int, limits: StreamLimits) -> tuple[Table, Table, Trust]:
     """Return connections, directions and trust of a capture that comes in pieces of so many rows."""
     stream, ended = OpenConnections(limits), []
     for begin in range(0, len(capture.segments), rows):
@@ -44,7 +44,7 @@ def streamed(capture: Capture, rows: int, limits: Limits) -> tuple[Table, Table,
     return connections, directions, analysis.trust
 
 
-def differences(capture: Capture, rows: int, limits: Limits) -> list[str]:
+def differences(capture: Capture, rows: int, limits: StreamLimits) -> list[str]:
     """Return in words where the stream of a capture differs from the whole; connections never leave early."""
     whole = analyse(capture)
     limits = replace(limits, closed_ns=FOREVER_NS, idle_ns=FOREVER_NS)

@@ -7,22 +7,30 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitracer.analysis.comparison.difference import Entries, difference
-from multitracer.analysis.comparison.sides import Quantity, Sides, Sums, compare, matching, stands, strata
+from multitracer.analysis.comparison.difference import CellMeans, difference
+from multitracer.analysis.comparison.sides import (
+    ComparedQuantity,
+    Sides,
+    Sums,
+    compare,
+    matching,
+    stands,
+    strata,
+)
 from multitracer.campaign.compared_sides import quantities_of
 from multitracer.tables import NA
 from tests.statistics.drives import World, drives, half
 from tests.statistics.sides import ALIKE, WORLDS, false_alarms, power
 
 CHANCE = np.random.default_rng(22)
-THROUGHPUT = [Quantity("throughput", relative=True, weight=1.0)]
+THROUGHPUT = [ComparedQuantity("throughput", relative=True, weight=1.0)]
 
 
-def entries(first: list[float], second: list[float]) -> Entries:
+def entries(first: list[float], second: list[float]) -> CellMeans:
     values = np.array([*first, *second], dtype=np.float64)
     unit = np.arange(len(values))
     same = np.zeros_like(unit)
-    return Entries(unit, same, np.ones(len(values)), values, unit >= len(first), same)
+    return CellMeans(unit, same, np.ones(len(values)), values, unit >= len(first), same)
 
 
 def sides(place: list[int], side: list[int], value: list[float]) -> Sides:
@@ -132,7 +140,7 @@ def test_a_side_without_a_quantity_has_no_difference() -> None:
     made = sides([NA] * 8, [0] * 4 + [1] * 4, [1.0] * 8)
     weight = made.sums["throughput"].weight * ~made.side[made.session]
     missing = {**made.sums, "RTT": Sums(weight, weight)}
-    result = compare(replace(made, sums=missing), [*THROUGHPUT, Quantity("RTT", True, 0.1)])
+    result = compare(replace(made, sums=missing), [*THROUGHPUT, ComparedQuantity("RTT", True, 0.1)])
     of = result.of("RTT")
     assert np.isnan(of.difference.value)
     assert of.sessions == (4, 0)

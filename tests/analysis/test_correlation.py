@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.common_grid import Kind, Quantity
+from multitracer.analysis.common_grid import QuantityKind, SessionQuantity
 from multitracer.analysis.correlation import MOST_LAGS, Pair, Settings, Together, correlated
 from multitracer.errors import InputError
 from multitracer.schemas.findings import SESSIONS_NMI
@@ -27,9 +27,9 @@ def noise(seed: int, count: int = 400) -> np.ndarray:
     return np.convolve(white, [0.4, 0.7, 1.0, 0.7, 0.4], "valid")[:count]
 
 
-def quantity(name: str, value: np.ndarray, *, begin_s: float = 0.0, **further: object) -> Quantity:
+def quantity(name: str, value: np.ndarray, *, begin_s: float = 0.0, **further: object) -> SessionQuantity:
     time_ns = np.round((begin_s + np.arange(len(value))) * NS_PER_S).astype(np.int64)
-    return Quantity(name, Kind.READING, time_ns, value, **further)  # type: ignore[arg-type]
+    return SessionQuantity(name, QuantityKind.READING, time_ns, value, **further)  # type: ignore[arg-type]
 
 
 def planted(seed: int = 1, *, begin_s: float = 0.0, **further: object) -> Together:

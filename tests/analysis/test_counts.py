@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multitracer.analysis import Kind, analyse
+from multitracer.analysis import SegmentKind, analyse
 from multitracer.schemas.tcp import DIRECTIONS
 from tests.analysis.traffic import ACK, FIN, RST, SYN, Segment, capture, handshake
 
@@ -32,10 +32,10 @@ def counted(*segments: Segment, reverse: bool = False) -> dict[str, Any]:
     return next(analysis.directions.take(np.array([int(reverse)])).rows())
 
 
-def kinds(*segments: Segment) -> list[Kind]:
+def kinds(*segments: Segment) -> list[SegmentKind]:
     """Return what is said of each segment after a handshake."""
     table = analyse(capture([*BEGUN, *segments])).tcp_segments(1)
-    return [Kind(int(kind)) for kind in table["kind"][len(BEGUN) :]]
+    return [SegmentKind(int(kind)) for kind in table["kind"][len(BEGUN) :]]
 
 
 def again(row: dict[str, Any]) -> tuple[int, int, int, int]:
@@ -57,7 +57,10 @@ def test_a_retransmission_may_carry_new_bytes_too() -> None:
     row = counted(data(0), data(50))
     assert again(row) == (1, 50, 1, 0)
     assert row["unique_bytes"] == 150
-    assert kinds(data(0), data(50))[1] == Kind.DATA | Kind.RETRANSMISSION | Kind.PARTIAL_RETRANSMISSION
+    assert (
+        kinds(data(0), data(50))[1]
+        == SegmentKind.DATA | SegmentKind.RETRANSMISSION | SegmentKind.PARTIAL_RETRANSMISSION
+    )
 
 
 def test_a_segment_that_fills_a_hole_is_out_of_order_not_a_retransmission() -> None:
@@ -113,7 +116,7 @@ def test_a_keep_alive_is_not_a_retransmission() -> None:
     assert row["keep_alives"] == 2
     assert row["unique_bytes"] == 100
     empty = Segment(0, C + 99, ack=S)
-    assert kinds(data(0), ack(100), empty)[2] == Kind.KEEP_ALIVE
+    assert kinds(data(0), ack(100), empty)[2] == SegmentKind.KEEP_ALIVE
 
 
 def test_a_byte_resent_before_its_ack_is_no_keep_alive() -> None:
@@ -172,11 +175,12 @@ def test_the_same_packet_captured_twice_is_marked() -> None:
     row = counted(data(0, ip_id=7), data(0, ip_id=7), data(100, ip_id=8))
     assert row["capture_duplicates"] == 1
     assert (
-        kinds(data(0, ip_id=7), data(0, ip_id=7), data(100, ip_id=8))[1] == Kind.DATA | Kind.CAPTURE_DUPLICATE
+        kinds(data(0, ip_id=7), data(0, ip_id=7), data(100, ip_id=8))[1]
+        == SegmentKind.DATA | SegmentKind.CAPTURE_DUPLICATE
     )
     resent = kinds(data(0, ip_id=7), data(0, ip_id=9), data(0, ip_id=9))
-    assert resent[1] == Kind.DATA | Kind.RETRANSMISSION
-    assert resent[2] == Kind.DATA | Kind.CAPTURE_DUPLICATE
+    assert resent[1] == SegmentKind.DATA | SegmentKind.RETRANSMISSION
+    assert resent[2] == SegmentKind.DATA | SegmentKind.CAPTURE_DUPLICATE
 
 
 def test_an_ack_captured_twice_is_no_duplicate_ack() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.analysis import Analysis, Kind, analyse
+from multitracer.analysis import Analysis, SegmentKind, analyse
 from multitracer.analysis import group as group_module
 from tests.analysis import oracle
 from tests.analysis.traffic import ACK, FIN, RST, SYN, Segment, capture
@@ -167,17 +167,17 @@ def test_rows_and_counts_tell_the_same(segments: list[Segment]) -> None:
             mine = table["reverse"] == bool(reverse)
             kind = table["kind"][mine]
 
-            def bits(bit: Kind, kind: Any = kind) -> int:
+            def bits(bit: SegmentKind, kind: Any = kind) -> int:
                 return int(np.count_nonzero(kind & np.uint32(bit)))
 
             assert table["new_bytes"][mine].sum() == counts["unique_bytes"]
-            assert bits(Kind.DATA) == counts["data_segments"]
-            assert bits(Kind.OUT_OF_ORDER) == counts["out_of_order"]
-            assert bits(Kind.DUPLICATE_ACK) == counts["duplicate_acks"]
-            assert bits(Kind.KEEP_ALIVE) == counts["keep_alives"]
-            assert bits(Kind.ZERO_WINDOW_PROBE) == counts["zero_window_probes"]
-            assert bits(Kind.CAPTURE_DUPLICATE) == counts["capture_duplicates"]
-            assert bits(Kind.ACK_OF_UNSEEN) == counts["acks_of_unseen"]
+            assert bits(SegmentKind.DATA) == counts["data_segments"]
+            assert bits(SegmentKind.OUT_OF_ORDER) == counts["out_of_order"]
+            assert bits(SegmentKind.DUPLICATE_ACK) == counts["duplicate_acks"]
+            assert bits(SegmentKind.KEEP_ALIVE) == counts["keep_alives"]
+            assert bits(SegmentKind.ZERO_WINDOW_PROBE) == counts["zero_window_probes"]
+            assert bits(SegmentKind.CAPTURE_DUPLICATE) == counts["capture_duplicates"]
+            assert bits(SegmentKind.ACK_OF_UNSEEN) == counts["acks_of_unseen"]
             occupies = mine & (table["end_bytes"] > table["seq_bytes"])
             assert table["flight_bytes"][occupies].max(initial=0) <= counts["max_flight_bytes"]
             assert (table["flight_sack_bytes"] <= table["flight_bytes"]).all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.analysis.segments.goodput import COLUMNS, Delivered, put_rates
+from multitracer.analysis.segments.goodput import COLUMNS, DeliveryBounds, put_rates
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from tests.analysis.traffic import ACK, FIN, MS, START_NS, SYN, Segment, capture
 
@@ -105,5 +105,5 @@ def test_why_there_is_no_round_trip_elsewhere() -> None:
 def test_a_hundred_gigabytes_have_a_goodput() -> None:
     rows = {name: np.zeros(1, dtype=np.float64) for name in ("goodput_by", *COLUMNS)}
     begin, end, carried = (np.array([each], dtype=np.int64) for each in (0, 10**9, 10**11))
-    put_rates(rows, np.array([0]), GoodputBy.ACKNOWLEDGED, Delivered(begin, end, carried))
+    put_rates(rows, np.array([0]), GoodputBy.ACKNOWLEDGED, DeliveryBounds(begin, end, carried))
     assert rows["goodput_bytes_per_s"].tolist() == [1e11]

@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.analysis import analyse
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.captured import Interface
+from multitracer.captured import CaptureInterface
 from multitracer.tables import NOT_A_TIME
 from tests.analysis.traffic import ACK, FIN, MS, RST, START_NS, SYN, Segment, capture, handshake
 
@@ -159,9 +159,13 @@ def test_a_mean_is_not_finer_than_the_clock() -> None:
     segments = []
     for i, delay in enumerate(delays):
         segments += [data(100 * i, time_ns=i * MS), ack(100 * (i + 1), time_ns=i * MS + delay)]
-    row = next(analyse(capture(segments, interfaces=[Interface(1, resolution_ns=1000.0)])).directions.rows())
+    row = next(
+        analyse(capture(segments, interfaces=[CaptureInterface(1, resolution_ns=1000.0)])).directions.rows()
+    )
     assert row["rtt_mean_ns"] == 27_000
-    finer = next(analyse(capture(segments, interfaces=[Interface(1, resolution_ns=1.0)])).directions.rows())
+    finer = next(
+        analyse(capture(segments, interfaces=[CaptureInterface(1, resolution_ns=1.0)])).directions.rows()
+    )
     assert finer["rtt_mean_ns"] == pytest.approx(27_333)
 
 

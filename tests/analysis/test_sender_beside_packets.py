@@ -13,9 +13,9 @@ import pytest
 
 import parsers
 from multitracer.analysis import analyse
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.sender_state import (
-    Phase,
+    TcpPhase,
     applied,
     in_bytes,
     join,
@@ -24,7 +24,7 @@ from multitracer.analysis.sender_state import (
     phases_of_state,
     with_ca_state,
 )
-from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
+from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent
 from multitracer.schemas.sender import TCP_STATE
 from multitracer.tables import NA, Table
 from multitracer.units import NS_PER_US
@@ -104,7 +104,7 @@ def test_each_change_of_cwnd_stands_at_the_packet_that_made_it(run: Run) -> None
     moved = applied(run.probes, events=run.events)
     una = (run.probes["snd_una"] - run.probes["snd_una"][0]) % 2**32 + 1
     by_packet = moved["time_ns"] == moved["read_before_ns"]  # and not by the timer
-    stays_open = (ca_state_before(moved) == CaState.OPEN) & (moved["ca_state"] == CaState.OPEN)
+    stays_open = (ca_state_before(moved) == TcpCaState.OPEN) & (moved["ca_state"] == TcpCaState.OPEN)
     stays_open &= ~passes_another_state(moved, run.events)
     change = np.diff(moved["cwnd_segments"], prepend=moved["cwnd_segments"][0])
     assert ((change > 0) & stays_open).sum() > 10
@@ -129,7 +129,7 @@ def acknowledged(run: Run, una: Array) -> Array:
 
 def ca_state_before(moved: Table) -> Array:
     """Return the congestion state that each row's packet found; the first found an open one."""
-    return np.concatenate([[int(CaState.OPEN)], moved["ca_state"][:-1]])
+    return np.concatenate([[int(TcpCaState.OPEN)], moved["ca_state"][:-1]])
 
 
 def passes_another_state(moved: Table, events: Table) -> Array:
@@ -142,7 +142,7 @@ def passes_another_state(moved: Table, events: Table) -> Array:
 
 def acknowledged_with_dsack(arrivals: Table) -> Array:
     """Return the ACK numbers that came with a D-SACK (tcp_try_undo_dsack restores the window then)."""
-    numbers: Array = arrivals["ack_bytes"][(arrivals["kind"] & np.uint32(Kind.DSACK)) != 0]
+    numbers: Array = arrivals["ack_bytes"][(arrivals["kind"] & np.uint32(SegmentKind.DSACK)) != 0]
     return numbers
 
 
@@ -153,7 +153,7 @@ def test_slow_start_adds_no_more_than_its_packet_acknowledges(run: Run) -> None:
     """
     cwnd = run.probes["cwnd_segments"]
     una = (run.probes["snd_una"] - run.probes["snd_una"][0]) % 2**32 + 1
-    before_any_loss = (run.probes["ssthresh_segments"] == NA) & (run.probes["ca_state"] == CaState.OPEN)
+    before_any_loss = (run.probes["ssthresh_segments"] == NA) & (run.probes["ca_state"] == TcpCaState.OPEN)
     within = before_any_loss[:-1] & before_any_loss[1:]
     grown = np.diff(cwnd)[within]
     assert (grown > 0).any()
@@ -177,13 +177,13 @@ def test_polling_agrees_with_tcp_probe_within_its_interval(run: Run) -> None:
 
 def test_timeout_stands_at_the_timer_not_at_a_packet(run: Run) -> None:
     timeouts = run.events["time_ns"][
-        (run.events["event"] == TcpEvent.CA_STATE) & (run.events["ca_state"] == CaState.LOSS)
+        (run.events["event"] == TcpEvent.CA_STATE) & (run.events["ca_state"] == TcpCaState.LOSS)
     ]
     assert len(timeouts), "nothing passed for a second"
     moved = applied(run.probes, events=run.events)
     after = np.searchsorted(moved["time_ns"], timeouts[0])
     assert moved["time_ns"][after] == timeouts[0]
-    assert moved["ca_state"][after] == CaState.LOSS
+    assert moved["ca_state"][after] == TcpCaState.LOSS
     assert moved["cwnd_segments"][after] < moved["cwnd_segments"][after - 1]
     sent = run.segments.take(~run.segments["reverse"])
     nearest = np.abs(sent["time_ns"] - timeouts[0]).min()
@@ -208,10 +208,12 @@ def test_flight_of_tcp_probe_is_that_of_the_packets(run: Run) -> None:
 
 def test_phases_of_the_kernel_show_the_losses(run: Run) -> None:
     phases = phases_of_state(run.probes, events=run.events)
-    assert {Phase.SLOW_START, Phase.CONGESTION_AVOIDANCE, Phase.LOSS} <= set(phases["phase"].tolist())
+    assert {TcpPhase.SLOW_START, TcpPhase.CONGESTION_AVOIDANCE, TcpPhase.LOSS} <= set(
+        phases["phase"].tolist()
+    )
     assert not phases["reconstructed"].any()
-    loss = phases["begin_ns"][phases["phase"] == Phase.LOSS][0]
-    entered = run.events["time_ns"][run.events["ca_state"] == CaState.LOSS]
+    loss = phases["begin_ns"][phases["phase"] == TcpPhase.LOSS][0]
+    entered = run.events["time_ns"][run.events["ca_state"] == TcpCaState.LOSS]
     assert loss in entered.tolist()
 
 
@@ -230,13 +232,13 @@ def test_phases_by_packets_show_each_loss_and_recovery_of_the_kernel(run: Run) -
     by_packets = phases_of_packets(run.segments, reverse=False)
     instants = np.linspace(known["begin_ns"][0], known["end_ns"][-1], 10_000).astype(np.int64)
     settled = within_one(known, instants - LATE_NS, instants + LATE_NS)
-    lost = instants[settled & (phase_at(known, instants) == Phase.LOSS)]
+    lost = instants[settled & (phase_at(known, instants) == TcpPhase.LOSS)]
     assert len(lost)
-    assert (phase_at(by_packets, lost) == Phase.LOSS).all()
-    entered = known["begin_ns"][known["phase"] == Phase.RECOVERY]
-    shown = by_packets["begin_ns"][np.isin(by_packets["phase"], [Phase.RECOVERY, Phase.LOSS])]
+    assert (phase_at(by_packets, lost) == TcpPhase.LOSS).all()
+    entered = known["begin_ns"][known["phase"] == TcpPhase.RECOVERY]
+    shown = by_packets["begin_ns"][np.isin(by_packets["phase"], [TcpPhase.RECOVERY, TcpPhase.LOSS])]
     for entry in entered:
-        inside = phase_at(by_packets, entry) in {Phase.RECOVERY, Phase.LOSS}
+        inside = phase_at(by_packets, entry) in {TcpPhase.RECOVERY, TcpPhase.LOSS}
         assert inside or np.abs(shown - entry).min() < LATE_NS
 
 
@@ -260,7 +262,7 @@ def within_one(phases: Table, begin_ns: Array, end_ns: Array) -> Array:
 def test_threshold_of_tcp_probe_is_not_the_one_of_the_socket(run: Run) -> None:
     """It is tcp_current_ssthresh: in an open state never below three quarters of the window."""
     probes = run.probes.take(
-        (run.probes["ssthresh_segments"] != NA) & (run.probes["ca_state"] == CaState.OPEN)
+        (run.probes["ssthresh_segments"] != NA) & (run.probes["ca_state"] == TcpCaState.OPEN)
     )
     cwnd = probes["cwnd_segments"]
     assert (probes["ssthresh_segments"] >= (cwnd >> 1) + (cwnd >> 2)).all()

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.streaming.folded import RoundTripCounts
-from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.streaming.open_connections import OpenConnections
 from multitracer.schemas.tcp import GoodputBy, WindowScaleBy
 from multitracer.units import NS_PER_S
@@ -90,14 +90,14 @@ def test_transfers_with_seams_everywhere(seed: int, rows: int) -> None:
 @given(exchanges(longest=50))
 @settings(max_examples=60, deadline=None)
 def test_hostile_segments_in_pieces_are_all_counted_once(segments: list[Segment]) -> None:
-    limits = Limits(rows=0, own_rows=6, closed_rows=6, context_rows=6, closed_ns=FOREVER_NS)
+    limits = StreamLimits(rows=0, own_rows=6, closed_rows=6, context_rows=6, closed_ns=FOREVER_NS)
     connections, directions, _ = streamed(capture(segments), 11, limits)
     assert connections["connection"].tolist() == list(range(1, len(connections) + 1))
     assert directions["packets"].sum() == len(segments)
 
 
 def test_memory_is_that_of_open_connections() -> None:
-    held, stream = [], OpenConnections(Limits(rows=100))
+    held, stream = [], OpenConnections(StreamLimits(rows=100))
     for number in range(40):
         stream.take_in(capture([_download(i + 100 * number) for i in range(100)]))
         held.append(len(stream))
@@ -167,7 +167,7 @@ def test_round_trip_counts_are_exact_until_there_are_too_many() -> None:
 def test_a_long_connection_without_syn_has_the_window_scale_of_its_beginning() -> None:
     lines = [_download(turn) for turn in range(400)]
     whole = analyse(capture(lines)).directions["window_shift_by"]
-    _, directions, _ = streamed(capture(lines), 100, Limits(rows=0, closed_ns=FOREVER_NS))
+    _, directions, _ = streamed(capture(lines), 100, StreamLimits(rows=0, closed_ns=FOREVER_NS))
     assert whole[0] == directions["window_shift_by"][0]
     assert WindowScaleBy.SENT in directions["window_shift_by"].tolist()
     assert GoodputBy.ACKNOWLEDGED in directions["goodput_by"].tolist()

@@ -18,7 +18,7 @@ from multitracer.analysis.sender_state import (
     number_sockets,
     with_ca_state,
 )
-from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
+from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent, TcpState
 from multitracer.schemas.sender import TCP_EVENTS, TCP_STATE
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS
 from multitracer.tables import FLOWS, NA, NOT_A_TIME, Schema, Table
@@ -64,7 +64,7 @@ def probe(at_s: float, **known: Any) -> dict[str, Any]:
     return reading(at_s, method=ReadBy.TCP_PROBE, cookie=7, **known)
 
 
-def change(at_s: float, ca_state: CaState) -> dict[str, Any]:
+def change(at_s: float, ca_state: TcpCaState) -> dict[str, Any]:
     known = {"time_ns": round(at_s * S), "event": TcpEvent.CA_STATE, "ca_state": ca_state}
     return known | ends(HERE, THERE)
 
@@ -218,7 +218,9 @@ def test_no_rows_and_no_connections() -> None:
 
 def test_events_join_too() -> None:
     tables = capture((1, 9.5), (10, 13))
-    events = table(TCP_EVENTS, [change(2, CaState.LOSS), change(11, CaState.OPEN), change(50, CaState.OPEN)])
+    events = table(
+        TCP_EVENTS, [change(2, TcpCaState.LOSS), change(11, TcpCaState.OPEN), change(50, TcpCaState.OPEN)]
+    )
     found = join_events(events, flows=tables["flows"], connections=tables["connections"])
     assert found["connection"].tolist() == [1, 2, NA]
 
@@ -261,11 +263,11 @@ def events_of(tables: dict[str, Table], *rows: dict[str, Any]) -> Table:
 def test_congestion_state_of_probes_comes_from_the_changes_before_them() -> None:
     tables = capture((1, 9))
     state = joined([probe(at) for at in (2, 3, 4, 5)], tables)
-    events = events_of(tables, change(2.5, CaState.RECOVERY), change(4, CaState.OPEN))
+    events = events_of(tables, change(2.5, TcpCaState.RECOVERY), change(4, TcpCaState.OPEN))
     assert with_ca_state(state, events)["ca_state"].tolist() == [0, 3, 3, 0], (
         "a change at a probe comes after it"
     )
-    began_later = events_of(tables, change(3.5, CaState.OPEN))
+    began_later = events_of(tables, change(3.5, TcpCaState.OPEN))
     assert with_ca_state(state, began_later)["ca_state"].tolist() == [NA, NA, 0, 0]
 
 
@@ -295,7 +297,7 @@ def test_value_that_the_timer_made_stands_at_the_timer() -> None:
     state = joined(
         [probe(2, cwnd_segments=20), probe(3, cwnd_segments=21), probe(6, cwnd_segments=1)], tables
     )
-    moved = applied(state, events=events_of(tables, change(5, CaState.LOSS), change(5.5, CaState.LOSS)))
+    moved = applied(state, events=events_of(tables, change(5, TcpCaState.LOSS), change(5.5, TcpCaState.LOSS)))
     assert list(zip(moved["time_ns"] // S, moved["cwnd_segments"], strict=True)) == [(2, 21), (5, 1)]
 
 

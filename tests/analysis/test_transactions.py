@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.analysis.transports import (
     Arm,
-    Source,
+    SessionContent,
     arms_of,
     cdf_gap,
     compare,
@@ -29,7 +29,7 @@ INF = np.inf
 
 
 def arms(*tables: Table) -> list[Arm]:
-    return arms_of([Source(f"session{n}", table) for n, table in enumerate(tables)])
+    return arms_of([SessionContent(f"session{n}", table) for n, table in enumerate(tables)])
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 10, 101])
@@ -138,8 +138,8 @@ def test_arms_are_named_by_what_differs() -> None:
     ]
     assert [a.name for a in arms(*tables)] == ["TCP, downtown", "TCP, suburb", "CentaurusComm"]
     sources = [
-        Source("a", tables[0], {"tcp_profile": "1999"}),
-        Source("b", tables[0], {"tcp_profile": "today"}),
+        SessionContent("a", tables[0], {"tcp_profile": "1999"}),
+        SessionContent("b", tables[0], {"tcp_profile": "today"}),
     ]
     assert [a.name for a in arms_of(sources)] == ["TCP, 1999", "TCP, today"]
     assert [a.name for a in arms(tables[0], tables[0])] == ["TCP, session0", "TCP, session1"]
@@ -150,16 +150,17 @@ def test_arms_are_named_by_what_differs() -> None:
 def test_runs_that_nothing_tells_apart_can_be_pooled() -> None:
     tables = [transactions({64: [1.0, 2.0]}) for _ in range(3)]
     tables.append(transactions({64: [5.0]}, labels="place=x"))
-    found = arms_of([Source(f"s{n}", table) for n, table in enumerate(tables)], pool=True)
+    found = arms_of([SessionContent(f"s{n}", table) for n, table in enumerate(tables)], pool=True)
     assert [(arm.name, len(arm.table)) for arm in found] == [("TCP", 6), ("TCP, x", 1)]
     profiles = [
-        Source(f"s{n}", tables[0], {"tcp_profile": profile}) for n, profile in enumerate(("1999", "today"))
+        SessionContent(f"s{n}", tables[0], {"tcp_profile": profile})
+        for n, profile in enumerate(("1999", "today"))
     ]
     assert [arm.name for arm in arms_of(profiles, pool=True)] == ["TCP, 1999", "TCP, today"]
     messages = [transactions({64: [1.0]}, protocol="centauruscomm") for _ in range(2)]
     sources = [
-        Source("a", messages[0], {"tcp_profile": "1999"}),
-        Source("b", messages[1], {"tcp_profile": "today"}),
+        SessionContent("a", messages[0], {"tcp_profile": "1999"}),
+        SessionContent("b", messages[1], {"tcp_profile": "today"}),
     ]
     assert [a.name for a in arms_of(sources, pool=True)] == ["CentaurusComm"], (
         "it does not use the kernel's TCP"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.captured import Interface, Mark
+from multitracer.captured import CaptureInterface, CaptureMark
 from parsers import read_capture
 from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
 
@@ -50,7 +50,7 @@ def test_the_bundled_session_is_good(sample_sender: Path, sample_receiver: Path)
     ("facts", "code", "count", "verdict"),
     [
         ({"damaged": "cut at byte 90"}, "damaged-file", 1, "caution"),
-        ({"interfaces": [Interface(1, dropped_packets=1)] * 2}, "kernel-drops", 2, "poor"),
+        ({"interfaces": [CaptureInterface(1, dropped_packets=1)] * 2}, "kernel-drops", 2, "poor"),
         ({"not_decoded": {"link type 182": 40}}, "not-decoded", 40, "poor"),
         ({"without_time": 3}, "no-time", 3, "poor"),
         ({"time_steps_back": 5, "largest_step_back_ns": 3_000}, "time-backwards", 5, "good"),
@@ -70,13 +70,13 @@ def test_facts_of_a_file_become_notes_that_name_it(
 @pytest.mark.parametrize(
     ("mark", "code"),
     [
-        (Mark.HEADER_CUT, "headers-cut"),
-        (Mark.LENGTH_FROM_CAPTURE, "ip-length-zero"),
-        (Mark.BAD_LENGTH, "bad-length"),
-        (Mark.FRAGMENT, "fragments"),
+        (CaptureMark.HEADER_CUT, "headers-cut"),
+        (CaptureMark.LENGTH_FROM_CAPTURE, "ip-length-zero"),
+        (CaptureMark.BAD_LENGTH, "bad-length"),
+        (CaptureMark.FRAGMENT, "fragments"),
     ],
 )
-def test_how_a_segment_was_captured_is_said(mark: Mark, code: str) -> None:
+def test_how_a_segment_was_captured_is_said(mark: CaptureMark, code: str) -> None:
     verdict, notes = judged([*CLEAN, data(2000, marks=int(mark))])
     assert (verdict, notes[code].count) == ("caution", 1)
 

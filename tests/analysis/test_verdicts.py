@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from multitracer.analysis import analyse
 from multitracer.analysis.segments.segment_class import SegmentClass, classify
-from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, evidence_words, judge, word
-from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
+from multitracer.analysis.verdicts import (
+    Necessity,
+    OtherLogs,
+    RetransmissionCause,
+    VerdictEvidence,
+    evidence_words,
+    judge,
+    word,
+)
+from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent
 from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE
 from multitracer.tables import NA, NOT_A_TIME, Schema, Table
 from tests.analysis.judging import proof, said, without_sack, without_stamps
@@ -36,8 +44,8 @@ NEAR_SENDER = 1
 
 
 def test_a_stall_makes_a_timeout_spurious_by_timestamps_and_d_sack() -> None:
-    assert said(stall()) == [(Cause.TIMEOUT, Necessity.SPURIOUS)]
-    assert {Evidence.EIFEL, Evidence.D_SACK, Evidence.F_RTO} <= set(proof(stall()))
+    assert said(stall()) == [(RetransmissionCause.TIMEOUT, Necessity.SPURIOUS)]
+    assert {VerdictEvidence.EIFEL, VerdictEvidence.D_SACK, VerdictEvidence.F_RTO} <= set(proof(stall()))
 
 
 @pytest.mark.parametrize("strip", [without_stamps, without_sack])
@@ -47,19 +55,21 @@ def test_one_kind_of_evidence_is_enough(strip: Any) -> None:
 
 def test_later_data_acknowledged_apart_prove_it_without_any_option() -> None:
     """F-RTO: the ACK of the resent segment lacks the one behind it, which comes on its own."""
-    assert proof(without_stamps(without_sack(stall()))) & Evidence.F_RTO
+    assert proof(without_stamps(without_sack(stall()))) & VerdictEvidence.F_RTO
 
 
 def test_fast_retransmission_of_a_lost_segment() -> None:
-    assert said(fast_retransmit()) == [(Cause.FAST, Necessity.NECESSARY)]
-    assert {Evidence.DUPLICATE_ACKS, Evidence.HOLE, Evidence.ECHOED} <= set(proof(fast_retransmit()))
+    assert said(fast_retransmit()) == [(RetransmissionCause.FAST, Necessity.NECESSARY)]
+    assert {VerdictEvidence.DUPLICATE_ACKS, VerdictEvidence.HOLE, VerdictEvidence.ECHOED} <= set(
+        proof(fast_retransmit())
+    )
 
 
 def test_go_back_n_after_a_timeout() -> None:
     assert said(slow_handshake()) == [
-        (Cause.TIMEOUT, Necessity.NECESSARY),
-        (Cause.SLOW_START, Necessity.NECESSARY),
-        (Cause.SLOW_START, Necessity.NECESSARY),
+        (RetransmissionCause.TIMEOUT, Necessity.NECESSARY),
+        (RetransmissionCause.SLOW_START, Necessity.NECESSARY),
+        (RetransmissionCause.SLOW_START, Necessity.NECESSARY),
     ]
 
 
@@ -75,7 +85,10 @@ def test_a_timer_that_expires_in_a_recovery_is_told_from_the_ack_just_before_it(
         sent(3602.5, 1),
         acked(4300, 8, echo=3602),
     ]
-    assert [cause for cause, _ in said(without_sack(exchange))] == [Cause.FAST, Cause.TIMEOUT]
+    assert [cause for cause, _ in said(without_sack(exchange))] == [
+        RetransmissionCause.FAST,
+        RetransmissionCause.TIMEOUT,
+    ]
 
 
 def lost_ack() -> list[Segment]:
@@ -112,14 +125,14 @@ def copy_behind_the_edge(*, above: bool) -> list[Segment]:
 
 def test_the_echo_of_a_delayed_ack_says_nothing_of_a_copy_behind_the_left_edge() -> None:
     """RFC 7323, 4.3: the ACK echoes segment 1 whichever copy of segment 2 came with it."""
-    assert said(copy_behind_the_edge(above=False)) == [(Cause.LOCAL_DROP, Necessity.NECESSARY)]
-    assert not proof(copy_behind_the_edge(above=False)) & Evidence.EIFEL
+    assert said(copy_behind_the_edge(above=False)) == [(RetransmissionCause.LOCAL_DROP, Necessity.NECESSARY)]
+    assert not proof(copy_behind_the_edge(above=False)) & VerdictEvidence.EIFEL
 
 
 def test_no_ack_is_delayed_behind_a_hole_so_the_echo_tells_again() -> None:
     """Had segment 2 been missing when segment 3 came, that would have been acknowledged at once."""
     assert said(copy_behind_the_edge(above=True))[0][1] is Necessity.SPURIOUS
-    assert proof(copy_behind_the_edge(above=True)) & Evidence.EIFEL
+    assert proof(copy_behind_the_edge(above=True)) & VerdictEvidence.EIFEL
 
 
 def test_an_ack_sooner_than_the_shortest_round_trip_answers_the_first_copy() -> None:
@@ -132,27 +145,27 @@ def test_an_ack_sooner_than_the_shortest_round_trip_answers_the_first_copy() -> 
         acked(2700, 2, echo=0),
     ]
     assert said(without_stamps(early))[0][1] is Necessity.SPURIOUS
-    assert proof(without_stamps(early)) & Evidence.EARLY_ACK
+    assert proof(without_stamps(early)) & VerdictEvidence.EARLY_ACK
 
 
 def test_without_an_answer_nothing_is_decided() -> None:
     unanswered = [*opened(600), sent(600, 0), sent(2000, 0)]
-    assert said(unanswered) == [(Cause.TIMEOUT, Necessity.UNDECIDED)]
-    assert proof(unanswered) & Evidence.NO_ANSWER
+    assert said(unanswered) == [(RetransmissionCause.TIMEOUT, Necessity.UNDECIDED)]
+    assert proof(unanswered) & VerdictEvidence.NO_ANSWER
 
 
 def test_an_ack_that_the_sender_ignored_counts_as_lost() -> None:
     """With header compression a damaged ACK passes the capture, not the checksum."""
     ignored = [*opened(600), sent(600, 0), acked(1200, 1, echo=600), sent(2600, 0), acked(3200, 1, echo=600)]
     assert said(ignored)[0][1] is Necessity.ACK_LOST
-    assert proof(ignored) & Evidence.ACK_IGNORED
+    assert proof(ignored) & VerdictEvidence.ACK_IGNORED
 
 
 def test_an_echo_that_is_the_earlier_copy_s_too_tells_of_neither() -> None:
     """A clock that ticks every 500 ms: both copies carry the same timestamp."""
     coarse = [*opened(600), sent(600, 0), sent(601, 1), sent(900, 0), acked(1500, 2, echo=1)]
     coarse = [replace(s, stamp=(1, s.stamp[1])) if s.side == 0 and s.stamp else s for s in coarse]
-    assert not proof(coarse) & (Evidence.ECHOED | Evidence.EIFEL)
+    assert not proof(coarse) & (VerdictEvidence.ECHOED | VerdictEvidence.EIFEL)
 
 
 # --- what beside the capture is known ---
@@ -167,7 +180,7 @@ def test_the_receiver_s_trace_decides() -> None:
     first_copy = next(i for i, s in enumerate(numbered) if s.payload and s.seq == C + MSS)
     lost = analyse(capture([s for i, s in enumerate(numbered) if i != first_copy])).tcp_segments(1)
     assert said(numbered, receiver=lost)[0][1] is Necessity.NECESSARY
-    assert proof(numbered, receiver=lost) & Evidence.RECEIVER
+    assert proof(numbered, receiver=lost) & VerdictEvidence.RECEIVER
 
 
 def test_of_copies_that_look_alike_at_the_receiver_the_first_was_lost() -> None:
@@ -185,7 +198,7 @@ def test_the_link_s_log_decides(fate: int, necessity: Necessity) -> None:
     plain = without_stamps(without_sack(lost_ack()))
     arrived = np.array([fate if s.side == 0 else NA for s in plain], dtype=np.int8)
     assert said(plain, arrived=arrived)[0][1] is necessity
-    assert proof(plain, arrived=arrived) & Evidence.LINK_LOG
+    assert proof(plain, arrived=arrived) & VerdictEvidence.LINK_LOG
 
 
 def table(schema: Schema, rows: list[dict[str, Any]]) -> Table:
@@ -203,9 +216,15 @@ def event(ms: float, **what: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("ca_state", "cause"),
-    [(CaState.LOSS, Cause.TIMEOUT), (CaState.RECOVERY, Cause.FAST), (CaState.OPEN, Cause.TAIL_LOSS_PROBE)],
+    [
+        (TcpCaState.LOSS, RetransmissionCause.TIMEOUT),
+        (TcpCaState.RECOVERY, RetransmissionCause.FAST),
+        (TcpCaState.OPEN, RetransmissionCause.TAIL_LOSS_PROBE),
+    ],
 )
-def test_the_kernel_s_congestion_state_tells_the_cause(ca_state: CaState, cause: Cause) -> None:
+def test_the_kernel_s_congestion_state_tells_the_cause(
+    ca_state: TcpCaState, cause: RetransmissionCause
+) -> None:
     events = table(
         JOINED_EVENTS,
         [
@@ -214,13 +233,13 @@ def test_the_kernel_s_congestion_state_tells_the_cause(ca_state: CaState, cause:
         ],
     )
     assert said(stall(), events=events)[0][0] is cause
-    assert {Evidence.CA_STATE, Evidence.KERNEL_EVENT} <= set(proof(stall(), events=events))
+    assert {VerdictEvidence.CA_STATE, VerdictEvidence.KERNEL_EVENT} <= set(proof(stall(), events=events))
 
 
 def test_a_copy_that_the_kernel_could_not_hand_over_is_a_local_drop() -> None:
-    assert said(fast_retransmit())[0][0] is Cause.FAST
+    assert said(fast_retransmit())[0][0] is RetransmissionCause.FAST
     refused = table(JOINED_EVENTS, [event(1234.01, event=TcpEvent.RETRANSMISSION, left_host=0)])
-    assert said(fast_retransmit(), events=refused)[0][0] is Cause.LOCAL_DROP
+    assert said(fast_retransmit(), events=refused)[0][0] is RetransmissionCause.LOCAL_DROP
 
 
 def cut() -> list[Segment]:
@@ -238,21 +257,21 @@ def cut() -> list[Segment]:
 @pytest.mark.parametrize(
     ("reports", "second"),
     [
-        ([(2601.02, 1)], Cause.SLOW_START),
-        ([(2600.02, 1), (2601.02, 0)], Cause.LOCAL_DROP),
-        ([(2600.02, 1), (2640, 1)], Cause.SLOW_START),
-        ([(2600.02, 1), (2740, 1)], Cause.LOCAL_DROP),
+        ([(2601.02, 1)], RetransmissionCause.SLOW_START),
+        ([(2600.02, 1), (2601.02, 0)], RetransmissionCause.LOCAL_DROP),
+        ([(2600.02, 1), (2640, 1)], RetransmissionCause.SLOW_START),
+        ([(2600.02, 1), (2740, 1)], RetransmissionCause.LOCAL_DROP),
     ],
     ids=["one for both", "one each", "late", "of another packet"],
 )
 def test_a_report_is_of_all_segments_that_were_cut_from_it(
-    reports: list[tuple[float, int]], second: Cause
+    reports: list[tuple[float, int]], second: RetransmissionCause
 ) -> None:
     """A host that was held writes it late; segments of one retransmission are sent one after the other."""
-    changes = event(2599.99, event=TcpEvent.CA_STATE, ca_state=CaState.LOSS)
+    changes = event(2599.99, event=TcpEvent.CA_STATE, ca_state=TcpCaState.LOSS)
     resent = [event(ms, event=TcpEvent.RETRANSMISSION, left_host=left) for ms, left in reports]
     events = table(JOINED_EVENTS, [changes, *resent])
-    assert [cause for cause, _ in said(cut(), events=events)] == [Cause.TIMEOUT, second]
+    assert [cause for cause, _ in said(cut(), events=events)] == [RetransmissionCause.TIMEOUT, second]
 
 
 def test_a_segment_that_the_host_refused_is_no_retransmission_of_tcp() -> None:
@@ -265,8 +284,8 @@ def test_a_segment_that_the_host_refused_is_no_retransmission_of_tcp() -> None:
         sent(1200.1, 1),
         acked(1800, 2, echo=1200),
     ]
-    assert said(refused) == [(Cause.LOCAL_DROP, Necessity.NECESSARY)]
-    assert proof(refused) & Evidence.UNASKED
+    assert said(refused) == [(RetransmissionCause.LOCAL_DROP, Necessity.NECESSARY)]
+    assert proof(refused) & VerdictEvidence.UNASKED
 
 
 def test_a_window_that_collapses_tells_of_a_timeout() -> None:
@@ -279,8 +298,8 @@ def test_a_window_that_collapses_tells_of_a_timeout() -> None:
             for ms, cwnd in readings
         ],
     )
-    assert said(stall(), state=state)[0][0] is Cause.TIMEOUT
-    assert proof(stall(), state=state) & Evidence.CWND_DROP
+    assert said(stall(), state=state)[0][0] is RetransmissionCause.TIMEOUT
+    assert proof(stall(), state=state) & VerdictEvidence.CWND_DROP
 
 
 # --- classes ---
@@ -293,21 +312,21 @@ def test_at_the_sender_what_fills_a_hole_was_sent_before() -> None:
     kinds = [SegmentClass(k) for k in classify(segments, at_sender=(True, False)).tolist()]
     assert kinds[-1] is SegmentClass.RETRANSMISSION
     assert SegmentClass(classify(segments, at_sender=(False, False))[-1]) is SegmentClass.OUT_OF_ORDER
-    assert proof(missed) & Evidence.FIRST_COPY_UNSEEN
+    assert proof(missed) & VerdictEvidence.FIRST_COPY_UNSEEN
 
 
 def test_a_syn_sent_again_is_a_retransmission_by_the_timer() -> None:
     resent = [at(0, 0, C - 1, flags=2, ack=0), at(1000, 0, C - 1, flags=2, ack=0), *opened(600)[1:]]
     resent[2:] = [at(1600, 1, S - 1, flags=2 | ACK, ack=C, echo=1000), at(1600, 0, C)]
-    assert said(resent)[0][0] is Cause.TIMEOUT
+    assert said(resent)[0][0] is RetransmissionCause.TIMEOUT
 
 
 def test_words_are_those_of_the_files() -> None:
-    assert [word(cause) for cause in Cause] == [
+    assert [word(cause) for cause in RetransmissionCause] == [
         "unknown", "timeout", "slow-start", "fast", "tail-loss-probe", "local-drop",
     ]  # fmt: skip
     assert [word(necessity) for necessity in Necessity] == ["undecided", "necessary", "spurious", "ack-lost"]
-    assert evidence_words(Evidence.EIFEL | Evidence.D_SACK) == "d-sack+eifel"
+    assert evidence_words(VerdictEvidence.EIFEL | VerdictEvidence.D_SACK) == "d-sack+eifel"
 
 
 # --- whatever a capture holds ---

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from multitracer.analysis.verdicts import Cause, Evidence, Necessity
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
 from tests.analysis.judging import proof, said, without_stamps
 from tests.analysis.test_slow_links import (
     MSS,
@@ -27,10 +27,12 @@ NEAR_SENDER = 1
 
 @pytest.mark.parametrize("vantage", [2, 3])
 def test_what_the_order_of_packets_proves_holds_at_any_point(vantage: int) -> None:
-    assert said(stall(), vantage=vantage) == [(Cause.TIMEOUT, Necessity.SPURIOUS)]
-    assert {Evidence.EIFEL, Evidence.D_SACK, Evidence.F_RTO} <= set(proof(stall(), vantage=vantage))
-    assert said(fast_retransmit(), vantage=vantage) == [(Cause.FAST, Necessity.NECESSARY)]
-    assert not proof(fast_retransmit(), vantage=vantage) & Evidence.NOT_AT_SENDER
+    assert said(stall(), vantage=vantage) == [(RetransmissionCause.TIMEOUT, Necessity.SPURIOUS)]
+    assert {VerdictEvidence.EIFEL, VerdictEvidence.D_SACK, VerdictEvidence.F_RTO} <= set(
+        proof(stall(), vantage=vantage)
+    )
+    assert said(fast_retransmit(), vantage=vantage) == [(RetransmissionCause.FAST, Necessity.NECESSARY)]
+    assert not proof(fast_retransmit(), vantage=vantage) & VerdictEvidence.NOT_AT_SENDER
 
 
 def at_receiver(*then: Segment, stamped: bool = True) -> list[Segment]:
@@ -64,14 +66,14 @@ def heard_at(ms: int, seq: int, payload: int, *, said: int) -> Segment:
 def test_what_the_sender_echoes_tells_which_ack_reached_it(heard: int, necessity: Necessity) -> None:
     """The copy passes long after the ACK; next the sender echoes that ACK, or only the copy's own."""
     seen = at_receiver(heard_at(3900, C + 2 * MSS, MSS, said=heard))
-    assert said(seen, vantage=2) == [(Cause.TIMEOUT, necessity)]
-    assert proof(seen, vantage=2) & Evidence.PASSED_BEFORE
+    assert said(seen, vantage=2) == [(RetransmissionCause.TIMEOUT, necessity)]
+    assert proof(seen, vantage=2) & VerdictEvidence.PASSED_BEFORE
 
 
 def test_without_timestamps_it_is_open_whether_the_ack_was_lost_or_late() -> None:
     late = at_receiver(heard_at(5900, C + 2 * MSS, MSS, said=0), stamped=False)
     assert said(late, vantage=2)[0][1] is Necessity.UNDECIDED
-    assert {Evidence.PASSED_BEFORE, Evidence.NOT_AT_SENDER} <= set(proof(late, vantage=2))
+    assert {VerdictEvidence.PASSED_BEFORE, VerdictEvidence.NOT_AT_SENDER} <= set(proof(late, vantage=2))
 
 
 @pytest.mark.parametrize("vantage", [2, 3])
@@ -84,8 +86,10 @@ def test_early_acks_and_refusals_are_the_sender_s_alone(vantage: int) -> None:
         sent(1200.1, 1),
         acked(1300, 2, echo=0),
     ]
-    assert said(without_stamps(early), vantage=vantage) == [(Cause.UNKNOWN, Necessity.UNDECIDED)]
-    assert proof(without_stamps(early), vantage=vantage) == Evidence.NOT_AT_SENDER
+    assert said(without_stamps(early), vantage=vantage) == [
+        (RetransmissionCause.UNKNOWN, Necessity.UNDECIDED)
+    ]
+    assert proof(without_stamps(early), vantage=vantage) == VerdictEvidence.NOT_AT_SENDER
 
 
 def test_the_ack_s_own_timestamp_shows_that_it_left_before_the_copy_could_arrive() -> None:
@@ -103,4 +107,4 @@ def test_the_ack_s_own_timestamp_shows_that_it_left_before_the_copy_could_arrive
         said_at(5400, S, C + 3 * MSS, echo=4800),
     ]
     assert said(held_up)[0][1] is Necessity.SPURIOUS
-    assert proof(held_up) & Evidence.EARLY_STAMP
+    assert proof(held_up) & VerdictEvidence.EARLY_STAMP

@@ -13,7 +13,7 @@ import pytest
 import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.sender_state import join_events
-from multitracer.analysis.verdicts import Cause, Evidence, Necessity, OtherLogs, judge
+from multitracer.analysis.verdicts import Necessity, OtherLogs, RetransmissionCause, VerdictEvidence, judge
 from multitracer.schemas.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.collectors.transfer import Recorded, recorders, sending
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.root, pytest.mark.realtime]  # what a late host sends late is told otherwise
 COUNTERS = {
-    Cause.TIMEOUT: "TcpExtTCPTimeouts",
-    Cause.FAST: "TcpExtTCPFastRetrans",
-    Cause.SLOW_START: "TcpExtTCPSlowStartRetrans",
+    RetransmissionCause.TIMEOUT: "TcpExtTCPTimeouts",
+    RetransmissionCause.FAST: "TcpExtTCPFastRetrans",
+    RetransmissionCause.SLOW_START: "TcpExtTCPSlowStartRetrans",
 }
 SETTINGS = {
     "modern": {"tcp_sack": 1, "tcp_timestamps": 1},
@@ -83,13 +83,13 @@ def recorded(folder: Path, settings: dict[str, int]) -> tuple[Recorded, dict[str
     return logs, json.loads(said)["kernel"]
 
 
-def causes(verdicts: Table) -> Counter[Cause]:
-    return Counter(Cause(value) for value in verdicts["cause"].tolist())
+def causes(verdicts: Table) -> Counter[RetransmissionCause]:
+    return Counter(RetransmissionCause(value) for value in verdicts["cause"].tolist())
 
 
 def test_as_many_retransmissions_as_the_kernel_counted(run: Run) -> None:
     for verdicts in (run.by_packets, run.by_kernel):
-        dropped = causes(verdicts)[Cause.LOCAL_DROP]
+        dropped = causes(verdicts)[RetransmissionCause.LOCAL_DROP]
         assert len(verdicts) - dropped == run.counted["TcpRetransSegs"] - run.counted["TcpExtTCPRetransFail"]
     assert run.counted["TcpExtTCPTimeouts"] >= 1
     assert run.counted["TcpExtTCPFastRetrans"] >= 1
@@ -100,8 +100,10 @@ def test_causes_are_as_many_as_the_kernel_counted(run: Run) -> None:
     assert {cause: found[cause] for cause in COUNTERS} == {
         cause: run.counted[name] for cause, name in COUNTERS.items()
     }
-    assert found[Cause.TAIL_LOSS_PROBE] <= run.counted["TcpExtTCPLossProbes"]  # some carry new data
-    assert found[Cause.UNKNOWN] == 0
+    assert (
+        found[RetransmissionCause.TAIL_LOSS_PROBE] <= run.counted["TcpExtTCPLossProbes"]
+    )  # some carry new data
+    assert found[RetransmissionCause.UNKNOWN] == 0
 
 
 def test_packets_alone_tell_all_but_whether_a_timeout_was_undone(run: Run) -> None:
@@ -110,9 +112,9 @@ def test_packets_alone_tell_all_but_whether_a_timeout_was_undone(run: Run) -> No
     A kernel that was held may resend before the capture shows why: that one copy is left open, not wrong.
     """
     known, found = run.by_kernel["cause"], run.by_packets["cause"]
-    resent_on_acks = [Cause.SLOW_START, Cause.FAST]
+    resent_on_acks = [RetransmissionCause.SLOW_START, RetransmissionCause.FAST]
     undone = np.isin(known, resent_on_acks) & np.isin(found, resent_on_acks)
-    is_open = found == Cause.UNKNOWN
+    is_open = found == RetransmissionCause.UNKNOWN
     assert ((known == found) | undone | is_open).all()
     assert np.count_nonzero(is_open) <= 1
 
@@ -123,10 +125,10 @@ def test_segments_lost_at_random_were_needed_or_the_receiver_says_otherwise(run:
     Behind a timeout that was too early all is sent twice, and what the receiver says of the second copies
     looks like a loss to a sender without D-SACK: then its ACKs show that the first copies arrived.
     """
-    fast = run.by_packets["cause"] == Cause.FAST
+    fast = run.by_packets["cause"] == RetransmissionCause.FAST
     assert fast.any()
     spurious = fast & (run.by_packets["necessity"] == Necessity.SPURIOUS)
-    told = (run.by_packets["evidence"] & np.uint32(Evidence.D_SACK | Evidence.F_RTO)) != 0
+    told = (run.by_packets["evidence"] & np.uint32(VerdictEvidence.D_SACK | VerdictEvidence.F_RTO)) != 0
     assert told[spurious].all()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multitracer.analysis.verdicts import Evidence, Necessity
+from multitracer.analysis.verdicts import Necessity, VerdictEvidence
 from tests.analysis.judging import proof, said, without_stamps
 from tests.analysis.test_slow_links import (
     MSS,
@@ -49,8 +49,8 @@ def test_what_a_sack_had_reported_is_sent_again_in_vain(strip: Any) -> None:
         Necessity.SPURIOUS,
         Necessity.SPURIOUS,
     ]
-    assert proof(kept) & Evidence.SACKED
-    assert not proof(kept) & Evidence.ACK_IGNORED
+    assert proof(kept) & VerdictEvidence.SACKED
+    assert not proof(kept) & VerdictEvidence.ACK_IGNORED
 
 
 @pytest.mark.parametrize("strip", [list, without_stamps])
@@ -58,7 +58,7 @@ def test_a_receiver_that_throws_away_what_it_reported_needs_it_again(strip: Any)
     acks = [acked(3900 + i, 2 + i, echo=3300 + i) for i in range(3)]
     reneged = strip(go_back_n(*acks))
     assert [necessity for _, necessity in said(reneged)] == 3 * [Necessity.NECESSARY]
-    assert proof(reneged) & Evidence.RENEGED
+    assert proof(reneged) & VerdictEvidence.RENEGED
 
 
 def test_of_a_damaged_ack_nothing_was_read_not_even_its_blocks() -> None:
@@ -118,7 +118,7 @@ def test_no_block_reports_a_fin_so_its_absence_says_nothing() -> None:
         at(2800, 0, C + 2 * MSS, flags=FIN | ACK),
         at(3400, 1, S, ack=C + 2 * MSS + 1, echo=1300),
     ]
-    assert not proof(without_stamps(closing)) & Evidence.NO_D_SACK
+    assert not proof(without_stamps(closing)) & VerdictEvidence.NO_D_SACK
 
 
 def test_what_a_joined_copy_repeats_in_vain_proves_nothing_of_its_other_segments() -> None:

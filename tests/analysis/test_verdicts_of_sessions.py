@@ -15,7 +15,7 @@ import pytest
 import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.sender_state import join_events
-from multitracer.analysis.verdicts import Cause, OtherLogs, judge
+from multitracer.analysis.verdicts import OtherLogs, RetransmissionCause, judge
 from multitracer.schemas.sender import TCP_EVENTS
 from multitracer.tables import Table
 from tests.analysis.reference_tools import tcptrace
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 TRACES = Path(__file__).parents[2] / "sample_traces"
 HOSTS = sorted(path.parent for path in TRACES.glob("*/*/nstat_after.json.xz"))
 COUNTERS = {
-    Cause.TIMEOUT: "TcpExtTCPTimeouts",
-    Cause.FAST: "TcpExtTCPFastRetrans",
-    Cause.SLOW_START: "TcpExtTCPSlowStartRetrans",
-    Cause.TAIL_LOSS_PROBE: "TcpExtTCPLossProbes",
+    RetransmissionCause.TIMEOUT: "TcpExtTCPTimeouts",
+    RetransmissionCause.FAST: "TcpExtTCPFastRetrans",
+    RetransmissionCause.SLOW_START: "TcpExtTCPSlowStartRetrans",
+    RetransmissionCause.TAIL_LOSS_PROBE: "TcpExtTCPLossProbes",
 }
 
 
@@ -49,19 +49,19 @@ def capture_of(host: Path) -> Path:
     return path
 
 
-def causes(host: Path, *, with_kernel: bool) -> Counter[Cause]:
+def causes(host: Path, *, with_kernel: bool) -> Counter[RetransmissionCause]:
     """Return the causes of what this host resent, in all connections; it opens them if it is the mobile."""
     capture = parsers.read_capture([str(capture_of(host))])
     analysis, reverse = analyse(capture), host.name == "fixed"
     events = kernel_events(host, analysis) if with_kernel else None
-    found: Counter[Cause] = Counter()
+    found: Counter[RetransmissionCause] = Counter()
     for number in range(1, len(analysis.connections) + 1):
         own = None if events is None else events.take(
             (events["connection"] == number) & (events["reverse"] == reverse)
         )  # fmt: skip
         segments, sacks = analysis.tcp_segments(number), analysis.sack_blocks(number)
         verdicts = judge(segments, sacks, reverse=reverse, vantage=1, logs=OtherLogs(events=own))
-        found.update(Cause(value) for value in verdicts["cause"].tolist())
+        found.update(RetransmissionCause(value) for value in verdicts["cause"].tolist())
     return found
 
 
@@ -76,7 +76,7 @@ def kernel_events(host: Path, analysis: Analysis) -> Table:
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: f"{host.parent.name}-{host.name}")
 def test_causes_are_as_many_as_the_kernel_counted(host: Path, with_kernel: bool) -> None:
     found = causes(host, with_kernel=with_kernel)
-    assert found.total() - found[Cause.LOCAL_DROP] == counted(host, "TcpRetransSegs")
+    assert found.total() - found[RetransmissionCause.LOCAL_DROP] == counted(host, "TcpRetransSegs")
     assert {cause: found[cause] for cause in COUNTERS} == {
         cause: counted(host, name) for cause, name in COUNTERS.items()
     }
@@ -84,10 +84,10 @@ def test_causes_are_as_many_as_the_kernel_counted(host: Path, with_kernel: bool)
 
 def test_what_the_host_refused_is_a_local_drop() -> None:
     host = TRACES / "local-drop-ring" / "mobile"
-    assert set(causes(host, with_kernel=False)) == {Cause.LOCAL_DROP}
+    assert set(causes(host, with_kernel=False)) == {RetransmissionCause.LOCAL_DROP}
     assert counted(host, "TcpRetransSegs") == 0
     silent = TRACES / "local-drop-silent" / "mobile"
-    assert set(causes(silent, with_kernel=False)) == {Cause.FAST}
+    assert set(causes(silent, with_kernel=False)) == {RetransmissionCause.FAST}
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: f"{host.parent.name}-{host.name}")
@@ -111,11 +111,11 @@ def kernel_table() -> str:
     for host in HOSTS:
         found = causes(host, with_kernel=False)
         if found.total():
-            both = [(found.total() - found[Cause.LOCAL_DROP], "TcpRetransSegs")]
+            both = [(found.total() - found[RetransmissionCause.LOCAL_DROP], "TcpRetransSegs")]
             both += [(found[cause], counter) for cause, counter in COUNTERS.items()]
             cells = [f"{ours} = {counted(host, name)}" for ours, name in both]
             name = f"`{host.parent.name}`, {host.name}"
-            lines.append(f"| {' | '.join([name, *cells, str(found[Cause.LOCAL_DROP])])} |")
+            lines.append(f"| {' | '.join([name, *cells, str(found[RetransmissionCause.LOCAL_DROP])])} |")
     return "\n".join(lines)
 
 

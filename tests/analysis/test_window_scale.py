@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from multitracer.analysis import analyse
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import WindowScaleBy
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture
 
@@ -64,7 +64,7 @@ def test_a_whole_syn_without_the_option_means_unscaled() -> None:
 
 
 def test_a_syn_whose_options_were_cut_off_tells_nothing() -> None:
-    cut = opened(marks=int(Mark.HEADER_CUT))
+    cut = opened(marks=int(CaptureMark.HEADER_CUT))
     assert offered([*cut, *flights()])[:2] == (10, WindowScaleBy.SENT)
 
 

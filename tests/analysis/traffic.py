@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multitracer.capture import Capture
-from multitracer.captured import Flag, Mark, SourceFile
+from multitracer.captured import CaptureMark, Flag, SourceFile
 from multitracer.tables import FLOWS, SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 
 MS = 1_000_000
@@ -53,7 +53,7 @@ def capture(segments: list[Segment], *, vlan: dict[int, int] | None = None, **fa
         "tsval": [s.stamp[0] % 2**32 if s.stamp else 0 for s in segments],
         "tsecr": [s.stamp[1] % 2**32 if s.stamp else 0 for s in segments],
         "sack_blocks": [len(s.sack) for s in segments],
-        "marks": [s.marks | (int(Mark.HAS_TIMESTAMPS) if s.stamp else 0) for s in segments],
+        "marks": [s.marks | (int(CaptureMark.HAS_TIMESTAMPS) if s.stamp else 0) for s in segments],
     }
     source = SourceFile("made.pcap", "pcap", packets=n, **facts)
     return Capture(

@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from multitracer.captured import Flag
-from multitracer.lab.tcp.packet import Packet, Segment, build_packet
+from multitracer.lab.tcp.packet import Segment, TcpPacket, build_packet
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 
 _MSS = 1448
@@ -48,7 +48,7 @@ def _record(time_ns: int, facts: _Facts, *, ip_id: int) -> bytes:
     ports = (40_000, 5001) if sent else (5001, 40_000)
     segment = Segment(*ports, seq % (1 << 32), ack % (1 << 32), flags, 65_000, payload=bytes(length))
     ends = (_SENDER, _RECEIVER) if sent else (_RECEIVER, _SENDER)
-    packet = build_packet(Packet(*ends, segment, identification=ip_id & 0xFFFF))
+    packet = build_packet(TcpPacket(*ends, segment, identification=ip_id & 0xFFFF))
     return pcap_record(packet[: len(packet) - length], time_ns=time_ns, original_bytes=len(packet))
 
 

@@ -7,9 +7,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from multitracer.lab.channel.shared.interface import ip_facts
-from multitracer.lab.simulator.host import BulkSender, Host, Reader, Socket
+from multitracer.lab.simulator.host import BulkSender, SimulatedHost, SimulatedSocket, StreamReader
 from multitracer.lab.simulator.world import EventLoop
-from multitracer.lab.tcp.packet import Endpoint, Packet
+from multitracer.lab.tcp.packet import Endpoint, TcpPacket
 from multitracer.lab.tcp.profile import TcpProfile
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -53,13 +53,13 @@ class PlainLink:
             sample_every_ack=True,
         )
         self.hosts = {
-            side: Host(side, address=ADDRESSES[side], profile=profile, world=self)  # type: ignore[arg-type]
+            side: SimulatedHost(side, address=ADDRESSES[side], profile=profile, world=self)  # type: ignore[arg-type]
             for side in ADDRESSES
         }
 
     def run(self) -> None:
         """Send the stream; `cwnd` and `delivered` are what was seen."""
-        self.hosts["fixed"].listen(PORT, Reader)
+        self.hosts["fixed"].listen(PORT, StreamReader)
         remote = Endpoint(ADDRESSES["fixed"], PORT)
         self.hosts["mobile"].connect(remote, BulkSender(size_bytes=self.settings.bytes))
         self._loop.run(until_ns=self.settings.seconds * NS_PER_S, stop=lambda: False)
@@ -77,7 +77,7 @@ class PlainLink:
         """Return a random number."""
         return self._luck.getrandbits(32)
 
-    def transmit(self, host: Host, data: bytes) -> bool:
+    def transmit(self, host: SimulatedHost, data: bytes) -> bool:
         """Send a packet at the link's rate, behind those before it."""
         duration_ns = (len(data) + PPP_BYTES) * 8 * NS_PER_S // self.settings.rate_bps
         self._free_ns[host.name] = max(self.now_ns, self._free_ns[host.name]) + duration_ns
@@ -93,10 +93,10 @@ class PlainLink:
                 return
         self.hosts[side].deliver(data)
 
-    def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
+    def saw_packet(self, host: SimulatedHost, packet: TcpPacket, data: bytes, *, outgoing: bool) -> None:
         """Nothing is captured."""
 
-    def saw_state(self, host: Host, socket: Socket) -> None:
+    def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
         """Note the window and what has been read."""
         seconds = self.now_ns / NS_PER_S
         if host.name == "mobile":

@@ -12,7 +12,7 @@ import numpy as np
 from multitracer.campaign import schemas
 from multitracer.campaign.committer import write_part
 from multitracer.campaign.schemas import LIMIT_COLUMNS
-from multitracer.campaign.store import Group, Snapshot, Store, write_snapshot
+from multitracer.campaign.store import Snapshot, Store, StoreGroup, write_snapshot
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
 
@@ -42,13 +42,13 @@ def make_catalogue(place: Path, seconds: int, *, length_s: int = 1000, seed: int
     store.make()
     town = np.random.default_rng(seed)
     streets = town.uniform(-_TOWN_M / 2, _TOWN_M / 2, (_STREETS, 4))
-    groups: list[Group] = []
+    groups: list[StoreGroup] = []
     numbers = np.arange(max(seconds // length_s, 1))
     for begin in range(0, len(numbers), SESSIONS_IN_GROUP):
         random = np.random.default_rng((seed, begin))
         tables = _tables(numbers[begin : begin + SESSIONS_IN_GROUP], length_s, streets, random)
         parts = {name: write_part(store, name, rows) for name, rows in tables.items() if len(rows)}
-        groups.append(Group(len(groups) + 1, parts))
+        groups.append(StoreGroup(len(groups) + 1, parts))
     write_snapshot(store, Snapshot(1, tuple(groups)))
     return place
 

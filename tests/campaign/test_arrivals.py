@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multitracer.campaign.arrivals import QUIET_S, Arrivals, Look, look_at
+from multitracer.campaign.arrivals import QUIET_S, SessionArrivals, SessionLook, look_at
 from multitracer.campaign.discovery import Candidate
 from multitracer.manifest import LogFile, Manifest, write_manifest
 
@@ -19,12 +19,12 @@ LISTED = {"phone/a.pcap": 100, "phone/b.jsonl": 50}
 MANIFEST = {"manifest.json": (900, 1)}
 
 
-def _look(sizes: dict[str, int], listed: dict[str, int | None] | None = None) -> Look:
-    return Look({**MANIFEST, **{name: (size, 1) for name, size in sizes.items()}}, listed or {})
+def _look(sizes: dict[str, int], listed: dict[str, int | None] | None = None) -> SessionLook:
+    return SessionLook({**MANIFEST, **{name: (size, 1) for name, size in sizes.items()}}, listed or {})
 
 
 def test_a_session_with_all_that_its_manifest_lists_is_complete_at_once() -> None:
-    assert Arrivals().lack("a", _look(LISTED, dict(LISTED)), 0.0) is None
+    assert SessionArrivals().lack("a", _look(LISTED, dict(LISTED)), 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_a_session_with_all_that_its_manifest_lists_is_complete_at_once() -> Non
     ],
 )
 def test_a_session_that_lacks_something_waits_for_ever(sizes: dict[str, int], sentence: str) -> None:
-    arrivals = Arrivals()
+    arrivals = SessionArrivals()
     for hour in range(3):
         assert arrivals.lack("a", _look(sizes, dict(LISTED)), 3600.0 * hour) == sentence
 
 
 def test_a_listed_file_that_was_packed_is_there() -> None:
     look = _look({"phone/a.pcap": 100, "phone/b.jsonl.gz": 7}, dict(LISTED))
-    arrivals = Arrivals()
+    arrivals = SessionArrivals()
     arrivals.lack("a", look, 0.0)
     assert arrivals.lack("a", look, QUIET_S) is None
 
@@ -53,7 +53,7 @@ def test_a_listed_file_that_was_packed_is_there() -> None:
 @pytest.mark.parametrize("listed", [{}, dict(LISTED), {**LISTED, "phone/c.log": None}])
 def test_what_no_size_is_listed_of_has_to_be_quiet(listed: dict[str, int | None]) -> None:
     look = _look({**LISTED, "phone/c.log": 3}, listed)
-    arrivals = Arrivals()
+    arrivals = SessionArrivals()
     assert arrivals.lack("a", look, 10.0) == "changed within the last 60 s"
     assert arrivals.lack("a", look, 10.0 + QUIET_S - 0.1) is not None
     assert arrivals.lack("a", look, 10.0 + QUIET_S) is None
@@ -64,7 +64,7 @@ def test_what_no_size_is_listed_of_has_to_be_quiet(listed: dict[str, int | None]
 )
 def test_a_copy_that_stopped_half_way_keeps_its_session_waiting(name: str) -> None:
     look = _look({"small.pcap": 3, name: 5})
-    arrivals = Arrivals()
+    arrivals = SessionArrivals()
     for at_s in (0.0, 3600.0):
         assert arrivals.lack("a", look, at_s) == f"{name} is the name of a copy that is not finished"
     whole = _look({"small.pcap": 3, "big.pcap": 5})
@@ -76,7 +76,7 @@ def test_a_copy_that_stopped_half_way_keeps_its_session_waiting(name: str) -> No
 def test_a_session_without_a_list_is_complete_after_a_minute_without_change(
     looks: list[tuple[float, int]],
 ) -> None:
-    arrivals, now_s, since_s, before = Arrivals(), 0.0, 0.0, None
+    arrivals, now_s, since_s, before = SessionArrivals(), 0.0, 0.0, None
     for pause_s, size in looks:
         now_s += pause_s
         if size != before:
@@ -88,7 +88,7 @@ def test_a_session_without_a_list_is_complete_after_a_minute_without_change(
 
 
 def test_sessions_that_are_gone_are_forgotten() -> None:
-    arrivals = Arrivals()
+    arrivals = SessionArrivals()
     for key in "ab":
         arrivals.lack(key, _look({"a.pcap": 1}), 0.0)
     arrivals.keep({"b"})

@@ -13,7 +13,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from multitracer.campaign import cluster as clusters
-from multitracer.campaign.analysed import Task
+from multitracer.campaign.analysed import AnalysisTask
 from multitracer.campaign.cluster import ALONE_BYTES, BATCH, OnCluster, batches
 from multitracer.campaign.discovery import Candidate
 from multitracer.campaign.run import run
@@ -45,7 +45,7 @@ def expected(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 def test_large_sessions_are_alone_and_small_ones_together() -> None:
     sizes = [10] * (BATCH + 1) + [ALONE_BYTES + 1, ALONE_BYTES + 2]
-    tasks = [Task(Candidate((str(number),)), "", bytes=size) for number, size in enumerate(sizes)]
+    tasks = [AnalysisTask(Candidate((str(number),)), "", bytes=size) for number, size in enumerate(sizes)]
     made = batches(tasks)
     assert [[task.bytes for task in batch] for batch in made] == [
         [ALONE_BYTES + 2], [ALONE_BYTES + 1], [10] * BATCH, [10],
@@ -141,7 +141,7 @@ def _hide(unseen: str) -> None:
 def test_rows_that_a_worker_wrote_elsewhere_are_missed(drives: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign"
 
-    def elsewhere(_: Store, tasks: list[Task]) -> Iterator[tuple[Task, str]]:
+    def elsewhere(_: Store, tasks: list[AnalysisTask]) -> Iterator[tuple[AnalysisTask, str]]:
         yield tasks[0], "done"
 
     with pytest.raises(InputError, match=r"lacks the rows of .*day000, which a worker wrote elsewhere"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.analysis.comparison.difference import Difference
-from multitracer.analysis.comparison.sides import Comparison, Judged, Matching, Quantity
+from multitracer.analysis.comparison.difference import SideDifference
+from multitracer.analysis.comparison.sides import ComparedQuantity, Judged, Matching, SideDifferences
 from multitracer.campaign.compared import Names, headline, row
 
 NAMES = Names("A", "B")
@@ -16,13 +16,13 @@ MATCHING = Matching("", 1.0, np.zeros(0, np.int64), float("nan"))
 def judged(
     name: str, value: float, low: float, high: float, *, shown: bool = False, sessions: int = 6
 ) -> Judged:
-    quantity = Quantity(name, name in ("throughput", "RTT"), 1.0)
-    difference = Difference(value, low, high, 0.001 if shown else 0.3)
+    quantity = ComparedQuantity(name, name in ("throughput", "RTT"), 1.0)
+    difference = SideDifference(value, low, high, 0.001 if shown else 0.3)
     return Judged(quantity, (sessions, sessions), (1e6, 1e6), (1e6, 1e6), difference, shown)
 
 
 def says(*of: Judged) -> str:
-    return headline(Comparison(list(of), MATCHING, are_places=False), NAMES)
+    return headline(SideDifferences(list(of), MATCHING, are_places=False), NAMES)
 
 
 SLOWER = judged("throughput", -0.12, -0.19, -0.05, shown=True)

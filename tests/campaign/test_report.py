@@ -222,20 +222,20 @@ def test_points_lie_in_the_nearest_hexagon() -> None:
 
 
 @pytest.fixture(scope="module")
-def drawn(engine: Engine) -> places.Places:
+def drawn(engine: Engine) -> places.CampaignMap:
     made = places.places(engine)
     assert made is not None
     return made
 
 
-def on_plane(seconds: pd.DataFrame, drawn: places.Places) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+def on_plane(seconds: pd.DataFrame, drawn: places.CampaignMap) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     own = seconds[seconds["lat_deg"].notna() & seconds["lon_deg"].notna()].reset_index(drop=True)
     lat = np.radians(own["lat_deg"].to_numpy())
     east = np.radians(own["lon_deg"].to_numpy() - drawn.plane.lon_deg) * np.cos(lat) * 6_371_008.8
     return own, east, lat * 6_371_008.8
 
 
-def test_hexagons(drawn: places.Places, seconds: pd.DataFrame) -> None:
+def test_hexagons(drawn: places.CampaignMap, seconds: pd.DataFrame) -> None:
     own, east, north = on_plane(seconds, drawn)
     q, r = places.axial(east, north, drawn.width_m)
     expected = dict(iter(own.groupby([q, r])))
@@ -248,7 +248,7 @@ def test_hexagons(drawn: places.Places, seconds: pd.DataFrame) -> None:
         assert (row["limited_by"] or None) in (set(frame["limited_by"].mode()) or {None})
 
 
-def test_squares_by_heading(drawn: places.Places, seconds: pd.DataFrame) -> None:
+def test_squares_by_heading(drawn: places.CampaignMap, seconds: pd.DataFrame) -> None:
     own, east, north = on_plane(seconds, drawn)
     sector = (own["heading_deg"] / 45).round() % 8
     keys = [np.floor(east / 50).astype(int), np.floor(north / 50).astype(int), sector.fillna(-1).astype(int)]
@@ -270,7 +270,7 @@ def cell(frame: pd.DataFrame) -> dict[str, object]:
     return numbers(frame) | means
 
 
-def test_a_cell_leads_back_to_where_it_lies(drawn: places.Places, seconds: pd.DataFrame) -> None:
+def test_a_cell_leads_back_to_where_it_lies(drawn: places.CampaignMap, seconds: pd.DataFrame) -> None:
     first = places.worst(drawn, 1)[0]
     own, east, north = on_plane(seconds, drawn)
     q, r = places.axial(east, north, drawn.width_m)

@@ -12,7 +12,7 @@ import pytest
 from multitracer.campaign import schemas
 from multitracer.campaign.committer import write_part
 from multitracer.campaign.run import run
-from multitracer.campaign.store import Group, Snapshot, Store, write_snapshot
+from multitracer.campaign.store import Snapshot, Store, StoreGroup, write_snapshot
 from tests.campaign.sessions import make_session
 from tests.campaign.synthetic import make_catalogue
 from tests.cli.program import call
@@ -123,7 +123,7 @@ def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
     finding = {"session": f"{HOSTILE}0", "kind": HOSTILE, "sentence": HOSTILE, "cost_s": 1.0}
     rows: dict[str, list[Row]] = {"sessions": sessions, "seconds": seconds, "findings": [finding]}
     parts = {name: write_part(store, name, schemas.of_rows(name, each)) for name, each in rows.items()}
-    write_snapshot(store, Snapshot(1, (Group(1, parts),)))
+    write_snapshot(store, Snapshot(1, (StoreGroup(1, parts),)))
     text = report(tmp_path / "campaign", tmp_path / "report")
     assert "alert(1)" in text
     assert "<script>alert" not in text

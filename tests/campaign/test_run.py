@@ -25,7 +25,7 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.campaign.analysed import Task
+    from multitracer.campaign.analysed import AnalysisTask
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_session_that_changes_while_it_is_read_is_read_again_later(
 ) -> None:
     log = drives / "car0" / "day000" / "phone" / "capture.pcap"
 
-    def growing(store: Store, task: Task) -> str:
+    def growing(store: Store, task: AnalysisTask) -> str:
         with log.open("ab") as stream:
             stream.write(b"\0" * 16)
         return spool_session(store, task)

@@ -13,7 +13,7 @@ import fsspec
 import pytest
 
 from multitracer.api.campaign import open_campaign
-from multitracer.campaign.analysed import Task, spool_session
+from multitracer.campaign.analysed import AnalysisTask, spool_session
 from multitracer.campaign.bucket import store_at
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.cluster import OnCluster
@@ -202,7 +202,7 @@ def test_of_two_committers_one_wins_and_the_other_one_says_so(
     store = store_at(PLACE)
     store.make()
     committers = [Committer(store), Committer(store_at(PLACE))]
-    tasks = [Task(each, *each.state_and_bytes()[:1]) for each in sessions_in([DRIVES])]
+    tasks = [AnalysisTask(each, *each.state_and_bytes()[:1]) for each in sessions_in([DRIVES])]
     for committer, task in zip(committers, tasks, strict=False):
         spool_session(store, task)
         with (

@@ -20,7 +20,7 @@ from multitracer.campaign.analysed import spool_session
 from multitracer.campaign.arrivals import note
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.discovery import candidates
-from multitracer.campaign.run import Progress, run, watch
+from multitracer.campaign.run import CampaignProgress, run, watch
 from multitracer.campaign.store import ATTEMPTS, Store
 from multitracer.campaign.upkeep import faults
 from multitracer.errors import InputError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from multitracer.campaign.analysed import Task
+    from multitracer.campaign.analysed import AnalysisTask
 
 PATIENCE_S = 120
 CAPTURE = "phone/capture.pcap"
@@ -61,7 +61,7 @@ class Watching:
 
     def __init__(self) -> None:
         self._end = threading.Event()
-        self.progress = Progress()
+        self.progress = CampaignProgress()
 
     def stop(self, wait_s: float) -> bool:
         return self._end.wait(wait_s)
@@ -72,7 +72,7 @@ class Watching:
             assert time.monotonic() < ends_s, self.progress
             time.sleep(0.02)
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: CampaignProgress) -> None:
         self.progress = copy.deepcopy(progress)  # the watch empties its lists at each look
 
     def end(self) -> None:
@@ -271,7 +271,7 @@ def test_a_suspect_is_one_though_it_has_to_wait(tmp_path: Path, monkeypatch: pyt
     store.put(attempt, b"")  # as a watch leaves it that was killed there
     alone: list[str] = []
 
-    def spool(store: Store, task: Task) -> str:
+    def spool(store: Store, task: AnalysisTask) -> str:
         alone.append(task.attempt)
         return spool_session(store, task)
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.scenario.model import HostClock as WrongClock
+from multitracer.lab.scenario.model import ClockSetting as WrongClock
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.world import EPOCH_NS
 from tests.cli.program import call, run

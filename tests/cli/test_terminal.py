@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from multitracer.cli._progress import Progress
+from multitracer.cli._progress import ProgressDisplay
 from tests.cli.program import COMMAND, ENVIRONMENT, run
 from tests.recording.captures import Conversation, write_conversations
 
@@ -100,7 +100,7 @@ def test_progress_shows_after_a_second_and_leaves(sample_session: Path) -> None:
 
 
 def test_progress_counts_no_file_twice_that_is_read_again() -> None:
-    line, text = Progress(12_000_000), io.StringIO()
+    line, text = ProgressDisplay(12_000_000), io.StringIO()
     for read_bytes in (9_000_000, 4_000_000):  # a file that the kernel leaves to Python half-way
         line(read_bytes)
     Console(file=text, width=80).print(line)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from multitracer.capture import Capture
-from multitracer.captured import Mark, SourceFile
+from multitracer.captured import CaptureMark, SourceFile
 from multitracer.tables import FLOWS, NA, SEGMENTS, SYN_OPTIONS, Table
 from multitracer.units import NS_PER_S
 
@@ -298,7 +298,7 @@ def _capture(case: Case, packets: list[Packet], at: int, clock: Clock, luck: Any
     fields = {"payload_bytes": "payload"} | {name: name for name in ("seq", "ack", "flags", "ip_id", "tsval")}
     for name, attribute in fields.items():
         column[name] = np.array([getattr(p, attribute) for _, p in seen], dtype=column[name].dtype)
-    column["marks"][:] = Mark.HAS_TIMESTAMPS
+    column["marks"][:] = CaptureMark.HAS_TIMESTAMPS
     syn = np.flatnonzero(column["flags"] & _SYN)
     options = {
         "row": syn, "mss_bytes": np.full(len(syn), case.mss + 12), "window_scale": np.full(len(syn), NA),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.clock.model.estimate import Estimate
-from multitracer.clock.model.relation import Clock, ClockGraph, Relation, Status
+from multitracer.clock.model.relation import Clock, ClockGraph, PlacementStatus, Relation
 from multitracer.errors import ClockError
 from multitracer.tables import NOT_A_TIME
 
@@ -99,8 +99,11 @@ def test_a_step_forward_leaves_a_gap_whose_stamps_are_marked() -> None:
     assert relation.steps_ns() == [-2 * S]
     placed = relation.place(np.array([NOW + 300 * S, NOW + 301 * S, NOW + 303 * S, NOW + 501 * S]))
     assert placed.status.tolist() == [
-        Status.PLACED, Status.AMBIGUOUS, Status.PLACED, Status.EXTRAPOLATED
-    ]  # fmt: skip
+        PlacementStatus.PLACED,
+        PlacementStatus.AMBIGUOUS,
+        PlacementStatus.PLACED,
+        PlacementStatus.EXTRAPOLATED,
+    ]
     assert placed.time_ns.tolist() == [NOW + 300 * S, NOW + 301 * S, NOW + 301 * S, NOW + 499 * S]
     assert placed.bound_ns[1] > 2 * S
 
@@ -111,9 +114,9 @@ def test_a_step_back_is_resolved_by_the_order_of_the_records() -> None:
     in_order = NOW + np.array([298, 299, 300, 299, 300, 301]) * S
     placed = relation.place(in_order)
     assert ((placed.time_ns - NOW) // S).tolist() == [298, 299, 300, 301, 302, 303]
-    assert (placed.status == Status.PLACED).all()
+    assert (placed.status == PlacementStatus.PLACED).all()
     alone = relation.place(np.array([NOW + 299 * S + 1]))
-    assert alone.status.tolist() == [Status.AMBIGUOUS]
+    assert alone.status.tolist() == [PlacementStatus.AMBIGUOUS]
     assert alone.bound_ns[0] > 2 * S
 
 
@@ -132,7 +135,11 @@ def test_beyond_the_evidence_the_bound_grows() -> None:
 def test_what_cannot_be_placed_is_kept_marked_and_explained() -> None:
     relation = Relation(A, B, (estimate(0),))
     placed = relation.place(np.array([NOW, NOT_A_TIME, -(1 << 62)]))
-    assert placed.status.tolist() == [Status.PLACED, Status.UNPLACED, Status.UNPLACED]
+    assert placed.status.tolist() == [
+        PlacementStatus.PLACED,
+        PlacementStatus.UNPLACED,
+        PlacementStatus.UNPLACED,
+    ]
     assert placed.time_ns.tolist() == [NOW, NOT_A_TIME, NOT_A_TIME]
     assert np.isnan(placed.bound_ns[1:]).all()
     assert "1 without a stamp" in placed.reason
@@ -142,7 +149,7 @@ def test_what_cannot_be_placed_is_kept_marked_and_explained() -> None:
 def test_a_clock_without_a_path_is_explained() -> None:
     graph = ClockGraph([Relation(A, B, (estimate(0),))], ["c and a: no packet is in both captures"])
     placed = graph.place(np.array([NOW]), D, A)
-    assert placed.status.tolist() == [Status.UNPLACED]
+    assert placed.status.tolist() == [PlacementStatus.UNPLACED]
     assert (
         "not determinable, because c and a: no packet is in both captures; what would help" in placed.reason
     )

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import multitracer as mt
 from multitracer.clock.model.edges import CLOCK_EDGES, edges_table, mapping_table, put_together, relations_of
-from multitracer.clock.model.relation import Clock, Status
+from multitracer.clock.model.relation import Clock, PlacementStatus
 from multitracer.clock.session_clock import Clocks, _first_of_each, clocks_of
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.scenario.model import HostClock as WrongClock
+from multitracer.lab.scenario.model import ClockSetting as WrongClock
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.world import EPOCH_NS
 from multitracer.recording.read import read
@@ -64,7 +64,7 @@ def test_an_injected_offset_and_drift_are_recovered_with_no_hint(found: Clocks) 
     error = np.abs(placed.time_ns - truth)
     assert error.max() < 2 * MS
     assert (error <= placed.bound_ns).all()
-    assert (placed.status == Status.PLACED).all()
+    assert (placed.status == PlacementStatus.PLACED).all()
     (whole,) = put_together(found.graph.path(FIXED, MOBILE))
     assert whole.skew_ppm == pytest.approx(-SKEW_PPM, abs=1)
     assert whole.offset_ns > 12 * S  # the fixed host is behind: its stamps must grow
@@ -80,7 +80,7 @@ def test_segments_without_a_time_tell_nothing_of_clocks(shifted: Path) -> None:
     truth = EPOCH_NS + np.arange(10, 250, 10) * S
     placed = without.place(fixed_ns(truth), FIXED)
     assert np.abs(placed.time_ns - truth).max() < 2 * MS
-    assert (placed.status == Status.PLACED).all()
+    assert (placed.status == PlacementStatus.PLACED).all()
     (whole,) = put_together(without.graph.path(FIXED, MOBILE))
     assert EPOCH_NS < whole.inverse().first_ns < whole.inverse().last_ns
 

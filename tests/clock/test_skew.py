@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from multitracer.clock.captures.bottleneck import sides_of
-from multitracer.clock.captures.directions import Way, Ways, both_ways
+from multitracer.clock.captures.directions import MatchedDirection, Ways, both_ways
 from multitracer.clock.captures.skew import disagreement, skew_of
 from multitracer.clock.captures.steps import Step, find_steps
 from multitracer.clock.captures.two_captures import relate
@@ -44,6 +44,6 @@ def test_a_jump_that_is_measured_wrongly_does_not_tilt_the_skew() -> None:
     assert abs(other[0] - right[0]) < right[1]
 
 
-def _off(way: Way, step: Step, error_ns: float) -> Way:
+def _off(way: MatchedDirection, step: Step, error_ns: float) -> MatchedDirection:
     rows = way.row if step.clock == "a" else way.other_row
     return way.shifted(way.delay_ns + way.sign * np.where(rows >= step.row, error_ns, 0.0))

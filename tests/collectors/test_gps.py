@@ -157,7 +157,7 @@ def test_port_that_nobody_chose_and_that_says_nothing_is_left_to_others(tmp_path
 
     with Log(tmp_path / "log") as log, Stop() as stop:
         chosen = gps._options([])
-        receiver = gps.Receiver(chosen, log)
+        receiver = gps.GpsRun(chosen, log)
         assert receiver._is_chosen is False
         chosen = modem._options([])
         asked = modem.SerialModem(chosen, profile=None, log=modem.ModemLog(log), stop=stop)

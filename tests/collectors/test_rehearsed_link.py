@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.lab.rehearsal.journey import CONTROL, Journey, _distance_m
-from multitracer.lab.rehearsal.relay import BANDWIDTH_HZ, CLASSES, Way, rate_bps
+from multitracer.lab.rehearsal.relay import BANDWIDTH_HZ, CLASSES, RelayQueue, rate_bps
 from multitracer.units import NS_PER_S
 
 SEEDS = st.integers(1, 10_000)
@@ -99,7 +99,7 @@ def test_packets_wait_through_a_short_break_and_are_discarded_in_a_long_one() ->
     def rate(at_s: float) -> float:
         return 0.0 if 1 <= at_s < 1.5 or 3 <= at_s < 9 else 80_000.0
 
-    way = Way(rate)
+    way = RelayQueue(rate)
     assert way.accept(PACKET, now_ns=NS_PER_S) is None
     assert way.next_ns() == round(1.6 * NS_PER_S) + DELAY_NS, "half a second of break, and 8000 bit"
     assert way.arrived(2 * NS_PER_S) == [PACKET]
@@ -109,7 +109,7 @@ def test_packets_wait_through_a_short_break_and_are_discarded_in_a_long_one() ->
 
 
 def test_packets_of_a_slow_link_wait_as_long_as_it_takes() -> None:
-    way = Way(lambda _: 4_000.0)
+    way = RelayQueue(lambda _: 4_000.0)
     assert [way.accept(PACKET, now_ns=0) for _ in range(3)] == [None] * 3
     assert way.next_ns() == 2 * NS_PER_S + DELAY_NS
     assert len(way.arrived(6 * NS_PER_S + DELAY_NS)) == 3, "2 s each; 1.5 s without service would lose them"
@@ -117,7 +117,7 @@ def test_packets_of_a_slow_link_wait_as_long_as_it_takes() -> None:
 
 @given(sizes=st.lists(st.integers(40, 1500), max_size=60), gap_ms=st.integers(0, 80))
 def test_packets_leave_in_order_at_the_rate_and_none_vanishes(sizes: list[int], gap_ms: int) -> None:
-    way = Way(lambda _: 200_000.0)
+    way = RelayQueue(lambda _: 200_000.0)
     packets = [bytes([number]) * size for number, size in enumerate(sizes)]
     dropped = [way.accept(p, now_ns=n * gap_ms * 1_000_000) is not None for n, p in enumerate(packets)]
     arrived = way.arrived(100 * NS_PER_S)
@@ -126,7 +126,7 @@ def test_packets_leave_in_order_at_the_rate_and_none_vanishes(sizes: list[int], 
 
 
 def test_queue_drops_at_its_tail() -> None:
-    way = Way(lambda _: 80_000.0)
+    way = RelayQueue(lambda _: 80_000.0)
     answers = [way.accept(PACKET, now_ns=0) for _ in range(20)]
     assert answers[:12] == [None] * 12
     assert set(answers[12:]) == {"queue"}

@@ -12,7 +12,7 @@ import numpy as np
 import parsers
 from multitracer.analysis import analyse
 from multitracer.analysis.segments.segment_class import SegmentClass, classify
-from multitracer.analysis.verdicts import Cause, Necessity, OtherLogs, judge, word
+from multitracer.analysis.verdicts import Necessity, OtherLogs, RetransmissionCause, judge, word
 from multitracer.schemas.tcp import Vantage
 from tests.analysis.reference_tools import tcptrace
 from tests.corpus.link import capture_file
@@ -135,7 +135,7 @@ def _score(
     score.missed += len(said.keys() ^ truth.keys())
     for frame in said.keys() & truth.keys():
         row = said[frame]
-        score.add(truth[frame], word(Cause(row["cause"])), word(Necessity(row["necessity"])))
+        score.add(truth[frame], word(RetransmissionCause(row["cause"])), word(Necessity(row["necessity"])))
 
 
 def away(corpus: Corpus, point: str) -> dict[bool, Score]:
@@ -154,7 +154,7 @@ def away(corpus: Corpus, point: str) -> dict[bool, Score]:
         for row in verdicts.rows():
             frame = int(segments["frame"][row["row"]])
             if again[row["row"]] and frame in truth:
-                verdict = word(Cause(row["cause"])), word(Necessity(row["necessity"]))
+                verdict = word(RetransmissionCause(row["cause"])), word(Necessity(row["necessity"]))
                 scores[each.profile.timestamps].add(truth[frame], *verdict)
     return scores
 

@@ -7,10 +7,10 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-from multitracer.lab.simulator.host import BulkSender, Host, Reader, Socket
+from multitracer.lab.simulator.host import BulkSender, SimulatedHost, SimulatedSocket, StreamReader
 from multitracer.lab.simulator.world import EventLoop
-from multitracer.lab.tcp.packet import Endpoint, Packet, sequence_length
-from multitracer.lab.tcp.state import CaState
+from multitracer.lab.tcp.packet import Endpoint, TcpPacket, sequence_length
+from multitracer.lab.tcp.state import CongestionState
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
@@ -114,14 +114,14 @@ class Transfer:
         self._after_timeout = dict.fromkeys(ADDRESSES, False)
         self.captures = {point: [] for point in POINTS}
         self.hosts = {
-            side: Host(side, address=ADDRESSES[side], profile=self.profile, world=self)  # type: ignore[arg-type]
+            side: SimulatedHost(side, address=ADDRESSES[side], profile=self.profile, world=self)  # type: ignore[arg-type]
             for side in ADDRESSES
         }
 
     def run(self) -> None:
         """Send the stream from the mobile to the fixed host."""
         port = FIRST_PORT + self.seed
-        self.hosts["fixed"].listen(port, Reader)
+        self.hosts["fixed"].listen(port, StreamReader)
         remote = Endpoint(ADDRESSES["fixed"], port)
         self.hosts["mobile"].connect(remote, BulkSender(size_bytes=self.size_bytes))
         self._loop.run(until_ns=_LONGEST_NS, stop=self._is_over)
@@ -145,10 +145,10 @@ class Transfer:
         """Return a random number."""
         return self._luck.getrandbits(32)
 
-    def saw_state(self, host: Host, socket: Socket) -> None:
+    def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
         """States are looked at when a packet leaves."""
 
-    def saw_packet(self, host: Host, packet: Packet, data: bytes, *, outgoing: bool) -> None:
+    def saw_packet(self, host: SimulatedHost, packet: TcpPacket, data: bytes, *, outgoing: bool) -> None:
         """Capture a packet at a host; note what leaves."""
         records = self._record(host.name, data)
         if outgoing:
@@ -164,7 +164,7 @@ class Transfer:
     def _pass(self, note: Sent, data: bytes) -> None:
         note.frames["middle"] = len(self._record("middle", data))
 
-    def _note(self, host: Host, packet: Packet, *, frame: int) -> None:
+    def _note(self, host: SimulatedHost, packet: TcpPacket, *, frame: int) -> None:
         segment, side = packet.segment, host.name
         isn = self._isn.setdefault(side, segment.seq)
         begin = (segment.seq - isn) % 2**32
@@ -179,7 +179,7 @@ class Transfer:
         self.sent[side].append(Sent(self.now_ns, begin, end, ack, blocks, resent, cause))
         self.sent[side][-1].frames[side] = frame
 
-    def _cause(self, host: Host) -> str:
+    def _cause(self, host: SimulatedHost) -> str:
         """Return why the host sends again now, by its own counters and state."""
         sender = host.sockets[0].connection.sender
         expired = sender.counters.timeouts > self._timeouts[host.name]
@@ -189,14 +189,14 @@ class Transfer:
                 sender.scoreboard.clear()
             self._after_timeout[host.name] = True
             return "timeout"
-        if sender.ca_state is CaState.LOSS and self._after_timeout[host.name]:
+        if sender.ca_state is CongestionState.LOSS and self._after_timeout[host.name]:
             return "slow-start"
         self._after_timeout[host.name] = False
-        return "fast" if sender.ca_state in {CaState.RECOVERY, CaState.LOSS} else "unknown"
+        return "fast" if sender.ca_state in {CongestionState.RECOVERY, CongestionState.LOSS} else "unknown"
 
     # --- the link ---
 
-    def transmit(self, host: Host, data: bytes) -> bool:
+    def transmit(self, host: SimulatedHost, data: bytes) -> bool:
         """Send a packet at the link's rate behind those before it; a full queue drops it without a word."""
         side, note = host.name, self.sent[host.name][-1]
         way = "data" if side == "mobile" else "acks"
@@ -232,7 +232,7 @@ class Transfer:
             self._renege(self.hosts["fixed"])
         self.hosts[_FAR[side]].deliver(data)
 
-    def _renege(self, host: Host) -> None:
+    def _renege(self, host: SimulatedHost) -> None:
         """Throw away, at random, what a receiver holds out of order."""
         receiver = host.sockets[0].connection.receiver if host.sockets else None
         if receiver is None or not receiver._early or self._whims.random() >= self.habits.reneges:

@@ -15,7 +15,7 @@ from tests.corpus.link import Road, Transfer, capture_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.simulator.host import Host
+    from multitracer.lab.simulator.host import SimulatedHost
 
 ROAD = Road(
     rate_bps=4_000_000,
@@ -68,7 +68,7 @@ class MarredTransfer(Transfer):
     _count: int = field(default=0, init=False)
     _told_ns: int = field(default=0, init=False)
 
-    def transmit(self, host: Host, data: bytes) -> bool:
+    def transmit(self, host: SimulatedHost, data: bytes) -> bool:
         is_dead = self.dead_from_ns and self.dead_from_ns <= self.now_ns < self.dead_until_ns
         if is_dead and (host.name != "mobile") == self.no_acks:
             return True
@@ -92,7 +92,7 @@ class MarredTransfer(Transfer):
             return True
         return super().transmit(host, data)
 
-    def _answer(self, host: Host, data: bytes) -> bool:
+    def _answer(self, host: SimulatedHost, data: bytes) -> bool:
         if not self.acks_bps:
             return super().transmit(host, data)
         of_data = self.path
@@ -108,7 +108,7 @@ class MarredTransfer(Transfer):
             work_ns = (self.now_ns - begin_ns) * self.others_bps // self.path.rate_bps
             self._free_ns["mobile"] = max(self._free_ns["mobile"], begin_ns) + work_ns
 
-    def _late(self, host: Host, data: bytes) -> None:
+    def _late(self, host: SimulatedHost, data: bytes) -> None:
         super().transmit(host, data)
 
     def _passes(self, octets: int) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.lab.channel.gsm import LinkConfig
@@ -218,7 +218,9 @@ def test_every_class_has_a_scenario(name: str, use: Use, account_of: Callable[[s
 def test_a_segment_that_is_partly_new_is_split_by_bytes(account_of: Callable[[str], LinkAccount]) -> None:
     found = account_of("slow-writer")
     transfer = found.transfer
-    partial = transfer.data[(transfer.sender["kind"][transfer.data] & Kind.PARTIAL_RETRANSMISSION) != 0]
+    partial = transfer.data[
+        (transfer.sender["kind"][transfer.data] & SegmentKind.PARTIAL_RETRANSMISSION) != 0
+    ]
     carriages = known(found.joined).carriages
     again = known(found.joined).carriage_of[partial]
     both = (carriages["new_bytes"][again] > 0) & (

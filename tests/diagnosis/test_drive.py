@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import explain
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.road import Road
 from multitracer.errors import InputError
 from multitracer.recording.read import read
@@ -124,7 +124,9 @@ def _handover(diagnosis: Diagnosis | None) -> tuple[Finding, float]:
     assert diagnosis is not None
     (handover,) = (each for each in diagnosis.findings if each.kind == "handover")
     stops = (
-        each for each in diagnosis.limited.shares if each.limit == Limit.OUTAGE or each.part == Part.TIMER
+        each
+        for each in diagnosis.limited.shares
+        if each.limit == Limit.OUTAGE or each.part == LimitSubtype.TIMER
     )
     return handover, sum(each.seconds for each in stops)
 

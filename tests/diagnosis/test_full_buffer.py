@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import Answers, DelaySamples, Observed, Sends
 from multitracer.diagnosis.limits.windows import full_buffer, full_congestion_window
 from multitracer.schemas.sender import TCP_STATE
@@ -51,7 +51,7 @@ def observed(late_ns: int, *, rest_bytes: int = 0, ack_every_ns: int = TURN_NS, 
     )  # fmt: skip
     empty = np.empty(0, dtype=np.int64)
     return Observed(
-        View.BOTH_ENDS, 0, int(ends[-1]) + TURN_NS, 0, sends, answers, DelaySamples(empty, empty, empty),
+        Viewpoint.BOTH_ENDS, 0, int(ends[-1]) + TURN_NS, 0, sends, answers, DelaySamples(empty, empty, empty),
         floor_ns=20 * NS_PER_MS, mss_bytes=MSS, reaction_ns=NS_PER_MS // 2, state=readings(of_cwnd),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose, headline
-from multitracer.diagnosis.limits.names import Confidence, Limit, View
+from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from tests.conftest import SAMPLES
@@ -57,7 +57,7 @@ def test_the_receivers_capture_alone_does_not_tell_what_the_sender_waited_for() 
     found = explained(CALL / "fixed" / "tcp-0.pcap.gz")
     assert math.isnan(found.account.utilization)
     assert channel_use(found) == ""
-    assert found.limited.view is View.RECEIVER
+    assert found.limited.view is Viewpoint.RECEIVER
     assert {row.confidence for row in found.limited.shares if row.limit is not Limit.HANDSHAKE} == {
         Confidence.WEAK
     }, "there are no timestamps"

@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View, by_limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from tests.conftest import SAMPLES
@@ -28,17 +28,17 @@ def found_in(*path: Path) -> Limited:
 
 def test_an_outage_of_a_fast_link_is_one_and_the_rest_is_the_links() -> None:
     found = found_in(UPLOAD)
-    assert found.view is View.BOTH_ENDS
+    assert found.view is Viewpoint.BOTH_ENDS
     sums = by_limit(found.shares)
     assert next(iter(sums)) is Limit.LINK
     assert 1.4 <= sums[Limit.OUTAGE] * found.total_s <= 2.6, "the link was dead for 1.4 s"
-    assert [row.part for row in found.shares if row.limit is Limit.OUTAGE] == [Part.BOTH]
+    assert [row.part for row in found.shares if row.limit is Limit.OUTAGE] == [LimitSubtype.BOTH]
 
 
 @pytest.mark.parametrize("host", ["mobile", "fixed"])
 def test_one_end_alone_says_the_same(host: str) -> None:
     whole, one = found_in(UPLOAD), found_in(UPLOAD / host / "tcp-0.pcap.gz")
-    assert one.view is (View.SENDER if host == "mobile" else View.RECEIVER)
+    assert one.view is (Viewpoint.SENDER if host == "mobile" else Viewpoint.RECEIVER)
     ours, theirs = by_limit(one.shares), by_limit(whole.shares)
     assert sum(min(ours.get(limit, 0.0), share) for limit, share in theirs.items()) > 0.95
 
@@ -46,7 +46,7 @@ def test_one_end_alone_says_the_same(host: str) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_intervals_partition_the_time_from_the_first_syn_to_the_last_acknowledged_byte(name: str) -> None:
     found = found_in(SAMPLES / name)
-    assert found.view is View.LINK_LOG
+    assert found.view is Viewpoint.LINK_LOG
     table = found.table
     np.testing.assert_array_equal(table["begin_ns"][1:], table["end_ns"][:-1])
     assert (table["end_ns"] > table["begin_ns"]).all()
@@ -66,7 +66,7 @@ def test_a_link_log_keeps_its_account(name: str) -> None:
     link = sum(seconds[each] for each in ("useful", "other", "arq", "access", "xoff"))
     assert sums[Limit.LINK] * found.limited.total_s == pytest.approx(link, abs=0.01 * found.account.total_s)
     waited = seconds["idle:rto"]
-    timer = sum(row.seconds for row in found.limited.shares if row.part is Part.TIMER)
+    timer = sum(row.seconds for row in found.limited.shares if row.part is LimitSubtype.TIMER)
     assert timer == pytest.approx(waited, abs=0.01 * found.account.total_s + 0.1)
 
 

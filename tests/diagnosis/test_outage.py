@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.analysis.verdicts import Cause
+from multitracer.analysis.verdicts import RetransmissionCause
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.dead_times import dead_times
 from multitracer.diagnosis.transfer import Transfer
@@ -165,7 +165,7 @@ def test_a_program_that_does_not_read_holds_back_acks(tmp_path: Path) -> None:
 def test_three_losses_in_a_row_are_chance_where_many_are_lost(tmp_path: Path) -> None:
     road = replace(ROAD, loss=0.3)
     found = diagnosed(tmp_path, road, size=300_000)
-    assert found.transfer.verdicts["cause"].tolist().count(Cause.TIMEOUT) > 3
+    assert found.transfer.verdicts["cause"].tolist().count(RetransmissionCause.TIMEOUT) > 3
     assert not {"outage", "blackout", "ack-loss"} & kinds(found)
 
 

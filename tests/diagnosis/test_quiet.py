@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.diagnosis.limits.gaps import UNTOLD
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype
 from tests.analysis.traffic import SYN
 from tests.diagnosis.talk import FULL, Talk, of
 
@@ -96,13 +96,15 @@ class _Phone:
         self._talk.note(self._at_ms + 0.1, 1, **{"seq": 5001, "ack": self._seq, "stamp": stamp} | what)
 
 
-def _held(found: Diagnosis) -> dict[tuple[Limit, Part], float]:
+def _held(found: Diagnosis) -> dict[tuple[Limit, LimitSubtype], float]:
     return {(share.limit, share.part): share.seconds for share in found.limited.shares}
 
 
 def _window_s(found: Diagnosis) -> float:
     held = _held(found)
-    return sum(held.get((limit, Part.NONE), 0.0) for limit in (Limit.SLOW_START, Limit.CONGESTION_WINDOW))
+    return sum(
+        held.get((limit, LimitSubtype.NONE), 0.0) for limit in (Limit.SLOW_START, Limit.CONGESTION_WINDOW)
+    )
 
 
 @pytest.mark.parametrize("stamped", [True, False])
@@ -113,7 +115,7 @@ def test_who_heard_all_and_sends_nothing_has_nothing_to_send(tmp_path: Path, sta
     phone.silence()
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
-    assert _held(found)[Limit.APPLICATION, Part.WRITES] == pytest.approx(_SILENCE_S, abs=0.2)
+    assert _held(found)[Limit.APPLICATION, LimitSubtype.WRITES] == pytest.approx(_SILENCE_S, abs=0.2)
     (share,) = (each for each in found.limited.shares if each.limit is Limit.APPLICATION)
     assert share.confidence == (Confidence.INFERRED if stamped else Confidence.WEAK)
 
@@ -125,8 +127,8 @@ def test_what_is_lost_behind_a_pause_does_not_make_it_a_repair(tmp_path: Path) -
     phone.repaired()
     phone.flights(30)
     held = _held(phone.diagnosed(tmp_path))
-    assert held[Limit.APPLICATION, Part.WRITES] == pytest.approx(_SILENCE_S, abs=0.2)
-    assert (Limit.RECOVERY, Part.TIMER) not in held
+    assert held[Limit.APPLICATION, LimitSubtype.WRITES] == pytest.approx(_SILENCE_S, abs=0.2)
+    assert (Limit.RECOVERY, LimitSubtype.TIMER) not in held
 
 
 def test_who_had_not_heard_all_may_have_waited_for_it(tmp_path: Path) -> None:
@@ -136,7 +138,7 @@ def test_who_had_not_heard_all_may_have_waited_for_it(tmp_path: Path) -> None:
     phone.silence(lost_answer=True)
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
-    assert _held(found)[Limit.UNKNOWN, Part.NONE] == pytest.approx(_SILENCE_S, abs=0.2)
+    assert _held(found)[Limit.UNKNOWN, LimitSubtype.NONE] == pytest.approx(_SILENCE_S, abs=0.2)
     assert found.limited.reason == UNTOLD
     assert _window_s(found) < 4, "nothing was outstanding, so no window limited"
 
@@ -148,8 +150,8 @@ def test_what_had_arrived_and_comes_again_waited_for_the_timer(tmp_path: Path) -
     phone.copy()
     phone.flights(30)
     held = _held(phone.diagnosed(tmp_path))
-    assert held[Limit.RECOVERY, Part.TIMER] == pytest.approx(_SILENCE_S, abs=0.2)
-    assert (Limit.APPLICATION, Part.WRITES) not in held
+    assert held[Limit.RECOVERY, LimitSubtype.TIMER] == pytest.approx(_SILENCE_S, abs=0.2)
+    assert (Limit.APPLICATION, LimitSubtype.WRITES) not in held
 
 
 def test_a_silence_that_swallowed_packets_is_no_pause_of_the_program(tmp_path: Path) -> None:
@@ -159,8 +161,8 @@ def test_a_silence_that_swallowed_packets_is_no_pause_of_the_program(tmp_path: P
     phone.flights(30)
     found = phone.diagnosed(tmp_path)
     held = _held(found)
-    assert held[Limit.OUTAGE, Part.NONE] == pytest.approx(_SILENCE_S, abs=0.01)
-    assert (Limit.APPLICATION, Part.WRITES) not in held
+    assert held[Limit.OUTAGE, LimitSubtype.NONE] == pytest.approx(_SILENCE_S, abs=0.01)
+    assert (Limit.APPLICATION, LimitSubtype.WRITES) not in held
     outage = of(found, "outage")
     assert "No data arrived for 5.1 s" in outage.sentence, "it is a round trip longer than the outage"
     assert "sent again after 5.0 s" in outage.sentence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
@@ -61,7 +61,7 @@ def turns(*, at_client: bool, pause_ms: float = 0, repaired_ms: float = 0, rtt_m
     return talk
 
 
-def seconds(found: Diagnosis, part: Part) -> float:
+def seconds(found: Diagnosis, part: LimitSubtype) -> float:
     return sum(row.seconds for row in found.limited.shares if row.part is part)
 
 
@@ -70,36 +70,36 @@ def test_requests_without_a_pause_between_them_wait_for_the_path_alone(
     tmp_path: Path, at_client: bool
 ) -> None:
     found = turns(at_client=at_client).diagnosed(tmp_path, reverse=True)
-    assert found.headline.part is Part.LATENCY
+    assert found.headline.part is LimitSubtype.LATENCY
     assert found.headline.sentence.startswith(
         "Mostly the path's latency: an answer and the next request took a round trip"
     )
     assert "fewer round trips" in found.headline.help
-    assert seconds(found, Part.LATENCY) == pytest.approx(0.45, abs=0.06)
-    assert seconds(found, Part.PEER) < 0.01
+    assert seconds(found, LimitSubtype.LATENCY) == pytest.approx(0.45, abs=0.06)
+    assert seconds(found, LimitSubtype.PEER) < 0.01
     assert "client-think-time" not in kinds(found)
 
 
 @pytest.mark.parametrize("at_client", [True, False])
 def test_a_pause_of_the_client_is_its_own_but_for_the_round_trip(tmp_path: Path, at_client: bool) -> None:
     found = turns(at_client=at_client, pause_ms=200).diagnosed(tmp_path, reverse=True)
-    assert found.headline.part is Part.PEER
-    assert seconds(found, Part.PEER) == pytest.approx(1.8, abs=0.03)
-    assert seconds(found, Part.LATENCY) == pytest.approx(0.45, abs=0.03)
+    assert found.headline.part is LimitSubtype.PEER
+    assert seconds(found, LimitSubtype.PEER) == pytest.approx(1.8, abs=0.03)
+    assert seconds(found, LimitSubtype.LATENCY) == pytest.approx(0.45, abs=0.03)
 
 
 def test_a_lost_request_is_repaired_and_not_late(tmp_path: Path) -> None:
     found = turns(at_client=True, repaired_ms=400).diagnosed(tmp_path, reverse=True)
-    assert seconds(found, Part.REPAIR) == pytest.approx(0.8, abs=0.01)
-    assert seconds(found, Part.PEER) < 0.01
+    assert seconds(found, LimitSubtype.REPAIR) == pytest.approx(0.8, abs=0.01)
+    assert seconds(found, LimitSubtype.PEER) < 0.01
     assert found.headline.sentence.startswith("Mostly the repair of lost requests or answers: 0.8 s went by")
     assert "client-think-time" not in kinds(found)
 
 
 def test_the_servers_capture_knows_a_lost_request_by_its_missing_number(tmp_path: Path) -> None:
     found = turns(at_client=False, pause_ms=1, repaired_ms=300).diagnosed(tmp_path, reverse=True)
-    assert seconds(found, Part.REPAIR) == pytest.approx(0.6, abs=0.01)
-    assert seconds(found, Part.PEER) < 0.02
+    assert seconds(found, LimitSubtype.REPAIR) == pytest.approx(0.6, abs=0.01)
+    assert seconds(found, LimitSubtype.PEER) < 0.02
     assert "client-think-time" not in kinds(found)
 
 
@@ -110,8 +110,8 @@ def test_both_ends_show_that_a_request_was_lost(tmp_path: Path) -> None:
         ordered = sorted(talk.segments, key=lambda each: each.time_ns or 0)
         write_pcap(tmp_path / host / "tcp-0.pcap", [replace(each, ip_id=0) for each in ordered])
     found = diagnose(Transfer.of(read(tmp_path), reverse=True))
-    assert seconds(found, Part.REPAIR) == pytest.approx(0.8, abs=0.01)
-    assert seconds(found, Part.PEER) < 0.02
+    assert seconds(found, LimitSubtype.REPAIR) == pytest.approx(0.8, abs=0.01)
+    assert seconds(found, LimitSubtype.PEER) < 0.02
 
 
 def test_an_upload_that_waits_for_answers_waits_for_the_path(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def lan(*, pause_ms: float) -> list[Segment]:
 def test_a_tick_longer_than_the_round_trip_turns_nothing_round(tmp_path: Path) -> None:
     file = write_pcap(tmp_path / "lan.pcap", lan(pause_ms=400))
     found = diagnose(Transfer.of(read(file), reverse=True))
-    assert found.headline.part is Part.PEER
-    assert seconds(found, Part.PEER) == pytest.approx(4.0, abs=0.05)
+    assert found.headline.part is LimitSubtype.PEER
+    assert seconds(found, LimitSubtype.PEER) == pytest.approx(4.0, abs=0.05)
     assert not {"server-think-time", "application-limited"} & kinds(found)
 
 

@@ -14,7 +14,7 @@ from multitracer.diagnosis import rules
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Finding
 from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.rules import RULES
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import NA, Table
@@ -203,7 +203,7 @@ def test_stale_data_is_what_the_queue_still_held(found: Callable[[str], Diagnosi
 
 def test_what_the_receiver_no_longer_wanted_was_not_lost(found: Callable[[str], Diagnosis]) -> None:
     limited = found("aborted-download").limited
-    seconds = {share.limit: share.seconds for share in limited.shares if share.part is Part.NONE}
+    seconds = {share.limit: share.seconds for share in limited.shares if share.part is LimitSubtype.NONE}
     assert Limit.RECOVERY not in seconds, "nothing was repaired"
     assert seconds[Limit.LINK] > 35, "it carried what was queued to the end"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.verdicts import Cause as Why
+from multitracer.analysis.verdicts import RetransmissionCause as Why
 from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import channel_use, diagnose

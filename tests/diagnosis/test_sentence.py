@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.diagnosis.limits.limited import shown_s
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.words import about
 from tests.diagnosis.talk import FULL, Talk, of
@@ -22,7 +22,7 @@ def test_programs_of_both_ends_are_told_together(tmp_path: Path) -> None:
     """Neither the one that took less is silent, nor stands a smaller share before a larger one."""
     headline = answers(think_ms=400, pause_ms=500).diagnosed(tmp_path, reverse=True).headline
     assert headline.limit is Limit.APPLICATION
-    assert headline.part is Part.NONE
+    assert headline.part is LimitSubtype.NONE
     assert re.match(
         r"Mostly the programs at both ends: the client let .* before it asked, .*; "
         r"the server took 4\.0 s to begin 10 answers, usually 0\.4 s each \(9\d% of ",

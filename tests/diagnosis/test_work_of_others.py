@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.packets.packet_delays import PacketDelays
-from multitracer.diagnosis.service_times import Arrivals, joined, own_ns, queued_means
+from multitracer.diagnosis.service_times import AggregatedArrivals, joined, own_ns, queued_means
 from multitracer.diagnosis.work_of_others import Joined, beside_ours, not_kept_back
 from multitracer.units import NS_PER_MS
 
@@ -142,7 +142,7 @@ def test_what_a_host_kept_back_counts_as_one_arrival_and_pairs_of_a_slow_sender_
     came_ns = OWN_NS * np.arange(1, MANY + 1)
     came_ns[100:111] = came_ns[110] - 1000 * np.arange(10, -1, -1)  # the host was busy
     place = np.arange(MANY)
-    came = Arrivals(place, place, place, 0 * came_ns, came_ns, np.ones(MANY))
+    came = AggregatedArrivals(place, place, place, 0 * came_ns, came_ns, np.ones(MANY))
     means = queued_means(came, np.full(MANY, 50 * OWN_NS))
     assert own_ns(means) == pytest.approx(OWN_NS)
     found = joined(came, means)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import multitracer as mt
-from multitracer.analysis.sender_state import Phase
+from multitracer.analysis.sender_state import TcpPhase
 from multitracer.manifest import changed_files, read_manifest
 from sample_traces.recording.cellular_upload import record
 
@@ -71,8 +71,8 @@ def test_senders_state_is_that_of_the_kernels_counters(sample_session: Path, exp
     polled = session.tcp_state.query("method == 1 and port_remote == 5001")
     assert polled["total_retransmitted_segments"].max() == kernel["TcpRetransSegs"]
     phases = session.phases()
-    assert (phases["phase"] == Phase.LOSS).sum() == 1
-    assert (phases["phase"] == Phase.RECOVERY).sum() == kernel["TcpExtTCPSackRecovery"]
+    assert (phases["phase"] == TcpPhase.LOSS).sum() == 1
+    assert (phases["phase"] == TcpPhase.RECOVERY).sum() == kernel["TcpExtTCPSackRecovery"]
     assert not phases["reconstructed"].any()
 
 

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from multitracer.analysis import parallel
-from multitracer.figures.direction import Direction
+from multitracer.figures.direction import FigureDirection
 from multitracer.figures.time_sequence import plain_time_sequence
 from multitracer.report.plot_page import document
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
@@ -19,12 +19,12 @@ from tests.figures.traffic import transfer
 if TYPE_CHECKING:
     from multitracer.figures.palette import ThemeName
 
-NOTHING = Direction(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
+NOTHING = FigureDirection(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("direction", [transfer(lost=(5, 50)), NOTHING], ids=["losses", "nothing"])
-def test_the_document_of_a_figure_is_what_plotly_writes(direction: Direction, theme: ThemeName) -> None:
+def test_the_document_of_a_figure_is_what_plotly_writes(direction: FigureDirection, theme: ThemeName) -> None:
     plain = plain_time_sequence(direction, theme=theme)
     written = json.loads(go.Figure(plain).to_json())
     assert json.dumps(document(plain)) == json.dumps(written)

@@ -13,11 +13,18 @@ import pytest
 from multitracer.analysis.series.labelled import receiver_link_series, sender_link_series
 from multitracer.analysis.series.throughput import trendline
 from multitracer.errors import InputError
-from multitracer.figures.marks import Fit, Mark
-from multitracer.figures.stacked import View, axis_origin_ns, missing, stacked, stacked_panels, stacked_places
+from multitracer.figures.marks import FigureMark, Fit
+from multitracer.figures.stacked import (
+    StackedView,
+    axis_origin_ns,
+    missing,
+    stacked,
+    stacked_panels,
+    stacked_places,
+)
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
-from multitracer.logs import Log, ParsedLog
+from multitracer.logs import HostLog, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording.hosts import HostLogs
 from multitracer.recording.layers import Layers
@@ -42,8 +49,8 @@ def layers_of(folder: Path, *, vantage: int | None = None) -> Layers:
     return Layers.of(recording, recording.parts[0], 1)
 
 
-def drawn(layers: Layers, view: View | None = None) -> dict[str, Series]:
-    panels = stacked_panels(layers, view or View())
+def drawn(layers: Layers, view: StackedView | None = None) -> dict[str, Series]:
+    panels = stacked_panels(layers, view or StackedView())
     return {series.label: series for panel in panels for series in panel.drawn}
 
 
@@ -143,14 +150,14 @@ def _tables(events: list[str]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("offset_bytes", [0, 10_000, 25_000])
 def test_groups_stand_apart_by_the_offset(layers: Layers, offset_bytes: int) -> None:
-    series = drawn(layers, View(offset_bytes=offset_bytes))
+    series = drawn(layers, StackedView(offset_bytes=offset_bytes))
     raw = layers.series
     for label, lifted in (("RlpSnd_data", offset_bytes), ("TcpSnd_ack", 0), ("TcpRcv_ack", -offset_bytes)):
         np.testing.assert_array_equal(series[label].value, raw[label]["value"].astype(int) + lifted)
 
 
 def test_only_what_is_asked_for_is_drawn(layers: Layers) -> None:
-    view = View(labels=("RlpSnd_*", "TcpRcv_ack", "RlpRcv_srej"))
+    view = StackedView(labels=("RlpSnd_*", "TcpRcv_ack", "RlpRcv_srej"))
     panels = stacked_panels(layers, view)
     assert [panel.key for panel in panels] == ["sequence"]
     labels = {series.label for series in panels[0].series}
@@ -158,7 +165,7 @@ def test_only_what_is_asked_for_is_drawn(layers: Layers) -> None:
     assert not any(label.startswith("TcpSnd") for label in labels)
     assert missing(panels, ["RlpSnd_rst", "TcpRcv_ack"]) == ["RlpSnd_rst"]
     with pytest.raises(InputError, match=r"none is called Nope; there are .*RlpSnd_data"):
-        stacked_panels(layers, View(labels=("Nope",)))
+        stacked_panels(layers, StackedView(labels=("Nope",)))
 
 
 def test_a_line_is_fitted_to_the_seconds_that_are_named(layers: Layers) -> None:
@@ -167,20 +174,20 @@ def test_a_line_is_fitted_to_the_seconds_that_are_named(layers: Layers) -> None:
         Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True),
         Fit("TcpRcv_data"),
     ]
-    lines = [label for label in drawn(layers, View(fits=fits)) if "trend" in label]
+    lines = [label for label in drawn(layers, StackedView(fits=fits)) if "trend" in label]
     assert lines[0] == "RlpSnd_data trend 3 to 8 s: 1,200 B/s", "between two stops every slot is used"
     assert len(lines) == 2
     assert 830 < float(lines[1].split()[2]) < 860
     with pytest.raises(InputError, match="fewer than two points"):
-        stacked_panels(layers, View(fits=[Fit("RlpSnd_data", origin - 2, origin - 1)]))
+        stacked_panels(layers, StackedView(fits=[Fit("RlpSnd_data", origin - 2, origin - 1)]))
     with pytest.raises(InputError, match="no series 'TcpSnd_rtt' in bytes"):
-        stacked_panels(layers, View(fits=[Fit("TcpSnd_rtt")]))
+        stacked_panels(layers, StackedView(fits=[Fit("TcpSnd_rtt")]))
 
 
 def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(layers: Layers) -> None:
     origin = axis_origin_ns(layers)
     fit = Fit("RlpSnd_data", origin, origin + 300 * NS_PER_S, named=True)
-    series = drawn(layers, View(origin + 10 * NS_PER_S, origin + 20 * NS_PER_S, fits=[fit]))
+    series = drawn(layers, StackedView(origin + 10 * NS_PER_S, origin + 20 * NS_PER_S, fits=[fit]))
     line = series["RlpSnd_data trend 0 to 300 s: 953 B/s"]
     assert ((line.time_ns - origin) // NS_PER_S).tolist() == [10, 20]
     assert line.value[1] - line.value[0] == pytest.approx(9530, abs=1)
@@ -188,7 +195,12 @@ def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(layers: Layer
 
 def test_rectangles_frame_what_is_drawn_in_their_seconds(layers: Layers) -> None:
     origin = axis_origin_ns(layers)
-    view = View(marks=[Mark(origin, origin + 10 * NS_PER_S, "<b>11"), Mark(origin - 20, origin - 10, "none")])
+    view = StackedView(
+        marks=[
+            FigureMark(origin, origin + 10 * NS_PER_S, "<b>11"),
+            FigureMark(origin - 20, origin - 10, "none"),
+        ]
+    )
     layout = stacked(layers, view).to_dict()["layout"]
     (frame,) = (shape for shape in layout["shapes"] if shape.get("yref") == "y2")
     assert (frame["x0"], frame["x1"]) == (0, 10)
@@ -253,7 +265,7 @@ def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
     traced = Table(TCP_STATE, dict(own["tcp_state"].columns))
     traced["method"][:] = ReadBy.TCP_PROBE
     traced["address_local"][:] = traced["address_remote"]
-    probe = Log("mobile", "probe", "ftrace", "tcp")
+    probe = HostLog("mobile", "probe", "ftrace", "tcp")
     logs = {"tcp": [ParsedLog(probe, {TCP_STATE.name: traced})]}
     monkeypatch.setattr(session, "logs", lambda layer: logs.get(layer, []))
     assert HostLogs.of(session).addresses["mobile"] == frozenset()

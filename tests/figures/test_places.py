@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.captured import Flag
-from multitracer.figures.direction import Direction
-from multitracer.figures.zooms import Place, places
+from multitracer.figures.direction import FigureDirection
+from multitracer.figures.zooms import NamedInterval, places
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS
 from multitracer.tables import NOT_A_TIME, Table
 from tests.figures.traffic import START_NS, transfer
@@ -18,7 +18,7 @@ from tests.figures.traffic import START_NS, transfer
 SECOND = 1_000_000_000
 
 
-def found(direction: Direction) -> dict[str, Place]:
+def found(direction: FigureDirection) -> dict[str, NamedInterval]:
     return {place.key: place for place in places(direction)}
 
 
@@ -62,7 +62,7 @@ def test_the_most_retransmissions_are_in_their_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "kind", "flag"), [("zero_window", Kind.ZERO_WINDOW, 0), ("reset", 0, Flag.RST)]
+    ("key", "kind", "flag"), [("zero_window", SegmentKind.ZERO_WINDOW, 0), ("reset", 0, Flag.RST)]
 )
 def test_the_first_rare_event_has_a_place(key: str, kind: int, flag: int) -> None:
     direction = transfer(segments=100)
@@ -75,7 +75,7 @@ def test_the_first_rare_event_has_a_place(key: str, kind: int, flag: int) -> Non
 
 
 def test_nothing_timed_has_no_places() -> None:
-    empty = Direction(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
+    empty = FigureDirection(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
     assert places(empty) == []
     untimed = transfer(segments=5)
     untimed.segments.columns["time_ns"][:] = NOT_A_TIME
@@ -88,7 +88,7 @@ def test_places_are_those_of_the_direction() -> None:
 
 
 def test_a_place_meets_an_interval_or_not() -> None:
-    place = Place("pause", 10, 20)
+    place = NamedInterval("pause", 10, 20)
     assert place.meets(None, None)
     assert place.meets(20, None)
     assert place.meets(None, 10)

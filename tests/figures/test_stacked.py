@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.figures.stacked import View, stacked, stacked_panels, stacked_places
+from multitracer.figures.stacked import StackedView, stacked, stacked_panels, stacked_places
 from multitracer.recording.layers import Layers
 from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
@@ -41,7 +41,7 @@ def sample(sample_session: Path) -> Sample:
 
 
 def drawn(layers: Layers, **options: Any) -> dict[str, Series]:
-    panels = stacked_panels(layers, View(**options))
+    panels = stacked_panels(layers, StackedView(**options))
     return {f"{panel.key} {series.label}": series for panel in panels for series in panel.drawn}
 
 
@@ -50,7 +50,7 @@ def titles(layers: Layers) -> list[str]:
 
 
 def shades(layers: Layers, **options: Any) -> list[tuple[float, float]]:
-    shapes = stacked(layers, View(**options)).to_dict()["layout"]["shapes"]
+    shapes = stacked(layers, StackedView(**options)).to_dict()["layout"]["shapes"]
     return sorted((shape["x0"], shape["x1"]) for shape in shapes)
 
 

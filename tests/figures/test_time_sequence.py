@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.captured import Flag
-from multitracer.figures.direction import Direction
+from multitracer.figures.direction import FigureDirection
 from multitracer.figures.time_sequence import time_sequence
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from multitracer.tables import NOT_A_TIME, Table
 from tests.figures.traffic import MSS, START_NS, Recording, transfer
 
 
-def drawn(direction: Direction, **options: Any) -> dict[str, dict[str, Any]]:
+def drawn(direction: FigureDirection, **options: Any) -> dict[str, dict[str, Any]]:
     """Return the traces that have points, by axis and label."""
     figure = time_sequence(direction, **options)
     return {f"{trace.yaxis} {trace.name}": trace.to_plotly_json() for trace in figure.data if trace.name}
@@ -53,13 +53,15 @@ def test_sack_blocks_are_bars_from_first_byte_to_the_byte_after() -> None:
 
 def test_a_dsack_is_an_event_of_its_own() -> None:
     log = Recording()
-    log.note(0, flags=int(Flag.ACK), payload_bytes=100, seq_bytes=0, end_bytes=100, kind=int(Kind.DATA))
+    log.note(
+        0, flags=int(Flag.ACK), payload_bytes=100, seq_bytes=0, end_bytes=100, kind=int(SegmentKind.DATA)
+    )
     log.note(
         10,
         reverse=True,
         flags=int(Flag.ACK),
         ack_bytes=100,
-        kind=int(Kind.SACK | Kind.DSACK),
+        kind=int(SegmentKind.SACK | SegmentKind.DSACK),
         blocks=[(0, 50), (200, 300)],
     )
     traces = drawn(log.direction())
@@ -98,8 +100,8 @@ def test_the_other_direction_has_a_figure_too() -> None:
 @pytest.mark.parametrize(
     ("column", "kind", "label"),
     [
-        ("kind", Kind.ZERO_WINDOW, "y TcpSnd_zero_window"),
-        ("kind", Kind.DUPLICATE_ACK, "y TcpSnd_dupack"),
+        ("kind", SegmentKind.ZERO_WINDOW, "y TcpSnd_zero_window"),
+        ("kind", SegmentKind.DUPLICATE_ACK, "y TcpSnd_dupack"),
         ("flags", Flag.RST, "y TcpSnd_rst"),
     ],
 )
@@ -116,14 +118,16 @@ def test_rare_events_of_the_receiver_are_drawn_at_their_ack(column: str, kind: i
 @pytest.mark.parametrize(
     ("kind", "label"),
     [
-        (Kind.OUT_OF_ORDER, "ooo"),
-        (Kind.RETRANSMISSION, "rexmt"),
-        (Kind.CAPTURE_DUPLICATE, "dup"),
-        (Kind.KEEP_ALIVE, "probe"),
-        (Kind.ZERO_WINDOW_PROBE, "probe"),
+        (SegmentKind.OUT_OF_ORDER, "ooo"),
+        (SegmentKind.RETRANSMISSION, "rexmt"),
+        (SegmentKind.CAPTURE_DUPLICATE, "dup"),
+        (SegmentKind.KEEP_ALIVE, "probe"),
+        (SegmentKind.ZERO_WINDOW_PROBE, "probe"),
     ],
 )
-def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(kind: Kind, label: str) -> None:
+def test_a_segment_that_is_not_plain_data_is_drawn_once_under_its_own_label(
+    kind: SegmentKind, label: str
+) -> None:
     direction = transfer(segments=20)
     segments = direction.segments
     row = np.flatnonzero(segments["payload_bytes"] > 0)[4]
@@ -201,7 +205,7 @@ def test_an_interval_is_thinned_for_itself() -> None:
 
 
 def test_a_panel_without_points_says_why() -> None:
-    empty = Direction(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
+    empty = FigureDirection(Table.empty(TCP_SEGMENTS), Table.empty(TCP_SACK_BLOCKS), Table.empty(RTT_SAMPLES))
     figure = time_sequence(empty)
     reasons = [note.text for note in figure.layout.annotations if note.name == "empty"]
     assert len(reasons) == 4

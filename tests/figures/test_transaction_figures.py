@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from multitracer.analysis.transports import Source, arms_of
+from multitracer.analysis.transports import SessionContent, arms_of
 from multitracer.errors import InputError
 from multitracer.figures.environment import overlay, panels, rtt_range_s
 from multitracer.figures.palette import ARMS
@@ -26,7 +26,7 @@ INF = np.inf
 @pytest.fixture(scope="module")
 def both() -> list[Arm]:
     tcp = cdpd_like("tcp", connection="per-session", connect_s=2.0)
-    return arms_of([Source("a", tcp), Source("b", cdpd_like("centauruscomm"))])
+    return arms_of([SessionContent("a", tcp), SessionContent("b", cdpd_like("centauruscomm"))])
 
 
 def named(figure: go.Figure, name: str) -> list[Any]:
@@ -66,25 +66,25 @@ def test_tcp_is_also_shown_with_the_set_up_of_its_connection(both: list[Arm]) ->
 
 def test_sizes_at_which_transactions_were_dropped_say_so() -> None:
     table = transactions({64: [1.0] * 4, 128: [1.0, INF, INF, INF], 256: [INF] * 4})
-    figure = rtt_size_figure(arms_of([Source("a", table)]))
+    figure = rtt_size_figure(arms_of([SessionContent("a", table)]))
     assert {"3 of 4 dropped", "all dropped"} <= set(written(figure))
     diamonds = figure.data[-1]
     assert diamonds.marker.symbol == "diamond-open"
     assert diamonds.y[1:].tolist() == [75, 100]
     assert "3 of 4 dropped: reply 3" in diamonds.customdata[1]
-    whole = rtt_size_figure(arms_of([Source("a", transactions({64: [1.0] * 4}))]))
+    whole = rtt_size_figure(arms_of([SessionContent("a", transactions({64: [1.0] * 4}))]))
     assert "<b>Dropped transactions</b>" not in written(whole)
 
 
 def test_a_bar_that_leaves_the_picture_is_told() -> None:
     for longest, told in ((1.5, False), (500.0, True)):
-        (arm,) = arms_of([Source("a", transactions({64: [1.0] * 9 + [longest] * 3}))])
+        (arm,) = arms_of([SessionContent("a", transactions({64: [1.0] * 9 + [longest] * 3}))])
         assert any("without an upper end" in text for text in written(rtt_size_figure([arm]))) == told
 
 
 def test_request_and_reply_have_a_panel_each() -> None:
     tables = [transactions({64: [1.0] * 3, 128: [2.0] * 3}, vary=vary) for vary in ("request", "reply")]
-    figure = rtt_size_figure(arms_of([Source("a", t) for t in tables]))
+    figure = rtt_size_figure(arms_of([SessionContent("a", t) for t in tables]))
     titles = [text for text in written(figure) if "Round-trip" in text]
     assert len(titles) == 2
     assert [trace.showlegend for trace in named(figure, "TCP")] == [True, False]
@@ -105,7 +105,7 @@ def test_each_size_has_its_distributions_and_they_end_where_the_rest_was_dropped
 
 def test_a_long_distribution_is_thinned_but_keeps_its_ends() -> None:
     rtts = np.random.default_rng(1).exponential(1, 5000)
-    curve = cdf_figure(arms_of([Source("a", transactions({64: rtts}))])).data[0]
+    curve = cdf_figure(arms_of([SessionContent("a", transactions({64: rtts}))])).data[0]
     assert len(curve.x) <= 401
     assert (curve.x[0], curve.x[-1], curve.y[-1]) == (rtts.min(), rtts.max(), 1.0)
 
@@ -147,7 +147,7 @@ def test_each_arm_has_its_own_panels(both: list[Arm]) -> None:
 
 
 def test_without_a_modem_the_panels_say_why_they_are_empty() -> None:
-    (arm,) = arms_of([Source("a", transactions({64: [1.0, 2.0]}))])
+    (arm,) = arms_of([SessionContent("a", transactions({64: [1.0, 2.0]}))])
     texts = written(panels([arm]))
     assert sum("no modem was polled" in text.replace("<br>", " ") for text in texts) == 3
     assert "no modem was polled" in " ".join(written(overlay([arm]))).replace("\xa0", " ").replace(
@@ -156,7 +156,7 @@ def test_without_a_modem_the_panels_say_why_they_are_empty() -> None:
 
 
 def test_where_all_were_dropped_the_figures_still_draw() -> None:
-    (arm,) = arms_of([Source("a", transactions({64: [INF] * 3}, radio=True))])
+    (arm,) = arms_of([SessionContent("a", transactions({64: [INF] * 3}, radio=True))])
     assert "all dropped" in written(rtt_size_figure([arm]))
     assert "All transactions were dropped." in " ".join(written(cdf_figure([arm])))
     assert "no RTT, 3 of 3 dropped" in written(overlay([arm]))[0]
@@ -173,7 +173,7 @@ def test_a_size_that_was_not_measured_is_refused_with_those_that_were(both: list
 @pytest.mark.parametrize("draw", [rtt_size_figure, cdf_figure, overlay, panels])
 def test_names_of_sessions_stay_text(draw: Any) -> None:
     evil = '<b onclick="x">&</b>'
-    sources = [Source(f"{evil}{n}", transactions({64: [1.0, 2.0]})) for n in range(2)]
+    sources = [SessionContent(f"{evil}{n}", transactions({64: [1.0, 2.0]})) for n in range(2)]
     figure = draw(arms_of(sources))
     texts = [*written(figure), *written(figure, narrow=True), *(trace.name for trace in figure.data)]
     texts += [str(trace.hovertemplate) for trace in figure.data]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.captured import Flag
-from multitracer.figures.direction import Direction
+from multitracer.figures.direction import FigureDirection
 from multitracer.schemas.tcp import RTT_SAMPLES, TCP_SACK_BLOCKS, TCP_SEGMENTS, Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table
 
@@ -33,14 +33,14 @@ class Recording:
         self.blocks[len(self.rows)] = blocks
         self.rows.append(row | {"sack_blocks": len(blocks)})
 
-    def direction(self) -> Direction:
+    def direction(self) -> FigureDirection:
         """Return what was noted as the tables of the initiator's direction, captured near it."""
         order = sorted(range(len(self.rows)), key=lambda i: self.rows[i]["time_ns"])
         rows = [self.rows[i] | {"frame": n} for n, i in enumerate(order, 1)]
         columns = {c.name: np.array([r[c.name] for r in rows], dtype=c.dtype) for c in TCP_SEGMENTS}
         sacked = [(n, *edges) for n, i in enumerate(order) for edges in self.blocks[i]]
         segments = Table(TCP_SEGMENTS, columns)
-        return Direction(
+        return FigureDirection(
             segments, _sack_table(sacked, segments), _rtt_table(segments), vantage=Vantage.NEAR_SENDER
         )
 
@@ -53,7 +53,7 @@ def _sack_table(blocks: list[tuple[int, int, int]], segments: Table) -> Table:
         "right": wire(right).astype(np.uint32),
         "left_bytes": left,
         "right_bytes": right,
-        "dsack": ((segments["kind"][row] & int(Kind.DSACK)) != 0) & (np.diff(row, prepend=-1) != 0),
+        "dsack": ((segments["kind"][row] & int(SegmentKind.DSACK)) != 0) & (np.diff(row, prepend=-1) != 0),
     }
     return Table(TCP_SACK_BLOCKS, columns)
 
@@ -90,7 +90,7 @@ def wire(unwrapped: Any) -> Any:
 
 def transfer(
     *, segments: int = 300, lost: tuple[int, ...] = (), gap_ms: float = 10, rtt_ms: float = 100
-) -> Direction:
+) -> FigureDirection:
     """Return a sender's view: data paced by `gap_ms`, each of `lost` sent again after a round trip."""
     gap, rtt = int(gap_ms * MS), int(rtt_ms * MS)
     log = Recording()
@@ -103,7 +103,12 @@ def transfer(
     for i in range(segments):
         if i in lost:
             _data(
-                log, begin + i * gap + rtt + 3 * gap, i, flight=MSS, rtt=None, kind=int(Kind.RETRANSMISSION)
+                log,
+                begin + i * gap + rtt + 3 * gap,
+                i,
+                flight=MSS,
+                rtt=None,
+                kind=int(SegmentKind.RETRANSMISSION),
             )
         else:
             _ack(
@@ -130,7 +135,7 @@ def _data(log: Recording, time_ns: int, i: int, *, flight: int, rtt: int | None,
         new_bytes=0 if kind else MSS,
         flight_bytes=flight,
         flight_sack_bytes=flight,
-        kind=int(Kind.DATA) | kind,
+        kind=int(SegmentKind.DATA) | kind,
         rtt_ns=NOT_A_TIME if rtt is None else rtt,
         rtt_timestamp_ns=NOT_A_TIME if rtt is None else rtt,
     )
@@ -147,6 +152,6 @@ def _ack(log: Recording, time_ns: int, i: int, lost: tuple[int, ...], repaired: 
         ack=wire(reached),
         ack_bytes=reached,
         window_bytes=60_000,
-        kind=int(Kind.SACK | Kind.DUPLICATE_ACK) if holes else 0,
+        kind=int(SegmentKind.SACK | SegmentKind.DUPLICATE_ACK) if holes else 0,
         blocks=blocks,
     )

@@ -19,7 +19,7 @@ from multitracer.analysis.series.labelled import series_table
 from multitracer.errors import InputError
 from multitracer.figures.palette import MISSING, SCALES
 from multitracer.geo.route_files import geojson, gpx, kml
-from multitracer.geo.track import PLAIN, Mark, Quantity, Track
+from multitracer.geo.track import PLAIN, RouteColour, Track, TrackMark
 from multitracer.schemas.radio import POSITION
 from multitracer.units import NS_PER_S
 from parsers import gpx as gpx_format
@@ -34,15 +34,15 @@ def route(seconds: range | list[int] = range(30)) -> Route:
     return route_of(table_of(POSITION, [north(t, 10.0 * t, speed_mps=10.0) for t in seconds]))
 
 
-def rsrp(values: dict[float, float]) -> Quantity:
+def rsrp(values: dict[float, float]) -> RouteColour:
     time = np.array([at_ns(t) for t in values], dtype=np.int64)
     value = np.array(list(values.values()))
     series = series_table("Radio_rsrp", time, value, unit="dBm", doc="")
     series.provenance["gap_ns"] = 5 * NS_PER_S
-    return Quantity(SCALES["Radio_rsrp"], series)
+    return RouteColour(SCALES["Radio_rsrp"], series)
 
 
-def track(*marks: Mark, name: str = "drive") -> Track:
+def track(*marks: TrackMark, name: str = "drive") -> Track:
     """Return 30 s: RSRP good, then bad from 10.5 s on, then unknown from 16 s."""
     return Track.of(name, route(), rsrp({0: -77.5, 5: -79, 9: -75, 10.5: -113.25, 11: -111}), marks)
 
@@ -116,7 +116,7 @@ def test_values_are_those_of_the_source_to_the_digit() -> None:
 
 
 def test_three_formats_say_the_same() -> None:
-    one = track(Mark(at_ns(3), "handover", "complete"))
+    one = track(TrackMark(at_ns(3), "handover", "complete"))
     expected = of_geojson(geojson(one))
     assert len(expected) == 3
     for runs in (of_kml(kml(one)), of_gpx(gpx(one))):
@@ -136,7 +136,7 @@ def test_legend_names_classes_units_and_the_colour_of_missing_values() -> None:
 
 
 def test_own_parser_reads_the_gpx() -> None:
-    one = track(Mark(at_ns(3), "handover", "complete"))
+    one = track(TrackMark(at_ns(3), "handover", "complete"))
     tables = gpx_format.parse(io.BytesIO(gpx(one).encode()), path="x.gpx")
     times = set(tables["position"]["time_ns"].tolist())
     assert times == set(one.time_ns.tolist())
@@ -156,7 +156,7 @@ def test_no_line_crosses_the_date_line() -> None:
 
 
 def test_hostile_names_stay_text() -> None:
-    one = track(Mark(at_ns(3), HOSTILE, HOSTILE), name=HOSTILE)
+    one = track(TrackMark(at_ns(3), HOSTILE, HOSTILE), name=HOSTILE)
     shown = HOSTILE.replace("\x00", "\\x00").replace("\x1b", "\\x1b").replace("\ud800", "\\ud800")
     point = json.loads(geojson(one))["features"][-1]["properties"]
     assert (point["name"], point["description"]) == (shown, shown)
@@ -176,7 +176,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_marks_without_a_place_are_counted() -> None:
-    one = track(Mark(at_ns(3), "a", ""), Mark(at_ns(300), "b", ""))
+    one = track(TrackMark(at_ns(3), "a", ""), TrackMark(at_ns(300), "b", ""))
     assert (len(one.marks), one.unplaced) == (1, 1)
 
 

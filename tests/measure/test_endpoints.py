@@ -13,7 +13,7 @@ import pytest
 
 from multitracer.errors import InputError
 from multitracer.measure.endpoint import SerialEndpoint, SerialLine, UdpEndpoint
-from multitracer.protocols.centaurus.events import Delivered, PeerFound, Received
+from multitracer.protocols.centaurus.events import ObjectDelivered, PeerFound, Received
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import CentaurusConfig
@@ -65,7 +65,9 @@ def test_messages_cross_the_loopback_device_both_ways() -> None:
         seen_right: list[Event] = []
 
         def done() -> bool:
-            return all(sum(isinstance(e, Delivered) for e in seen) == 5 for seen in (seen_left, seen_right))
+            return all(
+                sum(isinstance(e, ObjectDelivered) for e in seen) == 5 for seen in (seen_left, seen_right)
+            )
 
         _work_until(done, (left, seen_left), (right, seen_right))
         for seen in (seen_left, seen_right):
@@ -88,7 +90,10 @@ def test_junk_on_the_port_leaves_the_server_serving() -> None:
                 stranger.sendto(chance.randbytes(chance.randrange(1, 600)), server.address)
 
         _work_until(
-            lambda: any(isinstance(e, Delivered) for e in told), (server, seen), (client, told), carry=flood
+            lambda: any(isinstance(e, ObjectDelivered) for e in told),
+            (server, seen),
+            (client, told),
+            carry=flood,
         )
         assert [event.data for event in seen if isinstance(event, Received)] == [bytes(20_000)]
         assert server.worker.counters.malformed + server.worker.counters.checksum > 10
@@ -137,7 +142,7 @@ def test_master_serves_three_slaves_over_real_lines(damaged: float) -> None:
             top.send((i, 1), 2, bytes([i + 10]) * 3000, lifetime_ns=LIFETIME_NS)
 
         def done() -> bool:
-            counts = [sum(isinstance(event, Delivered) for event in seen) for _, seen in ends]
+            counts = [sum(isinstance(event, ObjectDelivered) for event in seen) for _, seen in ends]
             return counts == [3, 1, 1, 1]
 
         def carry() -> None:

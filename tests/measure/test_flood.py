@@ -17,16 +17,16 @@ import pytest
 
 from multitracer.measure.centaurus import CentaurusClient
 from multitracer.measure.endpoint import UdpEndpoint
-from multitracer.measure.plan import Experiment, Plan
-from multitracer.measure.transports import Options, client, host_port
-from multitracer.protocols.centaurus.messages import NO_TOKEN, Done, Message, Obj, Offer, Pk, encode
-from multitracer.protocols.centaurus.packet import Packet, seal
+from multitracer.measure.plan import Experiment, MeasurementPlan
+from multitracer.measure.transports import TransportOptions, client, host_port
+from multitracer.protocols.centaurus.messages import NO_TOKEN, Message, Obj, ObjectDone, Offer, Pk, encode
+from multitracer.protocols.centaurus.packet import CentaurusPacket, seal
 from tests.cli.program import COMMAND, ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.measure.outcome import Outcome
+    from multitracer.measure.outcome import TransactionOutcome
     from multitracer.measure.plan import Transaction
 
 REQUEST_CLASS = 1
@@ -85,7 +85,7 @@ class Flood:
             chance.randbytes(chance.randrange(600)),
             _packet(session, half_open),
             _packet(session, Pk(chance.randrange(9), chance.randrange(2**32), bytes(500))),
-            _packet(session, Done(chance.randrange(2**32), 0)),
+            _packet(session, ObjectDone(chance.randrange(2**32), 0)),
             _packet(session, half_open)[:-1],
         )
         return kinds[who % len(kinds)]
@@ -101,7 +101,7 @@ class Flood:
 
 
 def _packet(session: int, message: Message) -> bytes:
-    return seal(Packet(session, time.time_ns(), True, encode(message)))
+    return seal(CentaurusPacket(session, time.time_ns(), True, encode(message)))
 
 
 @contextlib.contextmanager
@@ -125,12 +125,12 @@ def _resident_bytes(pid: int) -> int:
 def test_flooded_server_answers_every_request_and_stays_small(
     spoofed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = Plan("centauruscomm", "x", (Experiment("reply", (4096,), TRANSACTIONS),))
+    plan = MeasurementPlan("centauruscomm", "x", (Experiment("reply", (4096,), TRANSACTIONS),))
     first, *rest = plan.transactions()
     with contextlib.ExitStack() as stack:
         where, server = stack.enter_context(_server())
         flood = stack.enter_context(contextlib.closing(Flood(host_port(where), random.Random(5))))
-        made = client("centauruscomm", where, run=1, timeout_s=100, options=Options())
+        made = client("centauruscomm", where, run=1, timeout_s=100, options=TransportOptions())
         stack.callback(made.close)
         assert made.transact(first).outcome == "ok"
         before = _resident_bytes(server.pid)
@@ -146,7 +146,7 @@ def test_flooded_server_answers_every_request_and_stays_small(
                 flood.pour()
             return work(wait_s)
 
-        def transact(transaction: Transaction) -> Outcome:
+        def transact(transaction: Transaction) -> TransactionOutcome:
             flood.allowed += DATAGRAMS_A_TRANSACTION
             return made.transact(transaction)
 

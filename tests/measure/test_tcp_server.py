@@ -13,7 +13,7 @@ import pytest
 from multitracer.measure import server as serving
 from multitracer.measure.plan import Transaction
 from multitracer.measure.tcp import TcpServer
-from multitracer.measure.transports import Options, client
+from multitracer.measure.transports import TransportOptions, client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def served(folder: Path | None = None) -> Iterator[TcpServer]:
 
 def transact(server: TcpServer, number: int = 1) -> str:
     where = "{}:{}".format(*server.address)
-    with contextlib.closing(client("tcp", where, run=7, timeout_s=60.0, options=Options())) as made:
+    with contextlib.closing(client("tcp", where, run=7, timeout_s=60.0, options=TransportOptions())) as made:
         transaction = Transaction(number, "reply", 64, 1, 64, 64, "one", {})
         return made.transact(transaction).outcome
 

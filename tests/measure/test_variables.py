@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import FormatError, InputError, MultiTracerError
-from multitracer.measure.variables import Measured, Product, parse_product
+from multitracer.measure.variables import MeasuredTuples, Product, parse_product
 
 PAPER = Path(__file__).parents[2] / "docs" / "papers" / "data" / "experiments" / "plan.toml"
 CSV = "size,location\n128,downtown\n1024,campus\n8192,\n"
@@ -161,34 +161,34 @@ def _plan(**more: object) -> Product:
 
 
 def test_what_is_done_is_known_after_a_crash(tmp_path: Path) -> None:
-    with Measured(tmp_path, _plan()) as measured:
+    with MeasuredTuples(tmp_path, _plan()) as measured:
         measured.add("000001-1", 100, 2)
         measured.add("000002-1", 100, 0)
     with (tmp_path / "done.jsonl").open("ab") as stream:
         stream.write(b'{"tuple": "000003-1", "trans')
-    with Measured(tmp_path, _plan()) as measured:
+    with MeasuredTuples(tmp_path, _plan()) as measured:
         assert measured.done == {"000001-1": (100, 2), "000002-1": (100, 0)}
         assert measured.transactions == (200, 2)
         measured.add("000003-1", 100, 1)
-    with Measured(tmp_path, _plan()) as measured:
+    with MeasuredTuples(tmp_path, _plan()) as measured:
         assert list(measured.done) == ["000001-1", "000002-1", "000003-1"]
 
 
 def test_another_plan_is_refused_and_more_repetitions_are_not(tmp_path: Path) -> None:
     for repetitions in (1, 3, 2):
-        with Measured(tmp_path, _plan(repetitions=repetitions, server=f"host:{repetitions}")):
+        with MeasuredTuples(tmp_path, _plan(repetitions=repetitions, server=f"host:{repetitions}")):
             pass
     for other in (_plan(seed=2), _plan(sessions=7), parse_product("size\n1\n", path="a.csv")):
         with pytest.raises(InputError, match="is another plan"):
-            Measured(tmp_path, other)
+            MeasuredTuples(tmp_path, other)
 
 
 def test_a_second_run_and_damaged_files_are_refused(tmp_path: Path) -> None:
-    with Measured(tmp_path, _plan()), pytest.raises(InputError, match="another run is writing it"):
-        Measured(tmp_path, _plan())
+    with MeasuredTuples(tmp_path, _plan()), pytest.raises(InputError, match="another run is writing it"):
+        MeasuredTuples(tmp_path, _plan())
     (tmp_path / "done.jsonl").write_text("[]\n", "utf-8")
     with pytest.raises(FormatError, match=r"done\.jsonl:1: a line is damaged"):
-        Measured(tmp_path, _plan())
+        MeasuredTuples(tmp_path, _plan())
     (tmp_path / "plan.json").write_text("{}", "utf-8")
     with pytest.raises(FormatError, match="is no plan"):
-        Measured(tmp_path, _plan())
+        MeasuredTuples(tmp_path, _plan())

@@ -16,15 +16,15 @@ from multitracer.errors import InputError
 from multitracer.measure import wtcp
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.plan import Transaction
-from multitracer.measure.transports import Options, client, server
-from multitracer.measure.wtcp import WtcpServer, WtcpStream
+from multitracer.measure.transports import TransportOptions, client, server
+from multitracer.measure.wtcp import WtcpClientStream, WtcpServer
 from multitracer.protocols.wtcp.packet import (
     NO_IDENTITY,
-    Ack,
     Data,
     Hello,
-    Opening,
-    PacketType,
+    WtcpAck,
+    WtcpOpening,
+    WtcpPacketType,
     decode,
     encode,
 )
@@ -63,7 +63,7 @@ def _where(made: WtcpServer) -> str:
 def _transact(made: WtcpServer, *, reply_bytes: int = 64, connection: str = "one") -> list[str]:
     outcomes = []
     with contextlib.closing(
-        client("wtcp", _where(made), run=7, timeout_s=PATIENCE_S, options=Options())
+        client("wtcp", _where(made), run=7, timeout_s=PATIENCE_S, options=TransportOptions())
     ) as ours:
         ours.reach()
         for number in (1, 2, 3):
@@ -99,7 +99,7 @@ def test_a_flood_and_forged_packets_disturb_nobody() -> None:
     with served() as made, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         luck = random.Random(1)
         for _ in range(500):
-            syn = Opening(PacketType.SYN, Hello(luck.randbytes(8), 1000))
+            syn = WtcpOpening(WtcpPacketType.SYN, Hello(luck.randbytes(8), 1000))
             data = Data(0, 0, 0, 0, 0, 0, b"x", hello=Hello(luck.randbytes(8), 1 << 20))
             for octets in (luck.randbytes(60), encode(NO_IDENTITY, syn), encode(luck.randbytes(8), data)):
                 stranger.sendto(octets, made.address)
@@ -113,11 +113,11 @@ def _proved(made: WtcpServer, peer: socket.socket, window_bytes: int) -> bytes:
     hello = Hello(b"hostile!", window_bytes)
     peer.settimeout(PATIENCE_S)
     peer.connect(made.address)
-    peer.send(encode(NO_IDENTITY, Opening(PacketType.SYN, hello)))
+    peer.send(encode(NO_IDENTITY, WtcpOpening(WtcpPacketType.SYN, hello)))
     answer = decode(peer.recv(2000))
     assert answer is not None
-    assert isinstance(answer.body, Opening)
-    peer.send(encode(answer.body.hello.identity, Opening(PacketType.CONFIRM, hello)))
+    assert isinstance(answer.body, WtcpOpening)
+    peer.send(encode(answer.body.hello.identity, WtcpOpening(WtcpPacketType.CONFIRM, hello)))
     assert peer.recv(2000)  # the acknowledgment of it
     return answer.body.hello.identity
 
@@ -136,7 +136,7 @@ def test_a_peer_that_asks_for_any_rate_gets_the_maximum() -> None:
             read = decode(packet)
             if read is not None and isinstance(read.body, Data):
                 highest = max(highest, read.body.number + 1)
-                ack = Ack(serial, highest, 0, (1 << 32) - 1, read.body.end, (1 << 32) - 1)
+                ack = WtcpAck(serial, highest, 0, (1 << 32) - 1, read.body.end, (1 << 32) - 1)
                 peer.send(encode(identity, ack))
                 serial += 1
         seconds = time.monotonic() - begin_s
@@ -157,7 +157,7 @@ def test_who_connects_and_asks_for_nothing_makes_room(monkeypatch: pytest.Monkey
 
 def test_what_is_no_message_ends_that_connection_alone() -> None:
     with served() as made:
-        stream = WtcpStream.dial(made.address, WtcpConfig(), PATIENCE_S)
+        stream = WtcpClientStream.dial(made.address, WtcpConfig(), PATIENCE_S)
         stream.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
         with pytest.raises(ConnectionResetError):
             stream.recv(100)
@@ -169,7 +169,9 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
         nowhere = f"127.0.0.1:{taken.getsockname()[1]}"
-    with contextlib.closing(client("wtcp", nowhere, run=7, timeout_s=2.0, options=Options())) as ours:
+    with contextlib.closing(
+        client("wtcp", nowhere, run=7, timeout_s=2.0, options=TransportOptions())
+    ) as ours:
         with pytest.raises(UnreachableError, match="refused"):
             ours.reach()
         outcome = ours.transact(Transaction(1, "reply", 64, 1, 64, 64, "one", {}))
@@ -180,7 +182,9 @@ def test_a_silent_server_costs_the_timeout_and_no_more() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{silent.getsockname()[1]}"
-        with contextlib.closing(client("wtcp", where, run=7, timeout_s=0.5, options=Options())) as ours:
+        with contextlib.closing(
+            client("wtcp", where, run=7, timeout_s=0.5, options=TransportOptions())
+        ) as ours:
             outcome = ours.transact(Transaction(1, "reply", 64, 1, 64, 64, "one", {}))
         assert (outcome.outcome, outcome.why) == ("dropped", "connect")
 
@@ -188,10 +192,10 @@ def test_a_silent_server_costs_the_timeout_and_no_more() -> None:
 def test_a_serial_line_cannot_carry_it() -> None:
     words = "serial:/dev/ttyS9: WTCP needs HOST:PORT; use --protocol centauruscomm on a serial line"
     with pytest.raises(InputError) as caught:
-        client("wtcp", "serial:/dev/ttyS9", run=1, timeout_s=1.0, options=Options())
+        client("wtcp", "serial:/dev/ttyS9", run=1, timeout_s=1.0, options=TransportOptions())
     assert str(caught.value) == words
     with pytest.raises(InputError) as caught:
-        server("wtcp", ["serial:/dev/ttyS9"], folder=None, options=Options())
+        server("wtcp", ["serial:/dev/ttyS9"], folder=None, options=TransportOptions())
     assert str(caught.value) == words
 
 
@@ -199,13 +203,13 @@ def test_a_transport_that_there_is_not_is_refused_and_never_replaced() -> None:
     unknown: Any = "sctp"
     words = "sctp: no transport of a measurement; choose one of tcp, centauruscomm, wtcp"
     with pytest.raises(InputError, match=words):
-        client(unknown, "127.0.0.1:1", run=1, timeout_s=1.0, options=Options())
+        client(unknown, "127.0.0.1:1", run=1, timeout_s=1.0, options=TransportOptions())
     with pytest.raises(InputError, match=words):
-        server(unknown, ["127.0.0.1:0"], folder=None, options=Options())
+        server(unknown, ["127.0.0.1:0"], folder=None, options=TransportOptions())
 
 
 def test_a_faster_link_has_faster_times_and_rates() -> None:
-    plain, fast = Options().wtcp(), Options(speed=10).wtcp()
+    plain, fast = TransportOptions().wtcp(), TransportOptions(speed=10).wtcp()
     assert fast.probe_ns * 10 == plain.probe_ns
     assert fast.max_rate_bps == plain.max_rate_bps * 10
 

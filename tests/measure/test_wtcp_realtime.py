@@ -19,7 +19,7 @@ import pytest
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.measure.plan import Transaction
-from multitracer.measure.transports import Options, client
+from multitracer.measure.transports import TransportOptions, client
 from multitracer.measure.wtcp import WtcpServer
 from multitracer.protocols.wtcp.state import WtcpConfig
 from multitracer.units import NS_PER_S
@@ -125,7 +125,7 @@ def _virtual_s() -> float:
 @pytest.mark.realtime
 def test_real_time_takes_as_long_as_virtual_time() -> None:
     with _linked() as link:
-        ours = client("wtcp", link.address, run=7, timeout_s=100.0, options=Options())
+        ours = client("wtcp", link.address, run=7, timeout_s=100.0, options=TransportOptions())
         outcome = ours.transact(Transaction(1, "reply", REPLY_BYTES, 1, 64, REPLY_BYTES, "one", {}))
         ours.close()
     assert outcome.outcome == "ok"

@@ -31,7 +31,7 @@ from multitracer.capture import Capture
 from multitracer.native import kernel, state
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import analysis_of
-from parsers._capture.window import WINDOW_BYTES, Window
+from parsers._capture.window import WINDOW_BYTES, StreamWindow
 from tests.fuzz.captures import LINKS, any_capture, broken, link_frame, overwritten, parser_of
 from tests.fuzz.run import samples
 from tests.native.both import (
@@ -149,7 +149,7 @@ def _read(data: bytes) -> Capture:
 
 @contextmanager
 def _window_for(data: bytes) -> Iterator[None]:
-    defaults = Window.__init__.__kwdefaults__
+    defaults = StreamWindow.__init__.__kwdefaults__
     assert defaults
     defaults["size"] = _WINDOW_BYTES if len(data) <= MOST_BYTES else WINDOW_BYTES
     try:

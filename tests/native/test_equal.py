@@ -16,7 +16,7 @@ from multitracer import native
 from multitracer.capture import Capture
 from multitracer.captured import SourceFile
 from parsers import pcap
-from parsers._capture.window import Window
+from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture
 from parsers._packets import kernel
 from tests.fuzz.captures import any_block, broken, link_frame, parser_of
@@ -115,7 +115,7 @@ def test_long_pcapng(seed: int, order: str, faults: int) -> None:
 
 
 def test_windows_of_a_file_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    defaults = Window.__init__.__kwdefaults__
+    defaults = StreamWindow.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "size", 3_000)
     frames = many(500, 3)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from multitracer import native
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from parsers._chunks import read_capture
 from tests.parsers.frames import frame, pcap_file
 
@@ -115,6 +115,6 @@ def test_marks_of_the_crate_are_those_of_the_package() -> None:
     lines = (ROOT / "native" / "core" / "src" / "mark.rs").read_text().splitlines()
     values = [line.removesuffix(";").split() for line in lines if line.startswith("pub const")]
     assert {name.rstrip(":"): int(value, 16) for _, _, name, _, _, value in values}.items() <= {
-        mark.name: mark.value for mark in Mark
+        mark.name: mark.value for mark in CaptureMark
     }.items()
     assert len(values) == 8

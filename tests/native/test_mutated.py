@@ -11,7 +11,7 @@ import pytest
 
 from multitracer import native
 from multitracer.capture import Capture
-from parsers._capture.window import WINDOW_BYTES, Window
+from parsers._capture.window import WINDOW_BYTES, StreamWindow
 from tests.conftest import ROOT, SAMPLES
 from tests.native import both, mutated
 from tests.parsers.frames import pcap_file
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are r
 @pytest.mark.parametrize(("make", "captures"), [(mutated.mutated, 60), (mutated.packets, 1)])
 def test_none_differs(make: Callable[[int], bytes], captures: int) -> None:
     assert mutated.run(1, captures, make) == (1 + captures, [])
-    assert (Window.__init__.__kwdefaults__ or {})["size"] == WINDOW_BYTES
+    assert (StreamWindow.__init__.__kwdefaults__ or {})["size"] == WINDOW_BYTES
 
 
 def test_an_input_follows_from_its_seed_and_is_small() -> None:

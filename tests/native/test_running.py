@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from multitracer import native
 from multitracer.analysis import analyse
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.native import LIMITS
 from multitracer.recording.read import Need, analysis_of, read
-from parsers._capture.window import Window
+from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import ACK, MS, SYN, Segment, capture, handshake
@@ -85,7 +85,7 @@ def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) 
     "odd",
     [
         pytest.param([Segment(1, 1, ack=1, window=0), Segment(0, 1, 1, ack=1)], id="a probe of one byte"),
-        pytest.param([Segment(0, 1, 9, ack=1, marks=int(Mark.FRAGMENT))], id="a fragment"),
+        pytest.param([Segment(0, 1, 9, ack=1, marks=int(CaptureMark.FRAGMENT))], id="a fragment"),
         pytest.param([Segment(0, 1, 9, ack=1, ip_id=7), Segment(0, 1, 9, ack=1, ip_id=7)], id="a copy"),
     ],
 )
@@ -134,7 +134,7 @@ def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
         frames.append(ethernet(ipv4(packet, protocol=4) if rng.random() < 0.03 else packet))
     path = tmp_path / "mixed.pcap"
     path.write_bytes(pcap_file(frames))
-    defaults = Window.__init__.__kwdefaults__
+    defaults = StreamWindow.__init__.__kwdefaults__
     assert defaults
     monkeypatch.setitem(defaults, "size", 4_000)
     monkeypatch.setattr("multitracer.recording.read._CHUNK_ROWS", rng.choice((1, 100, 1000)))
@@ -143,7 +143,7 @@ def test_what_python_decodes_takes_its_place_among_what_stays_in_the_kernel(
     analysis, whole = analysis_of(kernel, str(path)), read_capture([path])
     assert analysis is not None
     assert whole.files[0].protocols == analysis.capture.files[0].protocols
-    assert (whole.segments["marks"] & Mark.TUNNELLED.value).any()
+    assert (whole.segments["marks"] & CaptureMark.TUNNELLED.value).any()
     assert_same(analysis, analyse(whole))
     for name, values in whole.flows.columns.items():
         assert values.tobytes() == analysis.capture.flows[name].tobytes(), name

@@ -23,7 +23,7 @@ from multitracer.protocols.pcap_file import interface_block, packet_block, secti
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import Need, read
 from parsers import _whole
-from parsers._capture.window import Window
+from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture, whole_capture
 from parsers._packets.in_kernel import RestDecoder
 from parsers._stream import open_stream
@@ -96,7 +96,7 @@ def told(path: Path) -> Recording:
 @pytest.fixture(params=[4_000, 60_000, None], ids=lambda size: f"blocks of {size or 'the usual size'}")
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int | None:
     """Read so many bytes at a time, and let other threads read on; return how many if it is not as usual."""
-    defaults = Window.__init__.__kwdefaults__
+    defaults = StreamWindow.__init__.__kwdefaults__
     assert defaults
     if request.param:
         monkeypatch.setitem(defaults, "size", request.param)

@@ -11,7 +11,7 @@ import pytest
 
 from multitracer.errors import FormatError
 from parsers._capture.ahead import ahead
-from parsers._capture.window import Window
+from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture
 from tests.native.both import assert_equal
 from tests.parsers.frames import enhanced, frame, interface, pcap_file, section
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from parsers._packets.layers import Records
+    from parsers._packets.layers import PacketRecords
 
 FRAMES = [frame(seq=2000 * n, payload=bytes(1000 + n % 50)) for n in range(1500)]
 
@@ -32,7 +32,7 @@ def threads() -> list[str]:
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make windows of 300 kB, so that a capture has several."""
-    defaults = Window.__init__.__kwdefaults__
+    defaults = StreamWindow.__init__.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "size", 300_000)
 
@@ -65,7 +65,7 @@ def test_a_file_read_ahead_is_read_as_without(what: str, tmp_path: Path) -> None
     assert not threads()
 
 
-def block(number: int) -> Records:
+def block(number: int) -> PacketRecords:
     """Return what takes a block's place here; only its order matters."""
     return np.full(1, number)  # type: ignore[return-value]
 
@@ -74,7 +74,7 @@ def test_one_block_is_read_while_the_one_before_is_used() -> None:
     read = []
     is_read = [threading.Event() for _ in range(6)]
 
-    def blocks() -> Iterator[Records]:
+    def blocks() -> Iterator[PacketRecords]:
         for number in range(6):
             read.append(threading.current_thread().name)
             is_read[number].set()
@@ -90,7 +90,7 @@ def test_one_block_is_read_while_the_one_before_is_used() -> None:
 
 
 def test_a_failure_comes_after_the_blocks_before_it() -> None:
-    def blocks() -> Iterator[Records]:
+    def blocks() -> Iterator[PacketRecords]:
         yield from map(block, range(4))
         raise FormatError("x", "is broken", offset=7)
 

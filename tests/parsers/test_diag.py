@@ -22,7 +22,7 @@ from multitracer.tables import NOT_A_TIME
 from parsers import diag
 from parsers._signalling import diagnostic_log as conversion
 from parsers._signalling import dissection as programs
-from parsers._signalling.hdlc import Frames, escaped, holds, stamp_ns, unescaped
+from parsers._signalling.hdlc import HdlcFrames, escaped, holds, stamp_ns, unescaped
 from tests.conftest import FIXTURES
 
 LOGS = FIXTURES / "mobileinsight"
@@ -45,8 +45,8 @@ def log(records: int = 40, *, seed: int = 5) -> bytes:
     return b"".join(record(0xB000 + n % 3, rng.randbytes(rng.randrange(20, 200))) for n in range(records))
 
 
-def walked(data: bytes) -> tuple[Frames, list[bytes]]:
-    frames = Frames(io.BytesIO(data))
+def walked(data: bytes) -> tuple[HdlcFrames, list[bytes]]:
+    frames = HdlcFrames(io.BytesIO(data))
     return frames, list(frames)
 
 
@@ -242,7 +242,7 @@ def test_a_record_on_which_scat_fails_is_left_out_and_what_follows_is_read() -> 
 def test_frames_are_as_many_as_the_reference_counts(name: str) -> None:
     answer = json.loads((FIXTURES / "answers" / "mi2log.json").read_text())[name]
     with (FIXTURES / name).open("rb") as stream:
-        frames = Frames(stream)
+        frames = HdlcFrames(stream)
         for _ in frames:
             pass
     assert (frames.whole, frames.damaged) == (answer["frames_crc_ok"], answer["frames_bad"])

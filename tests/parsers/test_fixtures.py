@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import parsers
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.errors import MultiTracerError
 from tests.fuzz.captures import check
 
@@ -131,7 +131,7 @@ def of_capture(capture: Capture) -> dict[int, tuple[object, ...]]:
         flow = {c: capture.flows[c][segment["flow"] >> 1] for c in capture.flows.schema.names}
         near, far = "ba" if segment["flow"] & 1 else "ab"
         address = flow[f"address_{near}"].tobytes()[: 4 if flow["ip_version"] == 4 else 16]
-        timed = segment["marks"] & Mark.HAS_TIMESTAMPS
+        timed = segment["marks"] & CaptureMark.HAS_TIMESTAMPS
         found[segment["frame"]] = (
             ipaddress.ip_address(address),
             int(flow[f"port_{near}"]),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import parsers
-from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent, TcpState
+from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent, TcpState
 from parsers.ftrace import FORMAT, parse, sniff
 from tests.parsers.damage import OneByteAtATime, damaged, rows_of, survives
 
@@ -90,7 +90,7 @@ def test_events_tell_what_happened_to_which_socket() -> None:
         TcpState.ESTABLISHED,
         1,
     )
-    assert (changed["event"], changed["ca_state"]) == (TcpEvent.CA_STATE, CaState.LOSS)
+    assert (changed["event"], changed["ca_state"]) == (TcpEvent.CA_STATE, TcpCaState.LOSS)
     for row in (sent, changed):
         assert (row["port_local"], row["port_remote"], row["ip_version"]) == (33268, 5999, 4)
         assert row["address_remote"][:4] == bytes([10, 0, 2, 2])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from parsers import read_capture
 from parsers._packets import decode as fragments_module
 from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, ipv6, pcap_file, read, tcp
@@ -49,20 +49,20 @@ def test_ethernet_padding_is_no_payload() -> None:
 def test_an_ip_length_of_zero_is_taken_from_the_record(packet: bytes) -> None:
     capture = of_ip(Packet(packet[:100], original=len(packet)))
     assert only(capture, "payload_bytes") == 200
-    assert only(capture, "marks") == Mark.LENGTH_FROM_CAPTURE | Mark.PAYLOAD_CUT
+    assert only(capture, "marks") == CaptureMark.LENGTH_FROM_CAPTURE | CaptureMark.PAYLOAD_CUT
 
 
 def test_a_snapped_packet_has_the_payload_of_its_ip_length() -> None:
     packet = ipv4(SEGMENT)
     capture = of_ip(Packet(packet[:60], original=len(packet)))
     assert only(capture, "payload_bytes") == 200
-    assert only(capture, "marks") == Mark.PAYLOAD_CUT
+    assert only(capture, "marks") == CaptureMark.PAYLOAD_CUT
 
 
 def test_an_ip_length_beyond_the_packet_counts_only_what_was_there() -> None:
     capture = of_ip(ipv4(SEGMENT, total=1000))
     assert only(capture, "payload_bytes") == 200
-    assert only(capture, "marks") == Mark.BAD_LENGTH
+    assert only(capture, "marks") == CaptureMark.BAD_LENGTH
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_jumbogram_has_its_length_in_an_option() -> None:
     packet = ipv6(jumbo + segment, next_header=0, length=0)
     capture = of_ip(Packet(packet + b"trailer"), Packet(packet[:96], original=len(packet)))
     assert capture.segments["payload_bytes"].tolist() == [100_000, 100_000]
-    assert capture.segments["marks"].tolist() == [0, Mark.PAYLOAD_CUT]
+    assert capture.segments["marks"].tolist() == [0, CaptureMark.PAYLOAD_CUT]
 
 
 @pytest.mark.parametrize("original", [1 << 25, (1 << 31) + 100, (1 << 32) - 1])
@@ -134,7 +134,7 @@ def test_a_length_on_the_wire_that_no_packet_has_is_not_believed(original: int, 
     packet = ipv4(SEGMENT, total=0) if version == 4 else ipv6(jumbo + SEGMENT, next_header=0, length=0)
     capture = of_ip(Packet(packet, original=original), packet)
     assert capture.segments["payload_bytes"].tolist() == [200, 200]
-    assert int(capture.segments["marks"][0]) & Mark.BAD_LENGTH
+    assert int(capture.segments["marks"][0]) & CaptureMark.BAD_LENGTH
 
 
 def fragments4(*, identification: int = 9, size: int = 80) -> list[bytes]:
@@ -158,7 +158,7 @@ def test_the_payload_of_a_datagram_is_credited_to_its_first_fragment(pieces: lis
     capture = of_ip(*pieces[::turn])
     assert only(capture, "payload_bytes") == 200
     assert only(capture, "frame") == (1 if turn == 1 else len(pieces))
-    assert only(capture, "marks") == Mark.FRAGMENT
+    assert only(capture, "marks") == CaptureMark.FRAGMENT
     facts = capture.files[0]
     assert facts.protocols == {"tcp": 1, "ip fragment": len(pieces) - 1}
     assert facts.not_decoded == {}
@@ -222,7 +222,7 @@ def test_a_fragmented_tunnel_is_credited_to_the_segment_inside() -> None:
     ]
     capture = of_ip(*pieces)
     assert only(capture, "payload_bytes") == 200
-    assert only(capture, "marks") == Mark.FRAGMENT | Mark.TUNNELLED
+    assert only(capture, "marks") == CaptureMark.FRAGMENT | CaptureMark.TUNNELLED
 
 
 def test_rows_stay_in_the_order_of_the_capture_when_kinds_mix() -> None:

@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import GRE, LLC, SNAP, CookedLinux, CookedLinuxV2, Dot1AD, Dot1Q, Dot3, Ether
 from scapy.layers.ppp import HDLC, PPP, PPPoE
 
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from parsers._packets.layers import UNTAGGED
 from tests.parsers.frames import ethernet, ipv4, ipv6, pcap_file, read, tcp
 
@@ -227,7 +227,7 @@ def test_tcp_is_found_inside(name: str) -> None:
     facts = capture.files[0]
     assert facts.protocols == {"tcp": 1}, facts.not_decoded
     assert capture.segments["payload_bytes"].tolist() == [7]
-    assert capture.segments["marks"].tolist() == [Mark.TUNNELLED]
+    assert capture.segments["marks"].tolist() == [CaptureMark.TUNNELLED]
 
 
 def test_tunnels_in_tunnels_without_end_are_not_followed() -> None:

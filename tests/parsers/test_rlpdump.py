@@ -26,7 +26,7 @@ from multitracer.protocols.pcap_file import interface_block, packet_block, secti
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from parsers import rlpdump
-from parsers._rlpdump.log import Log
+from parsers._rlpdump.log import RlpTotals
 from tests.lab.stack.rlp_talk import Radio
 from tests.narrowed import known, tables_of
 
@@ -142,8 +142,8 @@ def test_records_read_at_once_and_one_by_one_give_the_same_tables(
 ) -> None:
     log = session.log(side, keep=keep)
     one_by_one: list[None] = []
-    read_one = Log.packet
-    monkeypatch.setattr(Log, "packet", lambda *args: one_by_one.append(read_one(*args)))
+    read_one = RlpTotals.packet
+    monkeypatch.setattr(RlpTotals, "packet", lambda *args: one_by_one.append(read_one(*args)))
     at_once = _read(log)
     assert one_by_one == [], "all of rlpdump's own records are read at once"
     each = _read(_with_a_flag_on_each_packet(log))
@@ -249,7 +249,7 @@ def test_the_facts_of_the_header_are_provenance() -> None:
 
 
 EVENTS: dict[str, say.LinkEvent] = {
-    "connected": say.Connected(START_NS, 1, 0, 61, 480, 6),
+    "connected": say.LinkConnected(START_NS, 1, 0, 61, 480, 6),
     "reset": say.ResetStarted(START_NS, 2, "n2", 17, 7),
     "reset by the peer": say.ResetStarted(START_NS, 2, "peer"),
     "flushed": say.Flushed(START_NS, 3, 1464, 1229, 4),

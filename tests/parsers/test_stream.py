@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import parsers
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from parsers._expand import Members
-from parsers._stream import Stream, open_stream
+from parsers._stream import InputStream, open_stream
 from tests.parsers.frames import EPOCH_S, Packet, frame, pcap_file, read, same
 
 if TYPE_CHECKING:
@@ -152,14 +152,14 @@ def test_an_enormous_dictionary_is_refused(tmp_path: Path) -> None:
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=5))
 def test_the_pieces_in_which_a_stream_comes_change_nothing(sizes: list[int]) -> None:
-    stream = Stream(Dribble(DATA, sizes), path="test")
+    stream = InputStream(Dribble(DATA, sizes), path="test")
     stream.peek_head()
     assert same(parsers.pcap.parse(io.BufferedReader(stream), path="test"), read(DATA))
 
 
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_one_byte_per_read_is_enough(name: str) -> None:
-    stream = Stream(Dribble(COMPRESSORS[name](DATA), [1]), path="test")
+    stream = InputStream(Dribble(COMPRESSORS[name](DATA), [1]), path="test")
     assert io.BufferedReader(stream).read() == DATA
 
 
@@ -210,7 +210,7 @@ def test_the_share_of_some_bytes_does_not_depend_on_how_far_reading_is(tmp_path:
 def test_share_of_a_pipe_is_unknown(tmp_path: Path) -> None:
     with open_stream(write(tmp_path / "x", DATA)) as stream:
         assert stream.share_of(1) is not None
-    assert Stream(Dribble(DATA, [10]), path="x").share_of(1) is None
+    assert InputStream(Dribble(DATA, [10]), path="x").share_of(1) is None
 
 
 @pytest.mark.parametrize("most", [1, 7, 500, 501, 1500, 9999])

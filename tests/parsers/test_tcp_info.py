@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parsers
-from collectors.tcp_info import Reading, reading_line
+from collectors.tcp_info import SocketReading, reading_line
 from multitracer.errors import FormatError
-from multitracer.protocols.sock_diag import ReadBy, Socket, decode
+from multitracer.protocols.sock_diag import DiagSocket, ReadBy, decode
 from parsers.tcp_info import FORMAT, parse, sniff
 from tests.parsers.damage import OneByteAtATime, damaged, rows_of, survives
 from tests.protocols.test_sock_diag import ANSWER_4, ANSWER_6
@@ -48,8 +48,8 @@ def clock(at_ns: int, *, boot_ns: int = BOOT_NS) -> bytes:
 def reading(answer: bytes = ANSWER_4, *, at_ns: int = START_NS, **changes: Any) -> bytes:
     """Return the record that the collector writes of an answer."""
     (socket,) = decode(answer)
-    assert isinstance(socket, Socket)
-    record = json.loads(reading_line(Reading(at_ns, at_ns + 10_000, socket), number=1))
+    assert isinstance(socket, DiagSocket)
+    record = json.loads(reading_line(SocketReading(at_ns, at_ns + 10_000, socket), number=1))
     return line(**(record | changes))
 
 

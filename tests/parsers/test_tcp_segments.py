@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scapy.layers.inet import IP, TCP
 
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from tests.parsers.frames import Packet, ethernet, frame, ipv4, pcap_file, read, tcp
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def test_timestamps_and_sack_are_read_in_every_layout(options: bytes) -> None:
     capture = of_options(options)
     assert capture.segments["tsval"].tolist() == [11]
     assert capture.segments["tsecr"].tolist() == [22]
-    assert capture.segments["marks"][0] & Mark.HAS_TIMESTAMPS
+    assert capture.segments["marks"][0] & CaptureMark.HAS_TIMESTAMPS
     count = (options.find(b"\x05") >= 0) * (options[options.find(b"\x05") + 1] - 2) // 8
     assert capture.segments["sack_blocks"].tolist() == [count]
     assert blocks_of(capture) == [(0, 200 * i + 100, 200 * i + 200) for i in range(count)]
@@ -121,7 +121,7 @@ def test_every_syn_has_a_row_and_nothing_else_has() -> None:
 
 def test_mptcp_is_marked_on_any_segment() -> None:
     capture = of_options(b"\x1e\x08" + bytes(6), NOP + NOP + timestamps(1, 2))
-    assert [bool(m & Mark.MPTCP) for m in capture.segments["marks"].tolist()] == [True, False]
+    assert [bool(m & CaptureMark.MPTCP) for m in capture.segments["marks"].tolist()] == [True, False]
 
 
 def test_flags_window_and_urgent_pointer() -> None:
@@ -131,7 +131,7 @@ def test_flags_window_and_urgent_pointer() -> None:
     assert capture.segments["flags"].tolist() == [0x1FF]
     assert Flag(0x1FF) == sum(Flag)
     assert capture.segments["window"].tolist() == [65_535]
-    assert capture.segments["marks"][0] & Mark.URGENT
+    assert capture.segments["marks"][0] & CaptureMark.URGENT
 
 
 def test_options_cut_by_the_snap_length_are_marked() -> None:
@@ -140,8 +140,8 @@ def test_options_cut_by_the_snap_length_are_marked() -> None:
         pcap_file([Packet(whole[:60], original=len(whole)), Packet(whole[:50], original=len(whole))])
     )
     marks = capture.segments["marks"].tolist()
-    assert all(mark & Mark.HEADER_CUT for mark in marks)
-    assert not any(mark & Mark.HAS_TIMESTAMPS for mark in marks)
+    assert all(mark & CaptureMark.HEADER_CUT for mark in marks)
+    assert not any(mark & CaptureMark.HAS_TIMESTAMPS for mark in marks)
     assert capture.syn_options["mss_bytes"].tolist() == [1460, -1]
     assert capture.segments["payload_bytes"].tolist() == [0, 0]
 
@@ -151,7 +151,7 @@ def test_a_header_longer_than_the_packet_has_no_payload() -> None:
     segment[12] = 0xF0
     capture = read(pcap_file([ethernet(ipv4(bytes(segment)))]))
     assert capture.segments["payload_bytes"].tolist() == [0]
-    assert capture.segments["marks"][0] & Mark.BAD_LENGTH
+    assert capture.segments["marks"][0] & CaptureMark.BAD_LENGTH
 
 
 def known(options: bytes) -> dict[str, object]:
@@ -192,7 +192,7 @@ def test_any_list_of_options_is_read_as_one_by_one(options: list[bytes], flags: 
     data += bytes(-len(data) % 4)
     capture = read(pcap_file([frame(options=data, flags=flags, payload=b"q")]))
     expected = known(data)
-    assert bool(capture.segments["marks"][0] & Mark.HAS_TIMESTAMPS) == ("timestamps" in expected)
+    assert bool(capture.segments["marks"][0] & CaptureMark.HAS_TIMESTAMPS) == ("timestamps" in expected)
     if "timestamps" in expected:
         assert (capture.segments["tsval"][0], capture.segments["tsecr"][0]) == expected["timestamps"]
     edges = [edge for _, left, right in blocks_of(capture) for edge in (left, right)]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import parsers
 from multitracer.errors import FormatError
-from multitracer.measure.outcome import Outcome
-from multitracer.measure.plan import Experiment, Plan
-from multitracer.measure.run import Journal
+from multitracer.measure.outcome import TransactionOutcome
+from multitracer.measure.plan import Experiment, MeasurementPlan
+from multitracer.measure.run import MeasureJournal
 from multitracer.schemas.transactions import TRANSACTIONS
 from parsers.transactions import FORMAT
 from tests.narrowed import parsed
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = TRANSACTIONS.names[:-1]
-PLAN = Plan(
+PLAN = MeasurementPlan(
     "tcp",
     "127.0.0.1:1",
     (
@@ -36,12 +36,14 @@ PLAN = Plan(
 
 
 def _written(folder: Path) -> Path:
-    with contextlib.closing(Journal(folder, PLAN)) as journal:
+    with contextlib.closing(MeasureJournal(folder, PLAN)) as journal:
         for each in PLAN.transactions():
-            outcome = Outcome(1_700_000_000_000_000_000 + each.number, rtt_ns=250_000_001 * each.number)
+            outcome = TransactionOutcome(
+                1_700_000_000_000_000_000 + each.number, rtt_ns=250_000_001 * each.number
+            )
             outcome.bytes_up = each.request_bytes
             if each.number == 3:
-                outcome = Outcome(1_700_000_000_000_000_003).drop("reply: closed\nby the, server")
+                outcome = TransactionOutcome(1_700_000_000_000_000_003).drop("reply: closed\nby the, server")
             journal.add(each, outcome)
     return journal.path
 

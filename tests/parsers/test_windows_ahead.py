@@ -10,7 +10,7 @@ import pytest
 
 from multitracer.errors import FormatError
 from parsers._capture.ahead import AheadStream
-from parsers._capture.window import Window
+from parsers._capture.window import StreamWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ def windows(
     stream: io.BytesIO | AheadStream, left: list[int]
 ) -> Iterator[tuple[int, bytes, bool, str | None]]:
     """Yield offset, content, facts of each window; of the first ones `left` bytes are kept for the next."""
-    window, each = Window(stream, size=_SIZE), iter(left)
+    window, each = StreamWindow(stream, size=_SIZE), iter(left)
     while window.refill():
         yield window.offset, bytes(window.view[window.begin : window.end]), window.is_full, window.damage
         window.begin = max(window.begin, window.end - next(each, 100))
@@ -53,7 +53,7 @@ def test_windows_are_those_of_the_stream_alone(kind: type[io.BytesIO], left: lis
 def test_the_file_may_be_closed_behind_it() -> None:
     file = io.BytesIO(DATA)
     with AheadStream(file) as stream:
-        window = Window(stream, size=_SIZE)
+        window = StreamWindow(stream, size=_SIZE)
         for _ in range(5):
             window.refill()
             window.begin = window.end

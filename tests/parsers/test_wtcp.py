@@ -11,7 +11,16 @@ import parsers
 from multitracer.captured import WTCP_SYN
 from multitracer.lab.simulator.host import Datagram, build_datagram
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
-from multitracer.protocols.wtcp.packet import Ack, Body, Data, Hello, Opening, PacketFlag, PacketType, encode
+from multitracer.protocols.wtcp.packet import (
+    Body,
+    Data,
+    Hello,
+    PacketFlag,
+    WtcpAck,
+    WtcpOpening,
+    WtcpPacketType,
+    encode,
+)
 from multitracer.tables import NA
 from parsers import _wtcp
 from parsers._wtcp import read_wtcp
@@ -39,11 +48,11 @@ def udp(payload: bytes, *, back: bool = False) -> bytes:
 
 
 def syn(identity: bytes = NEAR) -> bytes:
-    return sent(Opening(PacketType.SYN, Hello(identity, 65_536)), NOBODY)
+    return sent(WtcpOpening(WtcpPacketType.SYN, Hello(identity, 65_536)), NOBODY)
 
 
 def syn_ack(identity: bytes = FAR, *, to: bytes = NEAR) -> bytes:
-    return sent(Opening(PacketType.SYN_ACK, Hello(identity, 65_536)), to, back=True)
+    return sent(WtcpOpening(WtcpPacketType.SYN_ACK, Hello(identity, 65_536)), to, back=True)
 
 
 def data(number: int, place: int, length: int = 440, *, identity: bytes = FAR, back: bool = False) -> bytes:
@@ -53,7 +62,7 @@ def data(number: int, place: int, length: int = 440, *, identity: bytes = FAR, b
 
 def ack(cumulative: int, *, identity: bytes = NEAR) -> bytes:
     ranges = ((cumulative + 5, cumulative + 9),)
-    return sent(Ack(0, 1, 0, 9600, cumulative, 65_536, ranges), identity, back=True)
+    return sent(WtcpAck(0, 1, 0, 9600, cumulative, 65_536, ranges), identity, back=True)
 
 
 def written(path: Path, packets: list[bytes], *, snap: int = 65_535) -> Path:
@@ -133,7 +142,7 @@ def test_only_the_packets_that_were_read_before_are_read_again(tmp_path: Path) -
 
 
 def test_datagrams_that_resemble_a_syn_are_udp(tmp_path: Path) -> None:
-    whole = encode(NOBODY, Opening(PacketType.SYN, Hello(NEAR, 1)))
+    whole = encode(NOBODY, WtcpOpening(WtcpPacketType.SYN, Hello(NEAR, 1)))
     changed = [whole[:i] + b"\x21" + whole[i + 1 :] for i in (0, 1, 2, 9)]
     others = [whole + b"\0", whole[:-1], *changed]
     capture, _ = read(written(tmp_path / "a.pcap", [udp(each) for each in others]))
@@ -147,13 +156,13 @@ def test_a_flood_of_syns_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ports = range(2000, 2020)
     for port in ports:
         packet = build_datagram(
-            Datagram(PHONE[0], port, *FIXED, encode(NOBODY, Opening(PacketType.SYN, Hello(NEAR, 1)))),
+            Datagram(PHONE[0], port, *FIXED, encode(NOBODY, WtcpOpening(WtcpPacketType.SYN, Hello(NEAR, 1)))),
             identification=1,
         )
         reader.take(parsers.IpPacket(START_NS, packet, 4, 1))
         assert len(reader._pending) <= 4
     for port in ports:
-        answer = encode(NEAR, Opening(PacketType.SYN_ACK, Hello(FAR, 1)))
+        answer = encode(NEAR, WtcpOpening(WtcpPacketType.SYN_ACK, Hello(FAR, 1)))
         packet = build_datagram(Datagram(*FIXED, PHONE[0], port, answer), identification=1)
         reader.take(parsers.IpPacket(START_NS, packet, 4, 1))
     assert len(reader.ends) == 2

@@ -7,7 +7,7 @@ import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
-from multitracer.protocols.centaurus.events import Delivered, Event, Expired, Received, Rejected
+from multitracer.protocols.centaurus.events import Event, Expired, ObjectDelivered, Received, Rejected
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave, SerialWorker
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import START_NS, S
@@ -136,6 +136,6 @@ class Lines:
     def fates_of(self, name: Name) -> dict[int, list[str]]:
         told: dict[int, list[str]] = defaultdict(list)
         for event in self.events[name]:
-            if isinstance(event, Delivered | Rejected | Expired):
+            if isinstance(event, ObjectDelivered | Rejected | Expired):
                 told[event.handle].append(type(event).__name__)
         return told

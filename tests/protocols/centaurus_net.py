@@ -8,7 +8,7 @@ import random
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from multitracer.protocols.centaurus.events import Delivered, Event, Expired, Received, Rejected
+from multitracer.protocols.centaurus.events import Event, Expired, ObjectDelivered, Received, Rejected
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from tests.protocols import centaurus_wire as wire
 
@@ -203,7 +203,7 @@ class Network:
         """Return what an end was told of each object that it sent."""
         told: dict[int, list[str]] = defaultdict(list)
         for event in self.events[name]:
-            if isinstance(event, Delivered | Rejected | Expired):
+            if isinstance(event, ObjectDelivered | Rejected | Expired):
                 told[event.handle].append(type(event).__name__)
         return told
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from multitracer.protocols.centaurus.events import ClockCompared, Received
 from multitracer.protocols.centaurus.messages import Bitmap, CentaurusConfig, Extension, decode, encode
-from multitracer.protocols.centaurus.packet import FrameReader, Packet, frame, unseal
+from multitracer.protocols.centaurus.packet import CentaurusFrameReader, CentaurusPacket, frame, unseal
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, Copy, Network, S, Scripted, perfect
 
@@ -154,7 +154,7 @@ def test_both_decoders_agree_on_any_octets(octets: bytes, letters: bytes) -> Non
 def test_any_octets_are_a_packet_or_refused(octets: bytes) -> None:
     ours = unseal(octets)
     checked = wire.crc32(octets[:13] + octets[17:]) == int.from_bytes(octets[13:17], "big")
-    assert isinstance(ours, Packet) is (len(octets) >= 17 and octets[0] in (0x10, 0x11) and checked)
+    assert isinstance(ours, CentaurusPacket) is (len(octets) >= 17 and octets[0] in (0x10, 0x11) and checked)
 
 
 @given(st.lists(st.tuples(st.integers(0, 255), st.binary(max_size=80)), max_size=8), st.data())
@@ -163,7 +163,7 @@ def test_frames_are_found_in_whatever_pieces_they_come(
 ) -> None:
     octets = b"".join(frame(station, packet) for station, packet in frames)
     assert wire.read_frames(octets) == frames
-    reader, found, at = FrameReader(), [], 0
+    reader, found, at = CentaurusFrameReader(), [], 0
     while at < len(octets):
         step = data.draw(st.integers(1, 20))
         found += reader.feed(octets[at : at + step])
@@ -173,7 +173,7 @@ def test_frames_are_found_in_whatever_pieces_they_come(
 
 @given(st.binary(max_size=5000))
 def test_noise_on_a_line_is_bounded_and_costs_no_later_frame(noise: bytes) -> None:
-    reader = FrameReader()
+    reader = CentaurusFrameReader()
     reader.feed(noise)
     assert len(reader._gathered) <= 2 * 1442
     assert reader.feed(b"\x7e" + frame(3, b"packet"))[-1] == (3, b"packet")

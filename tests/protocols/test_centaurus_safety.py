@@ -18,15 +18,15 @@ from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import (
     NO_TOKEN,
     CentaurusConfig,
-    Done,
     Extension,
     Message,
     Obj,
+    ObjectDone,
     Offer,
     Pk,
     encode,
 )
-from multitracer.protocols.centaurus.packet import Packet, seal
+from multitracer.protocols.centaurus.packet import CentaurusPacket, seal
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, START_NS, Network, S
 
@@ -37,7 +37,7 @@ KEY = b"sixteen or more bytes"
 
 
 def _packet(session: int, message: Message, clock_ns: int = START_NS) -> bytes:
-    return seal(Packet(session, clock_ns, True, encode(message)))
+    return seal(CentaurusPacket(session, clock_ns, True, encode(message)))
 
 
 def _obj(size: int = 1000, *, stamp_ns: int = START_NS, kind: int = 1, padding: int = 0) -> Obj:
@@ -64,7 +64,11 @@ def test_unproven_peer_gets_at_most_three_times_what_it_sent(steps: list[str], s
     server.sessions.clear()
     arrived = left = 0
     for i, step in enumerate(steps):
-        messages: dict[str, Message] = {"obj": _obj(size), "pk": Pk(0, 5, bytes(400)), "done": Done(5, 0)}
+        messages: dict[str, Message] = {
+            "obj": _obj(size),
+            "pk": Pk(0, 5, bytes(400)),
+            "done": ObjectDone(5, 0),
+        }
         octets = _packet(i // 3, messages[step]) if step in messages else b"noise" * i
         server.receive(octets, ("victim", 1), START_NS + i)
         arrived += len(octets)
@@ -173,7 +177,7 @@ def _proven_peer(server: UdpWorker, address: tuple[str, int], *, done: bool, kin
     server.receive(_packet(9, Pk(0, nonce, bytes(512))), address, START_NS)
     if done:
         server.receive(_packet(9, Pk(1, nonce, bytes(88))), address, START_NS)
-        server.receive(_packet(9, Done(nonce, 0)), address, START_NS)
+        server.receive(_packet(9, ObjectDone(nonce, 0)), address, START_NS)
         server.take_events()
     _answers(server)
 
@@ -347,7 +351,7 @@ def test_hostile_peer_that_follows_the_format_raises_nothing(data: st.DataObject
             size = data.draw(st.sampled_from([1, 511, 512, 391]))
             message = Pk(data.draw(st.integers(0, 12)), data.draw(st.sampled_from(nonces)), bytes(size))
         else:
-            message = Done(data.draw(st.sampled_from(nonces)), data.draw(number))
+            message = ObjectDone(data.draw(st.sampled_from(nonces)), data.draw(number))
         address = ("h", data.draw(st.integers(0, 1)))
         if kind == "send":
             server.send(address, 4, b"back", now_ns, lifetime_ns=S)

@@ -10,8 +10,8 @@ import pytest
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.events import (
     ClockCompared,
-    Delivered,
     Expired,
+    ObjectDelivered,
     Received,
     Rejected,
     SessionEnded,
@@ -51,7 +51,7 @@ def test_message_takes_obj_proceed_segments_done_ack_then_nope() -> None:
         "b: NOPE",
     ]
     assert net.received("b") == [bytes(1100)]
-    assert net.fates_of("a") == {1: ["Delivered"]}
+    assert net.fates_of("a") == {1: ["ObjectDelivered"]}
     assert not net.ends["a"].sessions
     assert not net.ends["b"].sessions
 
@@ -79,7 +79,7 @@ def test_one_lost_packet_costs_at_most_a_watchdog(lost: int) -> None:
     net.ends["a"].send("b", CLASS, bytes(range(256)) * 5, net.now_ns)
     net.run(25)
     assert net.received("b") == [bytes(range(256)) * 5]
-    assert net.fates_of("a") == {1: ["Delivered"]}
+    assert net.fates_of("a") == {1: ["ObjectDelivered"]}
     assert net.sent_again == 0
 
 
@@ -110,7 +110,7 @@ def test_lost_ack_is_repeated_without_a_second_indication() -> None:
     net.ends["a"].send("b", CLASS, bytes(1500), net.now_ns)
     net.run(25)
     assert len(net.received("b")) == 1
-    assert net.fates_of("a") == {1: ["Delivered"]}
+    assert net.fates_of("a") == {1: ["ObjectDelivered"]}
     again = [wire.read_packet(octets) for *_, octets in net.wire if b"PR" in octets[17:19]][-1]
     assert wire.bits(again["bitmap"], 3) == [1, 1, 1]
     assert net.messages().count("a: PK") == 3
@@ -336,7 +336,7 @@ def test_early_start_saves_a_round_trip_once_a_nonce_is_known() -> None:
             begin = net.now_ns
             net.ends["a"].send("b", CLASS, bytes(4096), begin)
             net.run(3)
-            (told,) = [e for e in net.events["a"] if isinstance(e, Delivered) and e.time_ns >= begin]
+            (told,) = [e for e in net.events["a"] if isinstance(e, ObjectDelivered) and e.time_ns >= begin]
             taken.append(told.time_ns - begin)
             assert told.segments_sent == 8
         assert net.received("b") == [bytes(4096)] * 2

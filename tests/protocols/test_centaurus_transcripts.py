@@ -10,12 +10,12 @@ import pytest
 from multitracer.protocols.centaurus.level1_serial import SerialMaster, SerialSlave
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import (
-    Ack,
     CentaurusConfig,
-    Done,
     Message,
     Nope,
     Obj,
+    ObjectAck,
+    ObjectDone,
     Offer,
     Pk,
     Poll,
@@ -52,8 +52,8 @@ MESSAGES: dict[str, tuple[Message, dict[str, Any]]] = {
     "504b0002a0b0c0d068656c6c6f": (
         Pk(2, 0xA0B0C0D0, b"hello"), {"message": "PK", "slot": 2, "nonce": 0xA0B0C0D0, "data": b"hello"},
     ),
-    "444ea0b0c0d003": (Done(0xA0B0C0D0, 3), {"message": "DONE", "nonce": 0xA0B0C0D0, "round": 3}),
-    "414b00110102030405060708": (Ack(17, NOW_NS), {"message": "ACK", "class": 17, "stamp": NOW_NS}),
+    "444ea0b0c0d003": (ObjectDone(0xA0B0C0D0, 3), {"message": "DONE", "nonce": 0xA0B0C0D0, "round": 3}),
+    "414b00110102030405060708": (ObjectAck(17, NOW_NS), {"message": "ACK", "class": 17, "stamp": NOW_NS}),
     "4e4f01050578": (Nope(1, OFFER), {"message": "NOPE", "turn": 1, "extensions": 5, "longest": 1400}),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.lab.tcp.profile import BSD, MODERN, as_linux
-from multitracer.lab.tcp.state import State
+from multitracer.lab.tcp.state import ConnectionState
 from multitracer.protocols.rlp import FrameKind, decode
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio
 from tests.lab.stack.tcp_pair import Pair
@@ -20,10 +20,10 @@ from tests.protocols.centaurus_net import MS, Copy, Network
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.connection import Connection
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.lab.tcp.profile import TcpProfile
 
-_QUIET = {State.CLOSED, State.LISTEN, State.TIME_WAIT}
+_QUIET = {ConnectionState.CLOSED, ConnectionState.LISTEN, ConnectionState.TIME_WAIT}
 
 
 def _never_silent(connection: Connection, now_ns: int) -> None:
@@ -47,7 +47,7 @@ def test_a_tcp_with_data_always_waits_for_something(
 ) -> None:
     luck = Random(seed)
 
-    def fate(_: int, packet: Packet) -> list[int]:
+    def fate(_: int, packet: TcpPacket) -> list[int]:
         if drops_own and luck.random() < 0.05 and packet.segment.source_port == 1025:
             pair.a.sender.on_local_drop(pair.now_ns)
             return []

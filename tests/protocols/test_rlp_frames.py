@@ -15,8 +15,8 @@ from multitracer.protocols.rlp import (
     FcsError,
     FrameError,
     FrameKind,
-    FrameReader,
     RlpFrame,
+    RlpFrameReader,
     Supervisory,
     Unnumbered,
     decode,
@@ -143,13 +143,13 @@ def test_vector_leaves_the_residue_of_an_intact_frame(octets: str, meaning: RlpF
 @pytest.mark.parametrize("feed", [whole, byte_by_byte])
 def test_frames_are_cut_from_a_stream(feed: Feed) -> None:
     octets = bytes.fromhex(VECTORS["SABM"][0])
-    reader = FrameReader()
+    reader = RlpFrameReader()
     assert [feed(octets, reader) for _ in range(3)] == [[octets]] * 3
 
 
 def test_octets_after_the_last_whole_frame_wait_for_the_rest() -> None:
     sabm, ua = (bytes.fromhex(VECTORS[name][0]) for name in ("SABM", "UA"))
-    reader = FrameReader()
+    reader = RlpFrameReader()
     assert reader.feed(sabm + ua[:7]) == [sabm]
     assert reader.feed(ua[7:] + sabm[:1]) == [ua]
 

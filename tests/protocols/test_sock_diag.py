@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError, RemoteProtocolError
 from multitracer.protocols.sock_diag import (
-    CaState,
-    Done,
+    DiagSocket,
+    DumpDone,
     Refused,
-    Socket,
+    TcpCaState,
     TcpState,
     decode,
     decode_tcp_info,
@@ -59,9 +59,9 @@ OLD_STRUCT = bytes.fromhex(
 )
 
 
-def only_socket(datagram: bytes) -> Socket:
+def only_socket(datagram: bytes) -> DiagSocket:
     (answer,) = decode(datagram)
-    assert isinstance(answer, Socket)
+    assert isinstance(answer, DiagSocket)
     return answer
 
 
@@ -100,7 +100,7 @@ def test_tcp_info_of_6_18_is_what_ss_printed() -> None:
     fields = decode_tcp_info(info(ANSWER_4), byte_order="little")
     assert len(info(ANSWER_4)) == 280
     expected = {
-        "ca_state": CaState.RECOVERY, "rto": 784_000, "rtt": 568_105, "rttvar": 2_975, "snd_mss": 1448,
+        "ca_state": TcpCaState.RECOVERY, "rto": 784_000, "rtt": 568_105, "rttvar": 2_975, "snd_mss": 1448,
         "snd_cwnd": 160, "snd_ssthresh": 140, "unacked": 286, "sacked": 126, "lost": 68, "retrans": 68,
         "total_retrans": 206, "bytes_acked": 655_489, "bytes_sent": 1_367_632, "bytes_retrans": 298_016,
         "dsack_dups": 2, "snd_wnd": 946_176, "min_rtt": 22, "notsent_bytes": 186_792, "pmtu": 1500,
@@ -170,7 +170,7 @@ def test_end_of_a_dump_and_refusals_are_told_apart() -> None:
     gone = struct.pack("=IHHIIi", 20, 2, 0, 7, 0, -2)
     failed = struct.pack("=IHHIIi", 20, 3, 2, 7, 0, -22)
     answers = list(decode(done + interrupted + gone + failed))
-    assert answers == [Done(), Done(interrupted=True), Refused(2), Refused(22)]
+    assert answers == [DumpDone(), DumpDone(interrupted=True), Refused(2), Refused(22)]
 
 
 def test_late_answer_to_an_earlier_question_is_passed_over() -> None:
@@ -205,7 +205,7 @@ def test_damaged_answer_gives_values_or_our_error(answer: bytes, data: st.DataOb
     cut = bytes(damaged[: data.draw(st.integers(0, len(answer)))])
     try:
         for answered in decode(cut):
-            if isinstance(answered, Socket):
+            if isinstance(answered, DiagSocket):
                 decode_tcp_info(answered.tcp_info or b"")
                 assert len(answered.address_local) == (4 if answered.ip_version == 4 else 16)
                 assert answered.congestion_control is None or answered.cookie >= 0

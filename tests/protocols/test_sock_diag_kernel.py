@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.protocols.sock_diag import (
-    Done,
+    DiagSocket,
+    DumpDone,
     Refused,
-    Socket,
     TcpState,
     decode,
     decode_tcp_info,
@@ -58,21 +58,21 @@ def loopback(family: int, bind: str, connect: str) -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def dump(netlink: socket.socket, **chosen: Any) -> list[Socket]:
+def dump(netlink: socket.socket, **chosen: Any) -> list[DiagSocket]:
     """Ask for the sockets of both IP versions."""
-    found: list[Socket] = []
+    found: list[DiagSocket] = []
     for ip_version in (4, 6):
         netlink.send(dump_request(ip_version=ip_version, bytecode=filter_bytecode(**chosen)))
         done = False
         while not done:
             for answer in decode(netlink.recv(65536)):
                 assert not isinstance(answer, Refused)
-                done = isinstance(answer, Done)
-                found += [answer] if isinstance(answer, Socket) else []
+                done = isinstance(answer, DumpDone)
+                found += [answer] if isinstance(answer, DiagSocket) else []
     return found
 
 
-def server_ports(sockets: list[Socket], ports: list[int]) -> set[int]:
+def server_ports(sockets: list[DiagSocket], ports: list[int]) -> set[int]:
     return {port for s in sockets for port in (s.port_local, s.port_remote) if port in ports}
 
 
@@ -116,17 +116,17 @@ def test_one_socket_can_be_asked_for_until_it_is_gone(netlink: socket.socket) ->
             known, other = dump(netlink, ports=[port])
             netlink.send(socket_request(known, sequence=5))
             (again,) = decode(netlink.recv(65536), sequence=5)
-            assert isinstance(again, Socket)
+            assert isinstance(again, DiagSocket)
             assert again.identity == known.identity
             assert decode_tcp_info(again.tcp_info or b"")["snd_cwnd"] > 0
             assert again.congestion_control
         left = [ask(netlink, known), ask(netlink, other)]
         assert Refused(errno.ENOENT) in left
-        waiting = [answer for answer in left if isinstance(answer, Socket)]
+        waiting = [answer for answer in left if isinstance(answer, DiagSocket)]
         assert all(s.state == TcpState.TIME_WAIT and s.tcp_info is None for s in waiting)
 
 
-def ask(netlink: socket.socket, known: Socket) -> object:
+def ask(netlink: socket.socket, known: DiagSocket) -> object:
     netlink.send(socket_request(known))
     (answer,) = decode(netlink.recv(65536))
     return answer

@@ -16,7 +16,7 @@ from tests.lab.stack.tcp_pair import Fate, Pair
 from tests.protocols.wtcp_path import Direction, Path, goodput_packets_per_s
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
 
 _SENT_MS = 100
 
@@ -195,9 +195,9 @@ def _newreno_packets_per_s(path: Path, seconds: float) -> float:
     """Return what NewReno delivers over a path, in packets of 460 bytes each second."""
     profile = TcpProfile(mtu_bytes=500, initial_window_segments=2, sack=False, timestamps=False)
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         direction = path.forward if packet.source[-1] == 1 else path.backward
-        octets = len(packet.segment.payload) + 12  # and IP and UDP, which `Direction` adds: 40 in all
+        octets = len(packet.segment.payload) + 12  # and IP and UDP, which `RelayDirection` adds: 40 in all
         times = direction.arrivals(octets, pair.now_ns, path.luck)
         return [time_ns - pair.now_ns - pair.delay_ns for time_ns in times]
 

@@ -14,14 +14,14 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.packet import (
     NO_IDENTITY,
-    Ack,
     Data,
     Hello,
-    Opening,
     PacketFlag,
-    PacketType,
     Reset,
+    WtcpAck,
+    WtcpOpening,
     WtcpPacket,
+    WtcpPacketType,
     decode,
     encode,
 )
@@ -42,7 +42,7 @@ def _established(config: WtcpConfig | None = None) -> WtcpConnection:
     end.open(0)
     assert end.outgoing(0) is not None
     hello = Hello(PEER, (1 << 32) - 1)
-    end.receive(encode(end.identity, Opening(PacketType.SYN_ACK, hello)), 100 * NS_PER_MS)
+    end.receive(encode(end.identity, WtcpOpening(WtcpPacketType.SYN_ACK, hello)), 100 * NS_PER_MS)
     assert end.state is WtcpState.ESTABLISHED
     return end
 
@@ -56,8 +56,8 @@ def _drained(end: WtcpConnection, now_ns: int) -> list[bytes]:
     return left
 
 
-def _ack(serial: int, number: int, **more: Any) -> Ack:
-    plain = Ack(serial, number, 0, 50_000, 0, (1 << 32) - 1)
+def _ack(serial: int, number: int, **more: Any) -> WtcpAck:
+    plain = WtcpAck(serial, number, 0, 50_000, 0, (1 << 32) - 1)
     return plain._replace(**more)
 
 
@@ -68,7 +68,11 @@ numbers = st.integers(0, (1 << 32) - 1)
 small = st.integers(0, 0xFFFF)
 hellos = st.builds(Hello, identities, numbers)
 bodies = st.one_of(
-    st.builds(Opening, st.sampled_from([PacketType.SYN, PacketType.SYN_ACK, PacketType.CONFIRM]), hellos),
+    st.builds(
+        WtcpOpening,
+        st.sampled_from([WtcpPacketType.SYN, WtcpPacketType.SYN_ACK, WtcpPacketType.CONFIRM]),
+        hellos,
+    ),
     st.builds(
         Data,
         *(numbers, numbers, numbers, small, small, st.integers(0, 1 << 47)),
@@ -78,13 +82,13 @@ bodies = st.one_of(
         is_probe=st.just(False),
     ),
     st.builds(
-        Ack,
+        WtcpAck,
         *(numbers, numbers, numbers, numbers, st.integers(0, 1 << 40), numbers),
         ranges=st.just(()),
         flags=st.sampled_from([PacketFlag.NONE, PacketFlag.STARTING, PacketFlag.DONE]),
     ),
     st.builds(
-        Ack,
+        WtcpAck,
         *(numbers, numbers, numbers, numbers, st.just(0), numbers),
         ranges=st.lists(st.tuples(numbers, numbers).filter(lambda each: each[0] <= each[1]), max_size=16).map(
             tuple
@@ -96,7 +100,7 @@ bodies = st.one_of(
 
 
 @given(identity=identities, body=bodies)
-def test_what_is_written_is_read(identity: bytes, body: Opening | Data | Ack | Reset) -> None:
+def test_what_is_written_is_read(identity: bytes, body: WtcpOpening | Data | WtcpAck | Reset) -> None:
     octets = encode(identity, body)
     assert decode(octets) == WtcpPacket(identity, body)
     for length in range(min(len(octets), 40)):
@@ -125,7 +129,7 @@ def test_any_octets_are_counted_and_never_raise(octets: bytes, kind: int, mark: 
 @settings(max_examples=60)
 @given(packets=st.lists(st.tuples(bodies, st.integers(0, 5 * NS_PER_S)), max_size=30))
 def test_any_packets_of_the_peer_leave_the_connection_within_its_bounds(
-    packets: list[tuple[Opening | Data | Ack | Reset, int]],
+    packets: list[tuple[WtcpOpening | Data | WtcpAck | Reset, int]],
 ) -> None:
     end, now_ns = _established(), 200 * NS_PER_MS
     end.write(bytes(5000))
@@ -249,7 +253,7 @@ def test_abort_tells_the_peer() -> None:
 def test_who_has_not_proved_his_address_gets_no_more_than_he_sent(syns: int) -> None:
     worker = WtcpWorker(random_bytes=random.Random(1).randbytes)
     single = WtcpConnection(initiator=False, random_bytes=random.Random(2).randbytes)
-    syn = encode(NO_IDENTITY, Opening(PacketType.SYN, Hello(PEER, 1000)))
+    syn = encode(NO_IDENTITY, WtcpOpening(WtcpPacketType.SYN, Hello(PEER, 1000)))
     got = {"worker": 0, "single": 0}
     for _ in range(syns):
         worker.receive(syn, ("10.0.0.1", 7), 0)
@@ -265,7 +269,7 @@ def test_who_has_not_proved_his_address_gets_no_more_than_he_sent(syns: int) -> 
 
 def test_a_flood_of_syns_leaves_no_trace() -> None:
     worker = WtcpWorker(random_bytes=random.Random(1).randbytes)
-    syn = encode(NO_IDENTITY, Opening(PacketType.SYN, Hello(PEER, 1000)))
+    syn = encode(NO_IDENTITY, WtcpOpening(WtcpPacketType.SYN, Hello(PEER, 1000)))
     tracemalloc.start()
     for port in range(20_000):
         worker.receive(syn, ("10.0.0.1", port), 0)
@@ -277,17 +281,17 @@ def test_a_flood_of_syns_leaves_no_trace() -> None:
 
 def _answer(worker: WtcpWorker, address: Hashable, now_ns: int, peer: bytes = PEER) -> bytes:
     """Return the identity with which a worker answers a SYN."""
-    worker.receive(encode(NO_IDENTITY, Opening(PacketType.SYN, Hello(peer, 1000))), address, now_ns)
+    worker.receive(encode(NO_IDENTITY, WtcpOpening(WtcpPacketType.SYN, Hello(peer, 1000))), address, now_ns)
     packet = worker.outgoing(now_ns)
     assert packet is not None
     read = decode(packet.octets)
     assert read is not None
-    assert isinstance(read.body, Opening)
+    assert isinstance(read.body, WtcpOpening)
     return read.body.hello.identity
 
 
 def _confirm(identity: bytes, peer: bytes = PEER) -> bytes:
-    return encode(identity, Opening(PacketType.CONFIRM, Hello(peer, 1000)))
+    return encode(identity, WtcpOpening(WtcpPacketType.CONFIRM, Hello(peer, 1000)))
 
 
 def test_only_the_address_that_got_the_answer_can_connect_and_not_for_ever() -> None:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.manifest import CollectorRun
-from multitracer.recorder.child import Child
-from multitracer.recorder.plan import Source
+from multitracer.recorder.child import CollectorProcess
+from multitracer.recorder.plan import PlannedCollector
 from multitracer.recorder.screen import sparkline
 from multitracer.recorder.status import Watcher, values_of
 from multitracer.recording.read import read
@@ -123,7 +123,7 @@ def _told(rssi_dbm: float) -> str:
 
 
 def test_value_that_is_not_told_any_more_is_not_shown_as_if_it_were(tmp_path: Path) -> None:
-    child = Child(Source("modem", "radio", ".jsonl"), tmp_path)
+    child = CollectorProcess(PlannedCollector("modem", "radio", ".jsonl"), tmp_path)
     child.runs.append(CollectorRun("modem", "", [], "", 0))
     watcher, series = Watcher(child), dict[str, "deque[float]"]()
     with (tmp_path / "radio-0.jsonl").open("w") as log:
@@ -141,7 +141,7 @@ def test_value_that_is_not_told_any_more_is_not_shown_as_if_it_were(tmp_path: Pa
 
 def test_capture_that_goes_on_in_a_second_file_is_counted_whole(tmp_path: Path) -> None:
     """Where a capture is begun anew at 1 GB, tcpdump numbers its files (tcpdump(1), -C)."""
-    child = Child(Source("tcpdump", "tcp", ".pcap", notes=True), tmp_path)
+    child = CollectorProcess(PlannedCollector("tcpdump", "tcp", ".pcap", notes=True), tmp_path)
     child.runs.append(CollectorRun("tcpdump", "", [], "", 0))
     for name in (
         "tcp-0.pcap",

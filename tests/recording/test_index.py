@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.recording import index as index_module
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
-from multitracer.recording.window import Moment, Window
-from parsers import Block
+from multitracer.recording.window import Window, WindowEdge
+from parsers import PacketBlock
 from tests.benchmarks.endless import BLOCK_BYTES, write
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class _Counter:
 
 def window(begin_ms: int | None, end_ms: int | None) -> Window:
     """Return a window in ms since the first packet."""
-    return Window(*(None if ms is None else Moment(ms * MS, relative=True) for ms in (begin_ms, end_ms)))
+    return Window(*(None if ms is None else WindowEdge(ms * MS, relative=True) for ms in (begin_ms, end_ms)))
 
 
 def summary(recording: Recording) -> Any:
@@ -71,7 +71,7 @@ def summary(recording: Recording) -> Any:
 def streamed(path: Path, of: Window) -> tuple[Any, int]:
     """Return what a stream says of a window, and how many bytes it read."""
     counter = _Counter()
-    recording = read(find_inputs(path), window=of, progress=counter, limits=Limits())
+    recording = read(find_inputs(path), window=of, progress=counter, limits=StreamLimits())
     return summary(recording), counter.most_bytes
 
 
@@ -104,7 +104,7 @@ def test_a_disk_without_room_keeps_no_part_of_an_index(capture: Path) -> None:
     (first_ns, last_ns), packets = (files[0].first_ns, files[0].last_ns), files[0].packets
     assert first_ns is not None
     assert last_ns is not None
-    blocks = [Block(24, packets, first_ns, last_ns)]
+    blocks = [PacketBlock(24, packets, first_ns, last_ns)]
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))  # the next byte is refused as on a full disk
     try:

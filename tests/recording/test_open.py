@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.errors import FormatError, InputError, UnknownFormatError
 from multitracer.manifest import CollectorRun, Manifest, write_manifest
 from multitracer.native import VARIABLE
@@ -229,9 +229,9 @@ def two_points(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
     return tmp_path
 
 
-@pytest.mark.parametrize("limits", [None, Limits()], ids=["whole", "stream"])
+@pytest.mark.parametrize("limits", [None, StreamLimits()], ids=["whole", "stream"])
 def test_captures_come_in_order_and_progress_counts_the_bytes_of_all(
-    two_points: Path, limits: Limits | None
+    two_points: Path, limits: StreamLimits | None
 ) -> None:
     known: list[int] = []
     recording = read(two_points, progress=_Noting(known), limits=limits)

@@ -11,7 +11,7 @@ from multitracer.recording.read import read
 from multitracer.report.write import write_report
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.radio import RADIO
-from multitracer.schemas.signalling import HANDOVERS, Kind
+from multitracer.schemas.signalling import HANDOVERS, HandoverKind
 from multitracer.tables import NA
 from tests.report.test_route_map import START_NS, table
 
@@ -27,7 +27,7 @@ def phone() -> Phone:
         HANDOVERS,
         time_ns=START_NS + np.array([20, 10]) * S,
         complete_ns=START_NS + np.array([20, 10]) * S + 10_000_000,
-        kind=np.array([Kind.HANDOVER.value, Kind.SECONDARY_ADDED.value], dtype="U20"),
+        kind=np.array([HandoverKind.HANDOVER.value, HandoverKind.SECONDARY_ADDED.value], dtype="U20"),
         source_cell_id=np.array([1, NA]),
         target_cell_id=np.array([2, NA]),
         source_rat=np.array(["LTE", ""]),

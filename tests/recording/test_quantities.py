@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multitracer.analysis.common_grid import Kind, Quantity, grid_of, on_grid
+from multitracer.analysis.common_grid import QuantityKind, SessionQuantity, grid_of, on_grid
 from multitracer.errors import InputError
 from multitracer.recording.quantities import CIRCULAR, Missing, Quantities
 from multitracer.recording.quantity_names import THROUGHPUT, kind_of, labels, tables_with
@@ -32,9 +32,9 @@ def call() -> Quantities:
     return Quantities(read(CALL))
 
 
-def held(quantities: Quantities, name: str) -> Quantity:
+def held(quantities: Quantities, name: str) -> SessionQuantity:
     quantity = quantities.named(name)
-    assert isinstance(quantity, Quantity), quantity
+    assert isinstance(quantity, SessionQuantity), quantity
     return quantity
 
 
@@ -63,7 +63,7 @@ def test_a_column_is_the_series_that_is_made_of_it(drive: Quantities) -> None:
         one, other = held(drive, name).known, held(drive, "Radio_rsrp").known
         assert np.array_equal(one.time_ns, other.time_ns)
         assert np.array_equal(one.value, other.value)
-    assert held(drive, "tcp_state.total_acked_bytes").kind is Kind.COUNTER
+    assert held(drive, "tcp_state.total_acked_bytes").kind is QuantityKind.COUNTER
 
 
 def test_counter_of_the_kernel_and_packets_agree(drive: Quantities) -> None:
@@ -117,7 +117,7 @@ def test_link_events_are_counted_per_second_and_none_is_zero(call: Quantities) -
     rate = on_grid(stops, grid)
     assert (rate[np.isfinite(rate)] == 0).any()
     assert np.nansum(rate) > 0
-    assert stops.kind is sent.kind is Kind.AMOUNTS
+    assert stops.kind is sent.kind is QuantityKind.AMOUNTS
 
 
 def test_each_label_that_a_session_has_can_be_named(drive: Quantities, call: Quantities) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose, explain, headline
-from multitracer.diagnosis.limits.group import Group, Stage
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from multitracer.report.diagnosis_section import happened_section, limits_section
@@ -108,7 +108,7 @@ def test_a_share_that_rests_on_weak_signs_shows_its_range() -> None:
 
 def test_a_view_of_the_receiver_alone_says_what_it_cannot_show() -> None:
     at_phone = explain(read(DOWNLOAD / "mobile"))
-    assert at_phone.limited.view is View.RECEIVER
+    assert at_phone.limited.view is Viewpoint.RECEIVER
     assert RECEIVER_ONLY in _section(at_phone)
     both = explain(read(DOWNLOAD))
     assert RECEIVER_ONLY not in _section(both)
@@ -133,7 +133,7 @@ def test_connections_that_were_one_piece_of_work_are_lanes() -> None:
 def test_more_lanes_than_a_page_takes_are_counted() -> None:
     found = explain(read(SAMPLES / "cellular_upload"))
     chain = [Stage(n, "transfer", n * NS_PER_S, (n + 1) * NS_PER_S) for n in range(1, 51)]
-    group = Group(found.group.numbers, found.group.members)
+    group = ConnectionGroup(found.group.numbers, found.group.members)
     vars(group)["chain"] = chain
     section = "".join(lanes(group))
     assert section.count("<span>connection ") == 40

@@ -13,7 +13,7 @@ import pytest
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import Series
 from multitracer.figures.stack import BYTES, Panel
-from multitracer.figures.zooms import Place
+from multitracer.figures.zooms import NamedInterval
 from multitracer.report.embed import embed, names
 
 START_NS = 1_700_000_000_000_000_000
@@ -78,7 +78,7 @@ def test_equal_columns_are_written_once() -> None:
 
 def test_places_are_in_seconds_from_the_start() -> None:
     panel = Panel("sequence", "Time / sequence", BYTES, 1, [random_series("a", 10)])
-    place = Place("pause", START_NS + 10**9, START_NS + 3 * 10**9)
+    place = NamedInterval("pause", START_NS + 10**9, START_NS + 3 * 10**9)
     figure = embed([panel], [place], identity="x", origin_ns=START_NS, budget_bytes=10_000)
     assert figure["places"] == [{"title": "Longest pause", "from": 1.0, "to": 3.0}]
 

@@ -11,7 +11,7 @@ from multitracer.analysis.mobility.route import route_of
 from multitracer.analysis.series.labelled import radio_series
 from multitracer.figures.palette import SCALES
 from multitracer.recording.read import read
-from multitracer.report.route_map import Drive, Event, drawn_route, held, map_document
+from multitracer.report.route_map import MappedDrive, RouteEvent, drawn_route, held, map_document
 from multitracer.report.write import write_report
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.tables import NA, NOT_A_TIME, Table
@@ -38,7 +38,7 @@ def table(schema: Schema, **columns: Array) -> Table:
     return Table(schema, whole | times | columns)
 
 
-def straight(metres: float = 2000.0, seconds: int = 100) -> Drive:
+def straight(metres: float = 2000.0, seconds: int = 100) -> MappedDrive:
     """Return a drive to the north at even speed, RSRP falling from -80 to -120 dBm."""
     time_ns = START_NS + np.arange(seconds + 1) * NS_PER_S
     north = np.degrees(np.linspace(0, metres, seconds + 1) / 6_371_008.8)
@@ -47,7 +47,7 @@ def straight(metres: float = 2000.0, seconds: int = 100) -> Drive:
         POSITION, time_ns=time_ns, lat_deg=50 + north, lon_deg=np.full(seconds + 1, 8.0), speed_mps=speed
     )
     radio = table(RADIO, time_ns=time_ns, rsrp_dbm=np.linspace(-80, -120, seconds + 1))
-    return Drive(route_of(position), radio_series(radio, source="radio"), origin_ns=START_NS)
+    return MappedDrive(route_of(position), radio_series(radio, source="radio"), origin_ns=START_NS)
 
 
 def test_places_are_metres_around_the_middle() -> None:
@@ -82,9 +82,9 @@ def test_an_old_value_is_no_value() -> None:
 
 def test_an_event_stands_where_the_car_was() -> None:
     drive = straight()
-    at = Event(START_NS + 25 * NS_PER_S + NS_PER_S // 2, "marker", "<b>tunnel</b>")
-    outside = Event(START_NS + 1_000 * NS_PER_S, "marker", "later")
-    document = map_document(Drive(drive.route, drive.series, events=[at, outside], origin_ns=START_NS))
+    at = RouteEvent(START_NS + 25 * NS_PER_S + NS_PER_S // 2, "marker", "<b>tunnel</b>")
+    outside = RouteEvent(START_NS + 1_000 * NS_PER_S, "marker", "later")
+    document = map_document(MappedDrive(drive.route, drive.series, events=[at, outside], origin_ns=START_NS))
     assert document is not None
     (event,) = document["events"]
     assert event["y"] == pytest.approx(-1000 + 510, abs=0.3)
@@ -95,13 +95,13 @@ def test_a_single_place_makes_no_map() -> None:
     position = table(
         POSITION, time_ns=np.array([START_NS]), lat_deg=np.array([50.0]), lon_deg=np.array([8.0])
     )
-    assert map_document(Drive(route_of(position), {})) is None
+    assert map_document(MappedDrive(route_of(position), {})) is None
 
 
 def test_who_stood_at_one_place_is_told_so() -> None:
     time_ns = START_NS + np.arange(60) * NS_PER_S
     position = table(POSITION, time_ns=time_ns, lat_deg=np.full(60, 50.0), lon_deg=np.full(60, 8.0))
-    drawn = drawn_route(Drive(route_of(position), {}, origin_ns=START_NS))
+    drawn = drawn_route(MappedDrive(route_of(position), {}, origin_ns=START_NS))
     assert drawn is not None
     assert drawn.words == "All positions are at one place."
 
@@ -110,7 +110,7 @@ def test_the_date_line_is_no_border() -> None:
     time_ns = START_NS + np.arange(10) * NS_PER_S
     lon = (179.9995 + np.arange(10) * 1e-4 + 180) % 360 - 180
     position = table(POSITION, time_ns=time_ns, lat_deg=np.zeros(10), lon_deg=lon)
-    document = map_document(Drive(route_of(position), {}, origin_ns=START_NS))
+    document = map_document(MappedDrive(route_of(position), {}, origin_ns=START_NS))
     assert document is not None
     x = np.array(unpacked_columns(document["track"])["x"]) * 0.1
     assert np.ptp(x) == pytest.approx(9e-4 * 111_195, rel=0.01)
@@ -286,7 +286,7 @@ def test_no_line_leads_over_a_gap_of_the_route() -> None:
     seconds = np.arange(60)
     lat = 50 + 1e-4 * seconds + np.where(seconds >= 30, 0.6, 0.0)
     position = table(POSITION, time_ns=START_NS + seconds * NS_PER_S, lat_deg=lat, lon_deg=np.full(60, 8.0))
-    document = map_document(Drive(route_of(position), {}, origin_ns=START_NS))
+    document = map_document(MappedDrive(route_of(position), {}, origin_ns=START_NS))
     assert document is not None
     joined = unpacked_columns(document["track"])["joined"]
     assert [i for i, each in enumerate(joined) if not each] == [0, 30]

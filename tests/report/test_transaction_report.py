@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.analysis.transports import Source, arms_of
+from multitracer.analysis.transports import SessionContent, arms_of
 from multitracer.figures.palette import ARMS, LOOKS
 from multitracer.figures.rtt_size import rtt_size_sheet
 from multitracer.report.still_sheet import _SHAPES, still_sheet
@@ -75,7 +75,7 @@ def test_hostile_names_stay_text(tmp_path: Path, browser: Browser) -> None:
 
 def test_a_still_picture_shows_what_the_figure_of_a_notebook_draws() -> None:
     tables = (cdpd_like("tcp", 25, connection="per-session", connect_s=2.0), cdpd_like("centauruscomm", 25))
-    arms = arms_of([Source(str(n), table) for n, table in enumerate(tables)])
+    arms = arms_of([SessionContent(str(n), table) for n, table in enumerate(tables)])
     sheet = rtt_size_sheet(arms)
     drawn = still_sheet(sheet)
     lines = [trace for trace in sheet.traces if "lines" in trace["mode"]]

@@ -12,7 +12,7 @@ from multitracer.campaign.compared_sides import quantities_of
 from tests.statistics.drives import World, drives, half, slower
 
 if TYPE_CHECKING:
-    from multitracer.analysis.comparison.sides import Comparison
+    from multitracer.analysis.comparison.sides import SideDifferences
 
 WORLDS = {
     "6 and 6, no place known": World(12),
@@ -61,5 +61,5 @@ def power(factor: float, comparisons: int, *, draws: int | None = None) -> float
     return shown / comparisons
 
 
-def _p_value(result: Comparison) -> float:
+def _p_value(result: SideDifferences) -> float:
     return result.of("throughput").difference.p_value

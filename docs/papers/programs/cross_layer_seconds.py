@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.lab.channel.shared.packet_link import FIXED
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from multitracer.lab.tcp.packet import unwrap
 from multitracer.protocols.link_events import PieceSent, RateAssigned
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName, RadioReading
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.tables import Array
 
@@ -41,7 +41,7 @@ class RoundTrips:
         """Bytes that were sent and not acknowledged."""
         return self._sent - self._acked
 
-    def left(self, packet: Packet, now_ns: int) -> None:
+    def left(self, packet: TcpPacket, now_ns: int) -> None:
         """Take a packet with data at its sender."""
         segment = packet.segment
         self._first = segment.seq if self._first is None else self._first
@@ -54,7 +54,7 @@ class RoundTrips:
             self._timed[end] = now_ns
         self._sent = max(self._sent, end)
 
-    def acknowledged(self, packet: Packet, now_ns: int) -> int | None:
+    def acknowledged(self, packet: TcpPacket, now_ns: int) -> int | None:
         """Take an acknowledgment at the sender; return the sample in ns, None without one."""
         if self._first is None:
             return None
@@ -67,7 +67,7 @@ class RoundTrips:
         return None if sent_ns is None else now_ns - sent_ns
 
 
-class Seconds(Observer):
+class Seconds(WorldObserver):
     """Collects the series of a download to the only mobile."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Seconds(Observer):
         self._end = 0
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Take a packet at a host's interface."""
         if packet is None:

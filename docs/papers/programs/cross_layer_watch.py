@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.channel.cdma2000 import mean_rate_bps
 from multitracer.lab.channel.shared.packet_link import FIXED
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from multitracer.protocols.link_events import PacketDropped, RateAssigned
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
 
-class Losses(Observer):
+class Losses(WorldObserver):
     """Counts the packets with data from the fixed host to the mobiles."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Losses(Observer):
         return max(0, self.overtaken - self.dropped)
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Take a packet at a host's interface."""
         if packet is None or not packet.segment.payload or outgoing != (host == FIXED):
@@ -57,7 +57,7 @@ class Losses(Observer):
             self.dropped += sum(isinstance(event, PacketDropped) for event in events)
 
 
-class Rates(Observer):
+class Rates(WorldObserver):
     """The mean rates over time that mobiles were assigned, as a log of the radio shows them."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
 from multitracer.lab.rig.virtual import run_virtual
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.tcp.profile import PROFILES
-from multitracer.measure.plan import Experiment, Plan
+from multitracer.measure.plan import Experiment, MeasurementPlan
 
 if TYPE_CHECKING:
     from multitracer.lab.scenario.model import Scenario
@@ -81,7 +81,7 @@ ARMS = (
 def measured(arm: Arm) -> list[Row]:
     """Run an arm; return a row for each size."""
     protocol: ProtocolName = "tcp" if arm.protocol == "tcp" else "centauruscomm"
-    plan = Plan(protocol, "", (Experiment("reply", SIZES, SESSIONS),), over="bluetooth")
+    plan = MeasurementPlan(protocol, "", (Experiment("reply", SIZES, SESSIONS),), over="bluetooth")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "run"
         run_virtual(plan, folder, arm.scenario, seed=SEED, nodelay=not arm.nagle, progress=lambda *_: None)

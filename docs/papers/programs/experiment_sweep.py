@@ -20,8 +20,8 @@ from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.rig.radios import with_tcp_profile
 from multitracer.lab.rig.virtual import run_virtual
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.measure.plan import Experiment, Plan
-from multitracer.measure.transports import Options
+from multitracer.measure.plan import Experiment, MeasurementPlan
+from multitracer.measure.transports import TransportOptions
 from multitracer.protocols.centaurus.messages import Extension
 from multitracer.units import NS_PER_S
 
@@ -75,10 +75,10 @@ class Cell:
         return SIZES if self.patience_s == PATIENCE_S else SIZES[-2:]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> MeasurementPlan:
         """What is measured."""
         protocol: ProtocolName = "centauruscomm" if self.transport.startswith("cc") else "tcp"
-        return Plan(
+        return MeasurementPlan(
             protocol, "", (Experiment(self.vary, SIZES, OF_EACH),) * ROUNDS, self.patience_s, over="palm"
         )
 
@@ -96,10 +96,10 @@ class Cell:
         return replace(found, mobile=replace(found.mobile, max_rto_ns=(self.cap_s or 64) * NS_PER_S))
 
     @property
-    def options(self) -> Options:
+    def options(self) -> TransportOptions:
         """Of CentaurusComm."""
         early = self.transport == "ccearly"
-        return Options(extensions=Extension.EARLY_START if early else Extension.NONE)
+        return TransportOptions(extensions=Extension.EARLY_START if early else Extension.NONE)
 
 
 class Row(NamedTuple):

@@ -11,7 +11,7 @@ from docs.papers.programs import experiment_segments
 from docs.papers.programs.experiment_sweep import BUSY, BUSY_PERCENT, CAPS_S, LOSS, LOSS_PERCENT, SIZES, Cell
 from docs.papers.programs.experiment_sweep_page import NAMES, is_goodbye, palm, ratio
 from multitracer.figures.rtt_size import on_cell
-from multitracer.figures.sheet import Cell as Panel
+from multitracer.figures.sheet import SheetPanel as Panel
 from multitracer.figures.sheet import sheet
 from multitracer.report.transactions_page import factor
 

@@ -24,7 +24,7 @@ from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
-from multitracer.lab.scenario.model import Scenario, Traffic
+from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.tcp.profile import BSD
 from multitracer.recording.read import read
@@ -74,7 +74,7 @@ def scenario(number: int) -> Scenario:
         mobile=profile,
         fixed=profile,
         link=link,
-        traffic=(Traffic(bytes=size, direction="up" if luck.random() < 0.7 else "down"),),
+        traffic=(ScenarioTraffic(bytes=size, direction="up" if luck.random() < 0.7 else "down"),),
         events=tuple(_shadows(luck)) if poor else (),
         seed=number,
     )

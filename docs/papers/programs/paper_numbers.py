@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.series.throughput import trendline
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
@@ -86,7 +86,9 @@ class Trace:
     def resent(self) -> Points:
         """Return the TCP retransmissions."""
         segments = self.layers.segments
-        rows = (segments["reverse"] == self.layers.reverse) & ((segments["kind"] & Kind.RETRANSMISSION) != 0)
+        rows = (segments["reverse"] == self.layers.reverse) & (
+            (segments["kind"] & SegmentKind.RETRANSMISSION) != 0
+        )
         return Points(self._seconds(segments["time_ns"][rows]), segments["seq_bytes"][rows])
 
     def drops(self) -> Array:

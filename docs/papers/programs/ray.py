@@ -22,7 +22,7 @@ from multitracer.lab.channel.ray import channel_of, switches
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.shared.packet_link import HostName
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.simulator.host import SimulatedSocket
+    from multitracer.lab.tcp.packet import TcpPacket
 
 Row = dict[str, Any]
 SCENARIOS = (1, 2, 3, 4, 5)
@@ -208,7 +208,7 @@ def _remedied(variant: Variant, run: int, start_s: float, changes: Row) -> float
     return delivered / (scenario.limit_s - start_s) / 1000
 
 
-class Traced(Observer):
+class Traced(WorldObserver):
     """Collects what the five panels of a run show.
 
     Parameters
@@ -227,7 +227,7 @@ class Traced(Observer):
         self.windows: list[tuple[int, int]] = []
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Note a packet with data."""
         if packet is None or not packet.segment.payload or outgoing != (host == self._sender):
@@ -239,7 +239,7 @@ class Traced(Observer):
         else:
             self.arrived.append((now_ns, len(data)))
 
-    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
         """Note the congestion window."""
         if host == self._sender:
             sender = socket.connection.sender

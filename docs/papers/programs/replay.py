@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING
 from multitracer.analysis.comparison.difference import share, spread
 from multitracer.cli._testbed import shown, shown_share
 from multitracer.lab.rig.radios import radio_of
-from multitracer.lab.scenario.model import Traffic
-from multitracer.lab.simulator.comparison import MEASURES, Compared, Outcome, compare, runs_of
+from multitracer.lab.scenario.model import ScenarioTraffic
+from multitracer.lab.simulator.comparison import MEASURES, TransportResults, TransportRun, compare, runs_of
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.lab.testbed.run import run_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from multitracer.lab.rig.radios import Radio
+    from multitracer.lab.rig.radios import RigRadio
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
 
@@ -48,7 +48,7 @@ MOST_APART = 0.03
 """Virtual time and the kernel may differ in goodput by so much (issue 20)."""
 
 
-def radio_under(name: str) -> Radio:
+def radio_under(name: str) -> RigRadio:
     """Return the radio of a bundled recording as the page's runs have it."""
     return radio_of(str(ROOT / "sample_traces" / name), direction="down", seconds=RADIOS[name])
 
@@ -75,7 +75,7 @@ def upload(congestion: str) -> Scenario:
     tcp = replace(
         scenario.mobile, congestion=congestion, send_buffer_bytes=262_144, receive_buffer_bytes=262_144
     )
-    traffic = (Traffic(bytes=UPLOAD_BYTES, direction="up"),)
+    traffic = (ScenarioTraffic(bytes=UPLOAD_BYTES, direction="up"),)
     link = replace(scenario.link, queue=queue)
     return replace(scenario, link=link, mobile=tcp, fixed=tcp, traffic=traffic, limit_s=120.0)
 
@@ -120,19 +120,19 @@ def read(path: Path) -> list[dict[str, str]]:
 # --- the page ---
 
 
-def compared(radio: str) -> list[Compared]:
+def compared(radio: str) -> list[TransportResults]:
     """Return what data/replay/runs.csv holds of a radio."""
     rows = [row for row in read(RUNS) if row["radio"] == radio]
     of = {name: [_outcome(row) for row in rows if row["transport"] == name] for name in TRANSPORTS}
-    return [Compared(name, tuple(outcomes)) for name, outcomes in of.items()]
+    return [TransportResults(name, tuple(outcomes)) for name, outcomes in of.items()]
 
 
-def _outcome(row: dict[str, str]) -> Outcome:
+def _outcome(row: dict[str, str]) -> TransportRun:
     goodput, again, timeouts, rtt, hole = (
         float(row[measure]) if row[measure] else None for measure in MEASURES
     )
     resent, expired = (None if n is None else int(n) for n in (again, timeouts))
-    return Outcome(row["transport"], int(row["seed"]), goodput, resent, expired, rtt, hole)
+    return TransportRun(row["transport"], int(row["seed"]), goodput, resent, expired, rtt, hole)
 
 
 def tables() -> str:
@@ -155,7 +155,7 @@ def _comparisons() -> Iterator[str]:
         yield ""
 
 
-def _line(each: Compared, reno: Compared) -> str:
+def _line(each: TransportResults, reno: TransportResults) -> str:
     goodput, again, timeouts, rtt, _ = (spread(each.values(measure)) for measure in MEASURES)
     of_reno = share(each.values(MEASURES[0]), reno.values(MEASURES[0]))
     cells = (

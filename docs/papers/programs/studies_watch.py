@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from multitracer.captured import Flag
 from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.scenario.session_folder import FIRST_PORT
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from multitracer.lab.tcp.packet import sequence_length
 from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_S
@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName
     from multitracer.lab.simulator.run import VirtualRun
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
 
 Copy = tuple[int, str, int]
 """Number of the traffic, the host that sent it, and the packet's identification."""
@@ -39,7 +39,7 @@ class _Timeout:
     """When the repeated segment reached the receiver."""
 
 
-class Watch(Observer):
+class Watch(WorldObserver):
     """Follows every segment from one host to the other."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Watch(Observer):
         self._run = run
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Take a packet at a host's interface."""
         del data
@@ -76,7 +76,7 @@ class Watch(Observer):
         elif packet.checksum_ok:
             self._note_arrived(copy, packet, now_ns)
 
-    def _note_sent(self, copy: Copy, packet: Packet, now_ns: int) -> None:
+    def _note_sent(self, copy: Copy, packet: TcpPacket, now_ns: int) -> None:
         number, host, _ = copy
         self._sent_ns[copy] = now_ns
         if packet.segment.flags & Flag.SYN and host == "mobile":
@@ -98,7 +98,7 @@ class Watch(Observer):
         sockets = self._run.world.hosts[host].sockets
         return sum(socket.connection.sender.counters.timeouts for socket in sockets)
 
-    def _note_arrived(self, copy: Copy, packet: Packet, now_ns: int) -> None:
+    def _note_arrived(self, copy: Copy, packet: TcpPacket, now_ns: int) -> None:
         for timeout in self._pending:
             if timeout.repeated == copy:
                 timeout.arrived_ns = now_ns
@@ -118,7 +118,7 @@ class Watch(Observer):
                 self.spurious_timeouts += 1
         self._pending = still
 
-    def _note_data(self, copy: Copy, packet: Packet, now_ns: int) -> None:
+    def _note_data(self, copy: Copy, packet: TcpPacket, now_ns: int) -> None:
         arrived, seq = self._arrived[copy[:2]], packet.segment.seq
         before = arrived.total
         arrived.add(seq, seq + len(packet.segment.payload))

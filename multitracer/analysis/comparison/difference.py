@@ -36,7 +36,7 @@ _MOST_WORK, _FEWEST, _MOST = 20_000_000, 1_999, 9_999
 0.05 is known to 0.005 (one standard deviation), with 9,999 to 0.002."""
 
 
-class Difference(NamedTuple):
+class SideDifference(NamedTuple):
     """How far the second side is from the first.
 
     Attributes
@@ -54,16 +54,18 @@ class Difference(NamedTuple):
     p_value: float
 
 
-NOTHING = Difference(*[float("nan")] * 4)
+NOTHING = SideDifference(*[float("nan")] * 4)
 """Where there is no value."""
 
 
-def difference(entries: Entries, *, relative: bool, draws: int | None = None, seed: int = SEED) -> Difference:
+def difference(
+    entries: CellMeans, *, relative: bool, draws: int | None = None, seed: int = SEED
+) -> SideDifference:
     """Return the difference of two sides.
 
     Parameters
     ----------
-    entries : Entries
+    entries : CellMeans
         With units on both sides.
     relative : bool
         Suppose that the second side's values are the first's times a factor, not plus a number.
@@ -86,7 +88,7 @@ def difference(entries: Entries, *, relative: bool, draws: int | None = None, se
     return _factor(test) if relative else _added(test, held)
 
 
-def paired(first: Array, second: Array) -> Entries:
+def paired(first: Array, second: Array) -> CellMeans:
     """Return the entries of values that belong together two by two: chance swaps the two of a pair.
 
     Parameters
@@ -96,10 +98,10 @@ def paired(first: Array, second: Array) -> Entries:
     pair = np.tile(np.arange(len(first)), 2)
     unit = np.arange(len(pair))
     values = np.concatenate([first, second])
-    return Entries(unit, pair, np.ones(len(pair)), values, unit >= len(first), pair)
+    return CellMeans(unit, pair, np.ones(len(pair)), values, unit >= len(first), pair)
 
 
-def _factor(test: Relabelled) -> Difference:
+def _factor(test: Relabelled) -> SideDifference:
     """Return the ratio less 1; u is its inverse."""
     u = test.estimate
     if not u > 0:
@@ -108,18 +110,18 @@ def _factor(test: Relabelled) -> Difference:
         end_of(lambda distance: test.p_value(u * np.exp(distance)), sign * FIRST) for sign in (1, -1)
     )
     ratio = 1 / u
-    return Difference(ratio - 1, ratio * np.exp(-low) - 1, ratio * np.exp(-high) - 1, test.p_value(1.0))
+    return SideDifference(ratio - 1, ratio * np.exp(-low) - 1, ratio * np.exp(-high) - 1, test.p_value(1.0))
 
 
-def _added(test: Relabelled, held: Array) -> Difference:
+def _added(test: Relabelled, held: Array) -> SideDifference:
     u = test.estimate
     scale = float(np.ptp(held)) * FIRST
     if not np.isfinite(u):
         return NOTHING
     if not scale:  # all are equal: chance has nothing to go by
-        return Difference(0.0, -np.inf, np.inf, 1.0)
+        return SideDifference(0.0, -np.inf, np.inf, 1.0)
     low, high = (end_of(lambda distance: test.p_value(u + distance), sign * scale) for sign in (-1, 1))
-    return Difference(u, u + low, u + high, test.p_value(0.0))
+    return SideDifference(u, u + low, u + high, test.p_value(0.0))
 
 
 def end_of(p_value: Callable[[float], float], step: float) -> float:
@@ -155,7 +157,7 @@ _ZERO = 1e-20
 """A square that is smaller, beside the squares of what it is a difference of, is what rounding leaves."""
 
 
-class Entries(NamedTuple):
+class CellMeans(NamedTuple):
     """A mean for each unit and cell, with what it weighs in its cell.
 
     Attributes
@@ -186,7 +188,7 @@ class Relabelled:
 
     Parameters
     ----------
-    entries : Entries
+    entries : CellMeans
     base, step : ndarray of float64, shape (n_entries,)
     draws : int
         How many relabellings are drawn; if there are no more at all, each is taken once.
@@ -194,7 +196,7 @@ class Relabelled:
     """
 
     def __init__(
-        self, entries: Entries, base: Array, step: Array, *, draws: int, chance: np.random.Generator
+        self, entries: CellMeans, base: Array, step: Array, *, draws: int, chance: np.random.Generator
     ) -> None:
         scores = _Scores(entries, base, step)
         rows = max(_FEWEST_ROWS, _CELLS // len(entries.unit))
@@ -221,7 +223,7 @@ class Relabelled:
 class _Scores:
     """The sums that the statistic is made of."""
 
-    def __init__(self, entries: Entries, base: Array, step: Array) -> None:
+    def __init__(self, entries: CellMeans, base: Array, step: Array) -> None:
         self._units, self._weight = len(entries.side), entries.weight
         self._unit, self._cell = entries.unit, entries.cell
         self._in_cell = np.bincount(entries.cell, entries.weight)
@@ -264,7 +266,7 @@ def _starts(ordered: Numbers) -> Numbers:
     return np.flatnonzero(np.diff(ordered, prepend=-1))
 
 
-def _labels(entries: Entries, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
+def _labels(entries: CellMeans, draws: int, rows: int, chance: np.random.Generator) -> Iterator[Array]:
     """Yield labels, 0 or 1, in pieces of so many rows; the true ones are there, all of them once or first."""
     side, stratum = entries.side, entries.stratum
     order = np.argsort(stratum, kind="stable")

@@ -42,18 +42,18 @@ _TIE = 1e-9
 """Statistics that differ by less are equal (float64)."""
 
 
-class Ends(NamedTuple):
+class IntervalBounds(NamedTuple):
     """Of a 95 % interval: every difference that the test does not refuse lies between them."""
 
     low: float
     high: float
 
 
-NO_ENDS = Ends(float("nan"), float("nan"))
+NO_ENDS = IntervalBounds(float("nan"), float("nan"))
 """Where there is no interval."""
 
 
-def ratio_interval(ours: Array, theirs: Array) -> Ends:
+def ratio_interval(ours: Array, theirs: Array) -> IntervalBounds:
     """Return the interval of median(ours) / median(theirs), supposing that ours are theirs times a factor.
 
     Parameters
@@ -63,7 +63,7 @@ def ratio_interval(ours: Array, theirs: Array) -> Ends:
 
     Returns
     -------
-    Ends
+    IntervalBounds
         0 and inf where nothing bounds it; NaN with fewer than four values a side, or where a median is inf.
     """
     test = _test(ours, theirs, np.log)
@@ -71,10 +71,10 @@ def ratio_interval(ours: Array, theirs: Array) -> Ends:
         return NO_ENDS
     ratio = test.middles[0] / test.middles[1]
     low, high = (end_of(lambda by: test.p_value(theirs * (ratio * np.exp(by))), step) for step in _STEPS)
-    return Ends(ratio * float(np.exp(low)), ratio * float(np.exp(high)))
+    return IntervalBounds(ratio * float(np.exp(low)), ratio * float(np.exp(high)))
 
 
-def difference_interval(ours: Array, theirs: Array) -> Ends:
+def difference_interval(ours: Array, theirs: Array) -> IntervalBounds:
     """Return the interval of median(ours) - median(theirs), supposing that ours are theirs plus a number.
 
     As `ratio_interval`; -inf and inf where nothing bounds it.
@@ -85,7 +85,7 @@ def difference_interval(ours: Array, theirs: Array) -> Ends:
     apart = test.middles[0] - test.middles[1]
     scale = float(test.middles.max())
     low, high = (end_of(lambda by: test.p_value(theirs + (apart + by)), step * scale) for step in _STEPS)
-    return Ends(apart + low, apart + high)
+    return IntervalBounds(apart + low, apart + high)
 
 
 def _test(ours: Array, theirs: Array, scale: Callable[[Array], Array]) -> _Medians | None:

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.comparison.difference import LEVEL, NOTHING, SEED, Difference, Entries, difference
+from multitracer.analysis.comparison.difference import (
+    LEVEL,
+    NOTHING,
+    SEED,
+    CellMeans,
+    SideDifference,
+    difference,
+)
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
     from multitracer.tables import Array, Mask, Numbers
 
 
-class Quantity(NamedTuple):
+class ComparedQuantity(NamedTuple):
     """What is compared.
 
     Attributes
@@ -80,25 +87,25 @@ class Judged:
 
     Attributes
     ----------
-    quantity : Quantity
+    quantity : ComparedQuantity
     sessions : (int, int)
         With a value.
     means, medians : (float, float)
         Over the sessions of a side, of their means; NaN without any.
-    difference : Difference
+    difference : SideDifference
     is_shown : bool
         Whether the difference may be claimed, together with all others that may.
     """
 
-    quantity: Quantity
+    quantity: ComparedQuantity
     sessions: tuple[int, int]
     means: tuple[float, float]
     medians: tuple[float, float]
-    difference: Difference
+    difference: SideDifference
     is_shown: bool
 
 
-class Comparison(NamedTuple):
+class SideDifferences(NamedTuple):
     """What two sides differ in.
 
     Attributes
@@ -120,14 +127,14 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    sides: Sides, quantities: Sequence[Quantity], *, draws: int | None = None, seed: int = SEED
-) -> Comparison:
+    sides: Sides, quantities: Sequence[ComparedQuantity], *, draws: int | None = None, seed: int = SEED
+) -> SideDifferences:
     """Compare two sides.
 
     Parameters
     ----------
     sides : Sides
-    quantities : sequence of Quantity
+    quantities : sequence of ComparedQuantity
         Their names are those of `sides.sums`.
     draws : int, optional
         Relabellings for each of them.
@@ -153,7 +160,7 @@ def compare(
         Judged(each, *_levels(sides, each), value, bool(is_shown))
         for each, value, is_shown in zip(quantities, differences, shown, strict=True)
     ]
-    return Comparison(judged, matched, are_places)
+    return SideDifferences(judged, matched, are_places)
 
 
 def _matched(sides: Sides, rows: Numbers) -> Matching:
@@ -179,7 +186,7 @@ def _by_place(sides: Sides) -> Numbers:
     return unit
 
 
-def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> Entries | None:
+def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> CellMeans | None:
     """Return the entries of a quantity, each session with a weight of 1; None if a side has none."""
     rows = np.flatnonzero(sums.weight > 0)
     session = sides.session[rows]
@@ -197,11 +204,11 @@ def _entries(sides: Sides, sums: Sums, cell: Numbers, unit: Numbers) -> Entries 
     cells_held = np.unique(keys % cells, return_inverse=True)[1]
     sessions_of = np.bincount(dense, weight)  # a place weighs 1 however many sessions it has
     scaled = weight / sessions_of[dense]
-    return Entries(dense, cells_held, scaled, value, side, strata(dense, cells_held, scaled, side))
+    return CellMeans(dense, cells_held, scaled, value, side, strata(dense, cells_held, scaled, side))
 
 
 def _levels(
-    sides: Sides, quantity: Quantity
+    sides: Sides, quantity: ComparedQuantity
 ) -> tuple[tuple[int, int], tuple[float, float], tuple[float, float]]:
     """Return, for both sides, how many sessions have a value, and mean and median of theirs."""
     sums = sides.sums[quantity.name]

@@ -39,14 +39,14 @@ _LEAST_COVERED = 0.5  # of a window, so that its mean is one of that window; not
 WINDOWS = ("baseline", "before", "during", "after")
 
 
-class Segments(NamedTuple):
+class SentSegments(NamedTuple):
     """Segments that were sent, each once, and whether each was lost."""
 
     time_ns: Times
     lost: Mask
 
 
-class Limits(NamedTuple):
+class LimitIntervals(NamedTuple):
     """Intervals with their limit, of all transfers; where intervals overlap, each is counted."""
 
     begin_ns: Times
@@ -54,15 +54,15 @@ class Limits(NamedTuple):
     limit: Array
 
 
-class Traffic(NamedTuple):
+class DriveTraffic(NamedTuple):
     """The traffic of a drive; None for what was not recorded."""
 
     throughput: Steps | None = None
     """Bit/s."""
     rtt: Samples | None = None
     """Round-trip times, ns, at their ends."""
-    segments: Segments | None = None
-    limits: Limits | None = None
+    segments: SentSegments | None = None
+    limits: LimitIntervals | None = None
 
 
 class _Windows(NamedTuple):
@@ -76,7 +76,7 @@ class _Windows(NamedTuple):
 
 
 def around(
-    handovers: Table, traffic: Traffic, *, side_s: float = SIDE_S, baseline_s: float = BASELINE_S
+    handovers: Table, traffic: DriveTraffic, *, side_s: float = SIDE_S, baseline_s: float = BASELINE_S
 ) -> tuple[Table, Table]:
     """Return what passed around each handover, and what limited the transfers then.
 
@@ -84,7 +84,7 @@ def around(
     ----------
     handovers : Table
         JUDGED_HANDOVERS, by time.
-    traffic : Traffic
+    traffic : DriveTraffic
         On the clock of the handovers.
     side_s : float
         Length of the windows before and after.
@@ -150,7 +150,7 @@ def _round_trips(windows: _Windows, rtt: Samples | None) -> dict[str, Array]:
     return {"rtt_median_ms": median / NS_PER_MS, "rtt_samples": count}
 
 
-def _losses(windows: _Windows, segments: Segments | None) -> dict[str, Array]:
+def _losses(windows: _Windows, segments: SentSegments | None) -> dict[str, Array]:
     number = len(windows.begin)
     if segments is None:
         unknown = np.full(number, NA)
@@ -163,7 +163,7 @@ def _losses(windows: _Windows, segments: Segments | None) -> dict[str, Array]:
     return {"sent": sent, "lost": lost, "loss_ratio": ratio}
 
 
-def _limits(windows: _Windows, limits: Limits | None, facts: dict[str, float]) -> Table:
+def _limits(windows: _Windows, limits: LimitIntervals | None, facts: dict[str, float]) -> Table:
     if limits is None or not len(windows.begin):
         return Table.empty(AROUND_LIMITS)
     names = np.unique(limits.limit)

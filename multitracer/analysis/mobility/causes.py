@@ -64,7 +64,7 @@ _AS_MUCH = 0.5
 """Of the rate of a loaded second: the link carries as much while TCP repairs. Not measured."""
 
 
-class Cause(IntEnum):
+class SecondCause(IntEnum):
     """Why a second was bad."""
 
     NONE = 0
@@ -80,17 +80,17 @@ class Cause(IntEnum):
     @property
     def label(self) -> str:
         """As in STRETCHES."""
-        return "TCP" if self is Cause.TCP else self.name.lower()
+        return "TCP" if self is SecondCause.TCP else self.name.lower()
 
 
-_WEAK = (Cause.NONE, Cause.UNKNOWN, Cause.TCP)
+_WEAK = (SecondCause.NONE, SecondCause.UNKNOWN, SecondCause.TCP)
 """Causes that the cause of the loss replaces in seconds of repair."""
 _REPAIRS = ("recovery", "congestion-window", "slow-start")
-_OF_THE_RADIO = (Cause.COVERAGE, Cause.INTERFERENCE)
-_OF_THE_AIR = (Cause.COVERAGE, Cause.INTERFERENCE, Cause.HANDOVER)
+_OF_THE_RADIO = (SecondCause.COVERAGE, SecondCause.INTERFERENCE)
+_OF_THE_AIR = (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.HANDOVER)
 
 
-class Radio(NamedTuple):
+class RadioMasks(NamedTuple):
     """What the readings say of each second; masks of shape (n_seconds,)."""
 
     is_weak: Mask
@@ -101,7 +101,7 @@ class Radio(NamedTuple):
     quality_known: Mask
 
 
-def radio_of(seconds: Seconds) -> Radio:
+def radio_of(seconds: Seconds) -> RadioMasks:
     """Return where the level is weak and the quality poor, and where each is known.
 
     RSRP decides before RSCP, and that before RSSI; SINR before RSRQ, and that before Ec/Io. A modem that
@@ -119,16 +119,16 @@ def radio_of(seconds: Seconds) -> Radio:
         (seconds.sinr_db, POOR_SINR_DB), (seconds.rsrq_db, GOOD_RSRQ_DB), (seconds.ecio_db, GOOD_ECIO_DB)
     )
     searching = seconds.no_service >= 0.5
-    return Radio(weak | searching, level | searching, poor, quality & ~not_good, quality)
+    return RadioMasks(weak | searching, level | searching, poor, quality & ~not_good, quality)
 
 
-def causes_of(seconds: Seconds, radio: Radio, bad: Mask, poor_bps: float) -> Numbers:
+def causes_of(seconds: Seconds, radio: RadioMasks, bad: Mask, poor_bps: float) -> Numbers:
     """Return the cause of each bad second by what that second itself shows; NONE of the others.
 
     Parameters
     ----------
     seconds : Seconds
-    radio : Radio
+    radio : RadioMasks
     bad : ndarray of bool, shape (n_seconds,)
     poor_bps : float
         Below this rate a second is bad.
@@ -152,16 +152,21 @@ def causes_of(seconds: Seconds, radio: Radio, bad: Mask, poor_bps: float) -> Num
         busy = seconds.cell_busy_pct >= BUSY_PCT
     by_rate = seconds.is_wanted & np.isfinite(seconds.rate_bps)
     choices = [
-        (by_rate & np.isin(seconds.limit, SERVER_LIMITS), Cause.SERVER),
-        (radio.is_weak, Cause.COVERAGE),
-        (radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)), Cause.INTERFERENCE),
-        (by_rate & unlimited & _is_older(seconds, poor_bps), Cause.TECHNOLOGY),
-        (seconds.is_change & by_rate & ~_is_usual(seconds) & ~seconds.is_blank, Cause.HANDOVER),
-        (by_rate & fine & (((limit == "link") & scarce) | busy), Cause.LOAD),
-        (by_rate & own & (~losses | (fine & ~silent)), Cause.TCP),
+        (by_rate & np.isin(seconds.limit, SERVER_LIMITS), SecondCause.SERVER),
+        (radio.is_weak, SecondCause.COVERAGE),
+        (
+            radio.level_known & (radio.is_poor | (by_rate & (limit == "link") & expected)),
+            SecondCause.INTERFERENCE,
+        ),
+        (by_rate & unlimited & _is_older(seconds, poor_bps), SecondCause.TECHNOLOGY),
+        (seconds.is_change & by_rate & ~_is_usual(seconds) & ~seconds.is_blank, SecondCause.HANDOVER),
+        (by_rate & fine & (((limit == "link") & scarce) | busy), SecondCause.LOAD),
+        (by_rate & own & (~losses | (fine & ~silent)), SecondCause.TCP),
     ]
-    cause = np.select([where for where, _ in choices], [int(each) for _, each in choices], int(Cause.UNKNOWN))
-    return np.asarray(np.where(bad, cause, int(Cause.NONE)))
+    cause = np.select(
+        [where for where, _ in choices], [int(each) for _, each in choices], int(SecondCause.UNKNOWN)
+    )
+    return np.asarray(np.where(bad, cause, int(SecondCause.NONE)))
 
 
 def inherited(
@@ -194,11 +199,12 @@ def inherited(
     result = cause.tolist()
     names = [each.partition(" ")[0] for each in limit.tolist()]
     repairs = [
-        (name in _OF_LOSSES and each in _WEAK) or (name in _REPAIRS and each == Cause.HANDOVER)
+        (name in _OF_LOSSES and each in _WEAK) or (name in _REPAIRS and each == SecondCause.HANDOVER)
         for name, each in zip(names, result, strict=True)
     ]
     between = [
-        each == Cause.UNKNOWN and mid for each, mid in zip(result, (undecided | unread).tolist(), strict=True)
+        each == SecondCause.UNKNOWN and mid
+        for each, mid in zip(result, (undecided | unread).tolist(), strict=True)
     ]
     for row in range(1, len(result)):
         before = result[row - 1]
@@ -206,21 +212,21 @@ def inherited(
             result[row] = before
     for row in range(len(result) - 2, -1, -1):
         after = result[row + 1]
-        is_outage = result[row] == Cause.UNKNOWN and names[row] == "outage"
-        is_repair = result[row] in (Cause.TCP, Cause.UNKNOWN) and names[row] in _REPAIRS
+        is_outage = result[row] == SecondCause.UNKNOWN and names[row] == "outage"
+        is_repair = result[row] in (SecondCause.TCP, SecondCause.UNKNOWN) and names[row] in _REPAIRS
         is_begin = after in _OF_THE_AIR and (is_outage or (is_repair and rate_bps[row] == 0))
-        is_begin = is_begin and not (blank is not None and blank[row] and after == Cause.HANDOVER)
-        is_loaded = is_repair and after == Cause.LOAD and rate_bps[row] >= _AS_MUCH * rate_bps[row + 1]
+        is_begin = is_begin and not (blank is not None and blank[row] and after == SecondCause.HANDOVER)
+        is_loaded = is_repair and after == SecondCause.LOAD and rate_bps[row] >= _AS_MUCH * rate_bps[row + 1]
         if is_begin or is_loaded or (between[row] and after in _OF_THE_RADIO):
             result[row] = after
     for row in (*range(1, len(result)), *range(len(result) - 2, -1, -1)):
         for near in (row - 1, row + 1):
-            if unread[row] and result[row] == Cause.UNKNOWN and 0 <= near < len(result):
-                result[row] = max(result[near], Cause.UNKNOWN)
+            if unread[row] and result[row] == SecondCause.UNKNOWN and 0 <= near < len(result):
+                result[row] = max(result[near], SecondCause.UNKNOWN)
     return np.array(result, dtype=np.int64)
 
 
-def missing_of(seconds: Seconds, radio: Radio, rows: Numbers) -> str:
+def missing_of(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> str:
     """Return in words which recordings would show the cause of some seconds."""
     if int(seconds.is_blank[rows].sum()) >= _LEAST_BLANK_S:
         return "whether a network served (the registration), as the log tells neither cell nor level"
@@ -323,28 +329,34 @@ _AROUND_NS = 3 * NS_PER_S
 """A change of the cell so near a stretch is part of its evidence, as in `seconds`."""
 
 
-def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, handovers: Table) -> str:
+def evidence_of(
+    cause: SecondCause, seconds: Seconds, radio: RadioMasks, rows: Numbers, handovers: Table
+) -> str:
     """Return the evidence of a stretch.
 
     Parameters
     ----------
-    cause : Cause
+    cause : SecondCause
     seconds : Seconds
-    radio : Radio
+    radio : RadioMasks
     rows : ndarray of int64, shape (n_rows,)
         The seconds of the stretch.
     handovers : Table
         JUDGED_HANDOVERS.
     """
     words = {
-        Cause.COVERAGE: lambda: _coverage(seconds, radio, rows),
-        Cause.INTERFERENCE: lambda: [_level(seconds, rows), f"but {_quality(seconds, rows)}"],
-        Cause.HANDOVER: lambda: [_changes(seconds, rows, handovers), _level(seconds, rows)],
-        Cause.LOAD: lambda: _load(seconds, rows),
-        Cause.TECHNOLOGY: lambda: [_technology(seconds, rows), _rate(seconds, rows), _level(seconds, rows)],
-        Cause.SERVER: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
-        Cause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
-        Cause.UNKNOWN: lambda: [
+        SecondCause.COVERAGE: lambda: _coverage(seconds, radio, rows),
+        SecondCause.INTERFERENCE: lambda: [_level(seconds, rows), f"but {_quality(seconds, rows)}"],
+        SecondCause.HANDOVER: lambda: [_changes(seconds, rows, handovers), _level(seconds, rows)],
+        SecondCause.LOAD: lambda: _load(seconds, rows),
+        SecondCause.TECHNOLOGY: lambda: [
+            _technology(seconds, rows),
+            _rate(seconds, rows),
+            _level(seconds, rows),
+        ],
+        SecondCause.SERVER: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
+        SecondCause.TCP: lambda: [_limit(seconds, rows), _rate(seconds, rows)],
+        SecondCause.UNKNOWN: lambda: [
             _limit(seconds, rows),
             _rate(seconds, rows),
             _level(seconds, rows),
@@ -356,7 +368,7 @@ def evidence_of(cause: Cause, seconds: Seconds, radio: Radio, rows: Numbers, han
     return "; ".join(word for word in words if word)
 
 
-_OF_READINGS = (Cause.COVERAGE, Cause.INTERFERENCE, Cause.LOAD)
+_OF_READINGS = (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD)
 
 
 def _read(seconds: Seconds, rows: Numbers) -> str:
@@ -376,7 +388,7 @@ def median(values: Array) -> float:
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _coverage(seconds: Seconds, radio: Radio, rows: Numbers) -> list[str]:
+def _coverage(seconds: Seconds, radio: RadioMasks, rows: Numbers) -> list[str]:
     """Return both ways in which a level is weak; the level itself only where it was read and weak."""
     no_service = seconds.no_service[rows] >= 0.5
     searched, weak = int(no_service.sum()), int((radio.is_weak[rows] & ~no_service).sum())

@@ -32,7 +32,7 @@ import numpy as np
 from multitracer.analysis.mobility.serving import Serving
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.radio import RADIO
-from multitracer.schemas.signalling import HANDOVERS, Kind, Result
+from multitracer.schemas.signalling import HANDOVERS, HandoverKind, Result
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_S
 
@@ -47,10 +47,10 @@ operator). Not measured."""
 _LAG_NS = 2 * NS_PER_S
 """A modem may report its new cell this much later, or from its cache: it is read about once a second."""
 _NOT_SERVING = (
-    Kind.SECONDARY_ADDED.value,
-    Kind.SECONDARY_CHANGED.value,
-    Kind.SECONDARY_RELEASED.value,
-    Kind.ACTIVE_SET.value,
+    HandoverKind.SECONDARY_ADDED.value,
+    HandoverKind.SECONDARY_CHANGED.value,
+    HandoverKind.SECONDARY_RELEASED.value,
+    HandoverKind.ACTIVE_SET.value,
 )
 
 
@@ -359,7 +359,7 @@ def _table(serving: Serving, changes: Changes, left_out: dict[str, int]) -> Tabl
         "earliest_ns": time[before],
         "latest_ns": time[after],
         "modem": nothing,
-        "kind": np.full(number, Kind.CHANGE.value, dtype="U20"),
+        "kind": np.full(number, HandoverKind.CHANGE.value, dtype="U20"),
         "cause": np.full(number, "", dtype="U48"),
         "result": np.full(number, Result.COMPLETE.value, dtype="U16"),
         "evidence": evidence,
@@ -387,7 +387,7 @@ def _identities(serving: Serving, name: str, before: Numbers, after: Numbers) ->
     return source, target
 
 
-_ORDERED = (Kind.HANDOVER.value, Kind.INTER_RAT.value)
+_ORDERED = (HandoverKind.HANDOVER.value, HandoverKind.INTER_RAT.value)
 _NO_FAILURE_OF_THE_LINK = "reconfigurationFailure"
 """A cause of re-establishment (TS 36.331, 5.3.7.3) that says nothing of the radio."""
 
@@ -411,7 +411,7 @@ def verdicts(changes: Table, shortly_ns: int) -> tuple[Array, Array]:
     verdict = np.full(len(changes), "", dtype="U10")
     reason = np.full(len(changes), "only readings of the radio show it", dtype="U64")
     for kind in np.unique(changes["kind"]).tolist():
-        if kind != Kind.CHANGE.value:
+        if kind != HandoverKind.CHANGE.value:
             reason[changes["kind"] == kind] = f"a {kind} is no handover"[:64]
     by_signalling = np.flatnonzero(changes["evidence"] == "signalling")
     rows = list(changes.take(by_signalling).rows())
@@ -419,7 +419,7 @@ def verdicts(changes: Table, shortly_ns: int) -> tuple[Array, Array]:
         verdict[number], reason[number] = _alone(row)
     last: tuple[int, Row] | None = None
     for number, row in zip(by_signalling.tolist(), rows, strict=True):
-        if row["kind"] == Kind.RE_ESTABLISHMENT.value:
+        if row["kind"] == HandoverKind.RE_ESTABLISHMENT.value:
             _judge(last, (number, row), shortly_ns, verdict, reason)
         last = (number, row)
     return verdict, reason

@@ -51,7 +51,7 @@ _NO_WAY = ("leap", "clock")
 _SHORT_M = 1_000.0  # a length is written in metres below it, in kilometres from it
 
 
-class Places(NamedTuple):
+class RoutePositions(NamedTuple):
     """Positions at given times; all ndarray of float64, shape (n_times,), NaN where none is known."""
 
     lat_deg: Array
@@ -93,7 +93,7 @@ class Route:
         gaps = self.gaps.within(begin_ns, None, column="end_ns").within(None, end_ns, column="begin_ns")
         return replace(self, table=table, gaps=gaps)
 
-    def at(self, time_ns: Times) -> Places:
+    def at(self, time_ns: Times) -> RoutePositions:
         """Return positions at times, NaN outside of the route and in its gaps.
 
         Parameters
@@ -102,7 +102,7 @@ class Route:
             In any order; NOT_A_TIME gives NaN.
         """
         if not len(self.table):
-            return Places(*(np.full(len(time_ns), np.nan) for _ in range(4)))
+            return RoutePositions(*(np.full(len(time_ns), np.nan) for _ in range(4)))
         known, last = self.table["time_ns"], len(self.table) - 1
         after = np.clip(np.searchsorted(known, time_ns, side="left"), 0, last)
         exact = known[after] == time_ns
@@ -114,7 +114,7 @@ class Route:
         share = self._share(time_ns, before, after)
         return self._between(before, after, share, unknown)
 
-    def _between(self, before: Numbers, after: Numbers, share: Array, unknown: Mask) -> Places:
+    def _between(self, before: Numbers, after: Numbers, share: Array, unknown: Mask) -> RoutePositions:
         points = vectors(self.table["lat_deg"], self.table["lon_deg"])
         lat, lon = degrees(points[before] + share[:, None] * (points[after] - points[before]))
         distance, heading = self.table["distance_m"], self.table["heading_deg"]
@@ -123,7 +123,7 @@ class Route:
             distance[after] > distance[before], course_deg(points[before], points[after]), np.nan
         )
         values = (lat, lon, at_m, np.where(before == after, heading[after], along))
-        return Places(*(np.where(unknown, np.nan, each) for each in values))
+        return RoutePositions(*(np.where(unknown, np.nan, each) for each in values))
 
     def _share(self, time_ns: Times, before: Numbers, after: Numbers) -> Array:
         """Return which share of the way between two positions is done: by speed, or by time without one."""

@@ -41,7 +41,7 @@ NO_SERVICE = (0, 2)
 """<stat> of TS 27.007, 7.2: not registered, and not searching or searching."""
 
 
-class Limits(NamedTuple):
+class DriveLimits(NamedTuple):
     """What limited the transfers: intervals of all of them, which may overlap."""
 
     begin_ns: Times
@@ -55,7 +55,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drive:
+class DriveSeries:
     """The series and tables of a drive; None for what was not recorded.
 
     Attributes
@@ -67,7 +67,7 @@ class Drive:
     route : Route, optional
     throughput : Steps, optional
         Bit/s that came through.
-    limits : Limits, optional
+    limits : DriveLimits, optional
     sends_ns : ndarray of int64, ns since 1970, shape (n_sends,), optional
         When servers sent new data, in order; as far as captures show.
     fine : Steps, optional
@@ -80,7 +80,7 @@ class Drive:
     handovers: Table
     route: Route | None = None
     throughput: Steps | None = None
-    limits: Limits | None = None
+    limits: DriveLimits | None = None
     sends_ns: Times | None = None
     fine: Steps | None = None
     wanted: Steps | None = None
@@ -116,7 +116,7 @@ class Seconds(NamedTuple):
     """Near a change of the cell."""
 
 
-def seconds_of(drive: Drive) -> Seconds:
+def seconds_of(drive: DriveSeries) -> Seconds:
     """Return what is known of each second.
 
     Raises
@@ -171,7 +171,7 @@ def _no_service(serving: Serving) -> Array:
 _LEVELS = ("rsrp_dbm", "rscp_dbm", "rssi_dbm", "sinr_db", "rsrq_db", "ecio_db", "cell_busy_pct")
 
 
-def _grid(drive: Drive) -> Times:
+def _grid(drive: DriveSeries) -> Times:
     """Return the begin of each second, from the first to the last for which anything is known."""
     sources = [drive.stays.serving.time_ns]
     sources += [each.time_ns for each in (drive.throughput, drive.wanted) if each is not None]
@@ -261,7 +261,7 @@ def _read(time: Times, begin: Times, end: Times) -> Mask:
     return np.searchsorted(time, end, side="left") > np.searchsorted(time, begin, side="left")
 
 
-def _limits(limits: Limits | None, begin: Times, end: Times) -> tuple[Array, Mask]:
+def _limits(limits: DriveLimits | None, begin: Times, end: Times) -> tuple[Array, Mask]:
     longest, name = np.zeros(len(begin)), np.full(len(begin), "", dtype="U26")
     wanted = np.zeros(len(begin), dtype=bool)
     if limits is None or not len(begin):

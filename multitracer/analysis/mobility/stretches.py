@@ -27,8 +27,8 @@ from multitracer.analysis.mobility.causes import (
     WEAK_RSCP_DBM,
     WEAK_RSRP_DBM,
     WEAK_RSSI_DBM,
-    Cause,
-    Radio,
+    RadioMasks,
+    SecondCause,
     causes_of,
     evidence_of,
     generations_in,
@@ -43,8 +43,8 @@ from multitracer.analysis.mobility.seconds import (
     BEFORE_NS,
     CERTAIN_S,
     HOLD_S,
-    Drive,
-    Limits,
+    DriveLimits,
+    DriveSeries,
     Seconds,
     searches,
     seconds_of,
@@ -86,7 +86,7 @@ class _Part(NamedTuple):
 
     first: int
     last: int
-    cause: Cause
+    cause: SecondCause
     opens: bool
     """It is the first part of its stretch."""
     closes: bool
@@ -110,9 +110,9 @@ class _Part(NamedTuple):
 class _Judged(NamedTuple):
     """A drive with what is known of its seconds, and what was judged of them."""
 
-    drive: Drive
+    drive: DriveSeries
     seconds: Seconds
-    radio: Radio
+    radio: RadioMasks
     shown: Numbers
     """Cause that each second shows itself."""
     by_rate: Mask
@@ -120,12 +120,12 @@ class _Judged(NamedTuple):
     shown_ns: Bounds
 
 
-def stretches(drive: Drive, *, poor_bps: float | None = None, shown_ns: Bounds = (None, None)) -> Table:
+def stretches(drive: DriveSeries, *, poor_bps: float | None = None, shown_ns: Bounds = (None, None)) -> Table:
     """Return the bad stretches of a drive, the one that cost most time first.
 
     Parameters
     ----------
-    drive : Drive
+    drive : DriveSeries
     poor_bps : float, optional
         Below this rate a second is bad, in bit/s; default a fifth of the typical rate, which is the upper
         quartile of the seconds in which data were wanted.
@@ -203,7 +203,7 @@ class _Bad(NamedTuple):
     usual_bps: float
 
 
-def _bad(seconds: Seconds, radio: Radio, poor_bps: float | None) -> _Bad:
+def _bad(seconds: Seconds, radio: RadioMasks, poor_bps: float | None) -> _Bad:
     rate = seconds.rate_bps
     judged = seconds.is_wanted & np.isfinite(rate)
     typical = float(np.quantile(rate[judged], 0.75)) if judged.any() else float("nan")
@@ -239,7 +239,7 @@ def _slow(begin_ns: Array, slow: Mask, usual_bps: float) -> Document:
     }
 
 
-def _is_slow(seconds: Seconds, radio: Radio, judged_bad: _Bad) -> Mask:
+def _is_slow(seconds: Seconds, radio: RadioMasks, judged_bad: _Bad) -> Mask:
     """Return in which seconds the logger saw far less than usual, though nothing is bad of the radio."""
     fine = radio.level_known & ~radio.is_weak & ~radio.is_poor
     with np.errstate(invalid="ignore"):
@@ -289,7 +289,7 @@ def _parts(first: int, cause: Numbers) -> list[_Part]:
             pass
     begins, ends = _edges(cause)
     return [
-        _Part(first + int(a), first + int(b) - 1, Cause(int(cause[a])), a == 0, b == len(cause))
+        _Part(first + int(a), first + int(b) - 1, SecondCause(int(cause[a])), a == 0, b == len(cause))
         for a, b in zip(begins, ends, strict=True)
     ]
 
@@ -323,7 +323,7 @@ def _give_away(cause: Numbers, least: int) -> bool:
 
 def _filled(cause: Numbers) -> Numbers:
     """Return the causes, where seconds that were not bad have the cause before them."""
-    rows = np.where(cause != Cause.NONE, np.arange(len(cause)), 0)
+    rows = np.where(cause != SecondCause.NONE, np.arange(len(cause)), 0)
     return np.asarray(cause[np.maximum.accumulate(rows)])
 
 
@@ -340,7 +340,7 @@ def _row(judged: _Judged, part: _Part) -> Row:
     seconds, rows = judged.seconds, part.rows
     rate = seconds.rate_bps[rows]
     known = rate[np.isfinite(rate)]
-    is_unknown = part.cause is Cause.UNKNOWN
+    is_unknown = part.cause is SecondCause.UNKNOWN
     begin_ns, end_ns, span = _when(judged, part)
     from_ns, to_ns = judged.shown_ns
     begin_ns = begin_ns if from_ns is None else max(begin_ns, from_ns)
@@ -368,7 +368,7 @@ def _row(judged: _Judged, part: _Part) -> Row:
     }
 
 
-def _when(judged: _Judged, part: _Part) -> tuple[int, int, Span | None]:
+def _when(judged: _Judged, part: _Part) -> tuple[int, int, CauseSpan | None]:
     """Return when a part begins and ends, and when its cause does; where the cause changes, by the second."""
     drive, rows = judged.drive, part.rows
     begin = int(judged.seconds.begin_ns[part.first])
@@ -393,13 +393,13 @@ def _lost_s(judged: _Judged, rows: Numbers) -> float:
     return float(np.clip(1 - judged.seconds.rate_bps[rows] / judged.typical_bps, 0.0, 1.0).sum())
 
 
-def _cell(drive: Drive, time_ns: Array) -> int:
+def _cell(drive: DriveSeries, time_ns: Array) -> int:
     stay = drive.stays.at(time_ns + NS_PER_S // 2)
     cell = drive.stays.table["cell"][stay[stay >= 0]]
     return int(drive.stays.ranks[np.bincount(cell).argmax()]) if len(cell) else NA
 
 
-def _places(drive: Drive, columns: dict[str, Array]) -> dict[str, Array]:
+def _places(drive: DriveSeries, columns: dict[str, Array]) -> dict[str, Array]:
     if drive.route is None:
         return {}
     begin, end = columns["begin_ns"], columns["end_ns"]
@@ -431,7 +431,7 @@ _REGISTERED = (1, 5)
 """<stat> of TS 27.007, 7.2: registered, at home or roaming."""
 
 
-class Span(NamedTuple):
+class CauseSpan(NamedTuple):
     """When a cause was there; NOT_A_TIME where nothing shows an edge."""
 
     begin_ns: int
@@ -472,7 +472,7 @@ def _step(fine: Steps, edge_ns: int, reach: int, *, falls: bool) -> int:
     return int(begin[best + 1]) if explained[best] >= 0 else edge_ns
 
 
-def cause_span(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> Span | None:
+def cause_span(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
     """Return when the cause of a stretch was there; None where nothing that was recorded shows it.
 
     Coverage, interference and the technology are those of the readings, and load is that of a cell that says
@@ -482,37 +482,37 @@ def cause_span(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> Span |
 
     Parameters
     ----------
-    drive : Drive
-    cause : Cause
+    drive : DriveSeries
+    cause : SecondCause
     begin_ns, end_ns : int
         Of the stretch.
     """
-    if cause in (Cause.COVERAGE, Cause.INTERFERENCE, Cause.LOAD, Cause.TECHNOLOGY):
+    if cause in (SecondCause.COVERAGE, SecondCause.INTERFERENCE, SecondCause.LOAD, SecondCause.TECHNOLOGY):
         time_ns, state = _states(drive, cause, begin_ns, end_ns)
         return _runs_over(time_ns, state, begin_ns, end_ns)
-    if cause is Cause.HANDOVER:
+    if cause is SecondCause.HANDOVER:
         return _changes(drive.handovers, begin_ns, end_ns)
-    if cause in (Cause.SERVER, Cause.TCP) and drive.limits is not None:
+    if cause in (SecondCause.SERVER, SecondCause.TCP) and drive.limits is not None:
         span = _held(drive.limits, cause, begin_ns, end_ns)
-        if span is None or cause is Cause.TCP:
+        if span is None or cause is SecondCause.TCP:
             return span
         return _since_last_send(drive.sends_ns, span)
     return None
 
 
-def _states(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> tuple[Times, Mask]:
+def _states(drive: DriveSeries, cause: SecondCause, begin_ns: int, end_ns: int) -> tuple[Times, Mask]:
     """Return the readings that decide whether the cause is there, and whether it is."""
     serving = drive.stays.serving
     time_ns = serving.time_ns
     near = (time_ns >= begin_ns - 2 * _HELD_NS) & (time_ns <= end_ns + 2 * _HELD_NS)
-    if cause is Cause.LOAD:
+    if cause is SecondCause.LOAD:
         busy = serving["cell_busy_pct"]
         return time_ns[np.isfinite(busy)], busy[np.isfinite(busy)] >= BUSY_PCT
-    if cause is Cause.TECHNOLOGY:
+    if cause is SecondCause.TECHNOLOGY:
         served = serving.generation[(time_ns >= begin_ns) & (time_ns < end_ns)]
         known = np.isfinite(serving.generation)
         return time_ns[known], np.isin(serving.generation[known], generations_in(served))
-    columns = _LEVELS if cause is Cause.COVERAGE else _QUALITIES
+    columns = _LEVELS if cause is SecondCause.COVERAGE else _QUALITIES
     name, least = next((each for each in columns if np.isfinite(serving[each[0]][near]).any()), columns[0])
     value = serving[name]
     if name == "sinr_db" and not (value[near] < least).any():
@@ -520,7 +520,7 @@ def _states(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> tuple[Tim
     known = np.isfinite(value)
     with np.errstate(invalid="ignore"):
         state = value < least
-    if cause is Cause.COVERAGE:
+    if cause is SecondCause.COVERAGE:
         state |= (out := searches(serving))
         known |= out
         if not np.isfinite(value).any():
@@ -531,7 +531,7 @@ def _states(drive: Drive, cause: Cause, begin_ns: int, end_ns: int) -> tuple[Tim
 _HELD_NS = round(HOLD_S * NS_PER_S)
 
 
-def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> Span | None:
+def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> CauseSpan | None:
     """Return the runs of readings with the cause that lie over a stretch, from the first to the last."""
     if not len(time_ns):
         return None
@@ -543,7 +543,7 @@ def _runs_over(time_ns: Times, state: Mask, begin_ns: int, end_ns: int) -> Span 
     a, b = int(first[over][0]), int(last[over][-1])
     begin, end = _middle(time_ns, a - 1), _middle(time_ns, b)
     halves = [half for middle, half in (begin, end) if middle != NOT_A_TIME]
-    return Span(begin[0], end[0], max(halves) / NS_PER_S) if halves else None
+    return CauseSpan(begin[0], end[0], max(halves) / NS_PER_S) if halves else None
 
 
 def _middle(time_ns: Times, row: int) -> tuple[int, int]:
@@ -554,7 +554,7 @@ def _middle(time_ns: Times, row: int) -> tuple[int, int]:
     return (int(time_ns[row]) + half, half) if half <= _HELD_NS else (NOT_A_TIME, 0)
 
 
-def _changes(handovers: Table, begin_ns: int, end_ns: int) -> Span | None:
+def _changes(handovers: Table, begin_ns: int, end_ns: int) -> CauseSpan | None:
     low, high = bounds_ns(handovers)
     near = (low - BEFORE_NS < end_ns) & (high + AFTER_NS > begin_ns)
     near &= high - low <= round(CERTAIN_S * NS_PER_S)
@@ -563,13 +563,13 @@ def _changes(handovers: Table, begin_ns: int, end_ns: int) -> Span | None:
     first, last = int(low[near].min()), int(high[near].max())
     is_silence = begin_ns < first  # the old link already carried nothing
     within = float((high - low)[near].max()) / NS_PER_S
-    return Span(begin_ns if is_silence else first, last, within)
+    return CauseSpan(begin_ns if is_silence else first, last, within)
 
 
-def _held(limits: Limits, cause: Cause, begin_ns: int, end_ns: int) -> Span | None:
+def _held(limits: DriveLimits, cause: SecondCause, begin_ns: int, end_ns: int) -> CauseSpan | None:
     """Return when limits of the cause held, over a stretch; pieces with little between are one."""
     words = np.char.strip(np.char.add(np.char.add(limits.limit, " "), limits.part))
-    if cause is Cause.SERVER:
+    if cause is SecondCause.SERVER:
         chosen = np.isin(words, SERVER_LIMITS) & limits.server_sends
     else:
         chosen = np.isin(limits.limit, OWN_LIMITS) | np.isin(words, OWN_LIMITS)
@@ -582,10 +582,10 @@ def _held(limits: Limits, cause: Cause, begin_ns: int, end_ns: int) -> Span | No
     first, last = begin[np.append(0, cuts)], end[np.append(cuts, len(end)) - 1]
     overlap = np.minimum(last, end_ns) - np.maximum(first, begin_ns)
     best = int(overlap.argmax())
-    return Span(int(first[best]), int(last[best]), 0.0)
+    return CauseSpan(int(first[best]), int(last[best]), 0.0)
 
 
-def _since_last_send(sends_ns: Times | None, span: Span) -> Span:
+def _since_last_send(sends_ns: Times | None, span: CauseSpan) -> CauseSpan:
     """Return the time since the server sent its last data: its limit begins when these have arrived."""
     if sends_ns is None or not len(sends_ns):
         return span

@@ -12,8 +12,8 @@ from multitracer.analysis.segments.duplicates import telling
 from multitracer.captured import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
-    from multitracer.analysis.segments.axis import Axis
+    from multitracer.analysis.group import SegmentGroup
+    from multitracer.analysis.segments.axis import SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
@@ -32,7 +32,7 @@ class Repeats:
     """Positions of those that are the very packet before them, by IP id: no duplicate ACKs."""
 
 
-def repeated_acks(group: Group, axis: Axis, coverage: Coverage, ip_id: Array) -> Repeats:
+def repeated_acks(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, ip_id: Array) -> Repeats:
     """Return the duplicate ACKs and window updates of a group.
 
     Parameters
@@ -59,14 +59,14 @@ def repeated_acks(group: Group, axis: Axis, coverage: Coverage, ip_id: Array) ->
     return Repeats(duplicate, duplicate[_third(run)], position[~unchanged], position[twice])
 
 
-def _continues(group: Group, position: Array) -> Array:
+def _continues(group: SegmentGroup, position: Array) -> Array:
     """Return which positions are plain ACKs that follow a segment with an ACK number in their direction."""
     bits = group.flags[position]
     follows = group.bounds[group.direction_of(position)] < position
     return group.plain(position) & has(bits, Flag.ACK) & has(group.flags[position - 1], Flag.ACK) & follows
 
 
-def _outstanding(group: Group, axis: Axis, coverage: Coverage, position: Array) -> Array:
+def _outstanding(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage, position: Array) -> Array:
     """Return the ACK (index in `axis.acks`) that each position repeats if data beyond it is out; else -1."""
     direction = group.direction_of(position) ^ 1
     rows = group.rows[position]
@@ -87,7 +87,7 @@ def _third(run: Array) -> Array:
 
 
 @dataclass(slots=True)
-class Progress:
+class AckProgress:
     """What was out when each advancing ACK of a group arrived."""
 
     direction: Array
@@ -102,7 +102,7 @@ class Progress:
     """Which acknowledge units that the capture does not hold."""
 
 
-def progress(group: Group, axis: Axis, coverage: Coverage) -> Progress:
+def progress(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> AckProgress:
     """Return what each advancing ACK acknowledged."""
     acks, pieces = axis.acks, axis.pieces
     direction = acks.direction[acks.advancing]
@@ -120,10 +120,10 @@ def progress(group: Group, axis: Axis, coverage: Coverage) -> Progress:
     held = _held(group, axis, coverage)[direction]
     unseen = (value > held) | _over_holes(direction, value, coverage, group, axis)
     early = (value > out) & (np.diff(pieces.bounds)[direction] > 0) & ~unseen
-    return Progress(direction, piece, flight, early, unseen)
+    return AckProgress(direction, piece, flight, early, unseen)
 
 
-def first_units(axis: Axis) -> Array:
+def first_units(axis: SequenceAxis) -> Array:
     """Return each direction's first unit as captured: before any ACK, what is beyond it is outstanding.
 
     Returns
@@ -136,7 +136,7 @@ def first_units(axis: Axis) -> Array:
     return first
 
 
-def _held(group: Group, axis: Axis, coverage: Coverage) -> Array:
+def _held(group: SegmentGroup, axis: SequenceAxis, coverage: Coverage) -> Array:
     """Return the end of what the capture holds of each direction; of one it never saw, everything."""
     held = axis.reference.copy()
     held[np.diff(group.bounds) == 0] = np.iinfo(np.int64).max
@@ -145,7 +145,9 @@ def _held(group: Group, axis: Axis, coverage: Coverage) -> Array:
     return held
 
 
-def _over_holes(direction: Array, value: Array, coverage: Coverage, group: Group, axis: Axis) -> Array:
+def _over_holes(
+    direction: Array, value: Array, coverage: Coverage, group: SegmentGroup, axis: SequenceAxis
+) -> Array:
     """Return which advancing ACKs cover for the first time a unit of a hole that was never filled."""
     holes = coverage.holes
     if not len(holes.start):
@@ -161,7 +163,7 @@ def _over_holes(direction: Array, value: Array, coverage: Coverage, group: Group
     return np.cumsum(depth)[:-1] > 0
 
 
-def max_flight(axis: Axis, coverage: Coverage, ack_progress: Progress) -> Array:
+def max_flight(axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress) -> Array:
     """Return the most units outstanding in each direction: highest end sent less highest ACK seen.
 
     Returns

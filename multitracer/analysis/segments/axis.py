@@ -17,7 +17,7 @@ from multitracer.analysis.intervals import add_to_groups, group_starts, reduce_g
 from multitracer.captured import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
+    from multitracer.analysis.group import SegmentGroup
     from multitracer.tables import Array
 
 _CLEARANCE = (1 << 32) + 2
@@ -38,13 +38,13 @@ class Pieces:
     """Unit after the last, on the axis."""
     timeline: Timeline
 
-    def chosen(self, keep: Array, group: Group) -> Pieces:
+    def chosen(self, keep: Array, group: SegmentGroup) -> Pieces:
         """Return the pieces that a mask keeps.
 
         Parameters
         ----------
         keep : ndarray of bool, shape (n_pieces,)
-        group : Group
+        group : SegmentGroup
             That of the pieces.
         """
         position = self.position[keep]
@@ -76,7 +76,7 @@ class Acks:
 
 
 @dataclass(slots=True)
-class Axis:
+class SequenceAxis:
     """The number line of a group."""
 
     pieces: Pieces
@@ -91,7 +91,7 @@ class Axis:
     """Per direction: where its stretch begins, the lowest number that either side mentions."""
 
 
-def lay_out(group: Group) -> Axis:
+def lay_out(group: SegmentGroup) -> SequenceAxis:
     """Return the pieces and the ACKs of a group on one number line."""
     position = np.flatnonzero(group.units)
     bounds = np.searchsorted(position, group.bounds)
@@ -104,10 +104,10 @@ def lay_out(group: Group) -> Axis:
     reference_seq = _anchor(value, group, pieces, ack_position, ack_bounds)
     reference, lowest = _spread(pieces, value, ack_bounds)
     acks = _acks(value, group, ack_position, ack_bounds)
-    return Axis(pieces, acks, reference, reference_seq, _origin(lowest, group, pieces), lowest)
+    return SequenceAxis(pieces, acks, reference, reference_seq, _origin(lowest, group, pieces), lowest)
 
 
-def _acks(value: Array, group: Group, position: Array, bounds: Array) -> Acks:
+def _acks(value: Array, group: SegmentGroup, position: Array, bounds: Array) -> Acks:
     highest = np.maximum.accumulate(value)
     advancing = np.ones(len(value), dtype=bool)
     np.greater(value[1:], highest[:-1], out=advancing[1:])
@@ -115,7 +115,7 @@ def _acks(value: Array, group: Group, position: Array, bounds: Array) -> Acks:
     return Acks(position, bounds, value, highest, timeline, np.flatnonzero(advancing))
 
 
-def _changes_of_ack(group: Group) -> tuple[Array, Array]:
+def _changes_of_ack(group: SegmentGroup) -> tuple[Array, Array]:
     """Return the positions whose ACK number is not the one before, by acknowledged direction."""
     changed = np.ones(len(group), dtype=bool)
     np.not_equal(group.ack[1:], group.ack[:-1], out=changed[1:])
@@ -144,7 +144,7 @@ def partners(items: Array, bounds: Array) -> tuple[Array, Array]:
     return items[np.arange(len(items)) + np.repeat(source - swapped[:-1], counts)], swapped
 
 
-def _anchor(value: Array, group: Group, pieces: Pieces, position: Array, bounds: Array) -> Array:
+def _anchor(value: Array, group: SegmentGroup, pieces: Pieces, position: Array, bounds: Array) -> Array:
     """Shift ACK numbers, in place, onto the scale of the direction they acknowledge; return its reference.
 
     The first ACK lies within 2 GiB of the piece before it, else of the first piece; of the first segment
@@ -187,7 +187,7 @@ def _spread(pieces: Pieces, value: Array, ack_bounds: Array) -> tuple[Array, Arr
     return reference, lowest + reference
 
 
-def _origin(lowest: Array, group: Group, pieces: Pieces) -> Array:
+def _origin(lowest: Array, group: SegmentGroup, pieces: Pieces) -> Array:
     """Return the axis position of each direction's unit 0: its first SYN, else `lowest`."""
     syn = group.special[has(group.flags[group.special], Flag.SYN)][::-1]
     syn = syn[group.units[syn] > 0]  # not with RST too

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from multitracer.analysis.group import Group
+from multitracer.analysis.group import SegmentGroup
 from multitracer.analysis.segments import goodput
 from multitracer.analysis.segments.directions import (
     OF_PAYLOAD,
@@ -116,7 +116,7 @@ class _Segments(NamedTuple):
 
     def least_shift(self, direction: int) -> int:
         begin = 2 * self.first + (direction & ~1)
-        group = Group.of(self.capture, self.parts, begin, begin + 2)
+        group = SegmentGroup.of(self.capture, self.parts, begin, begin + 2)
         return least_shift(group, np.flatnonzero(group.units), self.capture, direction & 1)
 
 
@@ -179,4 +179,4 @@ def _put_goodput(rows: Columns, counted: Columns) -> None:
         there = np.flatnonzero(chosen & (counted[f"{name}_bytes"] >= 0))
         if len(there):
             moments = (counted[f"{name}_{each}"][there] for each in ("first_ns", "last_ns", "bytes"))
-            goodput.put_rates(rows, there, by, goodput.Delivered(*moments))
+            goodput.put_rates(rows, there, by, goodput.DeliveryBounds(*moments))

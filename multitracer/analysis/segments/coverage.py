@@ -18,7 +18,7 @@ from multitracer.analysis.intervals import distinct, first_painters
 from multitracer.captured import Flag
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
+    from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.axis import Pieces
     from multitracer.tables import Array
 
@@ -27,7 +27,7 @@ _BELOW = -(1 << 62)
 
 
 @dataclass(slots=True)
-class Holes:
+class CoverageHoles:
     """Stretches of units that are missing, ascending on the axis."""
 
     start: Array
@@ -35,14 +35,14 @@ class Holes:
     after: Array
     """The piece that begins at or behind the end of each, and so made it."""
 
-    def chosen(self, keep: Array) -> Holes:
+    def chosen(self, keep: Array) -> CoverageHoles:
         """Return the holes that a mask or positions choose.
 
         Parameters
         ----------
         keep : ndarray of bool, shape (n_holes,), or of int64, shape (n_chosen,)
         """
-        return Holes(self.start[keep], self.end[keep], self.after[keep])
+        return CoverageHoles(self.start[keep], self.end[keep], self.after[keep])
 
 
 @dataclass(slots=True)
@@ -57,18 +57,18 @@ class Coverage:
     """Per late piece: units seen for the first time."""
     old_payload: Array
     """Per late piece: payload bytes seen before."""
-    holes: Holes
+    holes: CoverageHoles
     """What nothing filled, above the first piece of each direction."""
 
 
-def cover(pieces: Pieces, group: Group) -> Coverage:
+def cover(pieces: Pieces, group: SegmentGroup) -> Coverage:
     """Return which units of the pieces were new when they were captured."""
     start, end = pieces.start, pieces.end
     reach = np.maximum.accumulate(end)
     moved = np.flatnonzero(start[1:] != reach[:-1]) + 1
     above = start[moved] > reach[moved - 1]
     jumps, late = np.append(np.arange(min(len(start), 1)), moved[above]), moved[~above]
-    holes = Holes(reach[jumps - 1], start[jumps], jumps)
+    holes = CoverageHoles(reach[jumps - 1], start[jumps], jumps)
     holes.start[:1] = _BELOW
     before = reach[late - 1]
     new = np.maximum(end[late] - before, 0)
@@ -102,7 +102,7 @@ class _Fills:
         inside = (cell >= 0) & (cell < len(self.owner))
         return np.where(inside, self.owner[np.where(inside, cell, 0)], -1)
 
-    def left_of(self, holes: Holes) -> Holes:
+    def left_of(self, holes: CoverageHoles) -> CoverageHoles:
         """Return what is left of the holes."""
         if not len(self.owner):
             return holes
@@ -113,10 +113,10 @@ class _Fills:
         start = np.concatenate([holes.start[whole], self.edges[cells]])
         end = np.concatenate([holes.end[whole], self.edges[cells + 1]])
         after = np.concatenate([holes.after[whole], holes.after[hole]])
-        return Holes(start, end, after).chosen(np.argsort(start, kind="stable"))
+        return CoverageHoles(start, end, after).chosen(np.argsort(start, kind="stable"))
 
 
-def _fill(bottom: Array, top: Array, holes: Holes, new: Array) -> _Fills:
+def _fill(bottom: Array, top: Array, holes: CoverageHoles, new: Array) -> _Fills:
     """Add to `new`, in place, what each late piece brought into holes."""
     first = np.searchsorted(holes.end, bottom, side="right")
     last = np.searchsorted(holes.start, top, side="left")
@@ -149,7 +149,7 @@ def _inside(edges: Array, start: Array, end: Array) -> Array:
     return np.cumsum(depth)[:-1] > 0
 
 
-def _old_syn_and_fin(late: Array, before: Array, pieces: Pieces, group: Group, fills: _Fills) -> Array:
+def _old_syn_and_fin(late: Array, before: Array, pieces: Pieces, group: SegmentGroup, fills: _Fills) -> Array:
     """Return how many units of SYN and FIN each late piece repeats."""
     flags = group.flags[pieces.position[late]]
     old = np.zeros(len(late), dtype=np.int64)

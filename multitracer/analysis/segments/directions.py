@@ -19,7 +19,7 @@ from multitracer.analysis.segments.acknowledgments import max_flight
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import put_window_shift
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.schemas.tcp import DIRECTIONS, RoundTrips, Vantage
 from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.units import NS_PER_MS
@@ -341,7 +341,7 @@ def announce(columns: dict[str, Array], capture: Capture, partition: Partition) 
     """
     direction, marks = partition.direction, capture.segments["marks"]
     _syn_options(columns, capture.syn_options, direction)
-    columns["mptcp"][direction[np.flatnonzero(marks & np.uint16(Mark.MPTCP))]] = True
+    columns["mptcp"][direction[np.flatnonzero(marks & np.uint16(CaptureMark.MPTCP))]] = True
     _timestamps(columns, capture, partition)
     blocks = capture.sack_blocks
     first = np.flatnonzero(np.diff(blocks["row"], prepend=-1))
@@ -365,13 +365,13 @@ def _timestamps(columns: dict[str, Array], capture: Capture, partition: Partitio
     """Say who uses timestamps: by the SYNs, and by most of the segments where none was captured."""
     flags, marks = capture.segments["flags"], capture.segments["marks"]
     syn = np.flatnonzero(flags & np.uint16(Flag.SYN))
-    stamped = has(marks[syn], Mark.HAS_TIMESTAMPS)
+    stamped = has(marks[syn], CaptureMark.HAS_TIMESTAMPS)
     columns["timestamps"][partition.direction[syn[stamped]]] = True
     begun = np.zeros(len(columns["timestamps"]), dtype=bool)
     begun[partition.direction[syn]] = True
     captured = partition.bounds[1:] > partition.bounds[:-1]
     if not begun[captured].all():
-        rows = np.flatnonzero(marks & np.uint16(Mark.HAS_TIMESTAMPS))
+        rows = np.flatnonzero(marks & np.uint16(CaptureMark.HAS_TIMESTAMPS))
         packets = np.diff(partition.bounds)
         counts = np.bincount(partition.direction[rows], minlength=len(packets))
         put(columns["timestamps"], columns["timestamps"] | (~begun & (2 * counts > packets)))

@@ -14,20 +14,20 @@ import numpy as np
 from multitracer.analysis.intervals import reduce_groups
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
+    from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.axis import Pieces
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
 
-def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Array) -> Array:
+def captured_twice(pieces: Pieces, coverage: Coverage, group: SegmentGroup, ip_id: Array) -> Array:
     """Return which late pieces are the very packet that last began at their first unit.
 
     Parameters
     ----------
     pieces, coverage : Pieces, Coverage
         Of `group`.
-    group : Group
+    group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)
         IPv4 identification of the capture's segments (by row); 0 says nothing.
 
@@ -46,12 +46,12 @@ def captured_twice(pieces: Pieces, coverage: Coverage, group: Group, ip_id: Arra
     return twice & telling(group, ip_id, pieces.position[late]) if twice.any() else twice
 
 
-def telling(group: Group, ip_id: Array, position: Array) -> Array:
+def telling(group: SegmentGroup, ip_id: Array, position: Array) -> Array:
     """Return whether the sender of each position gives different identifications to its packets.
 
     Parameters
     ----------
-    group : Group
+    group : SegmentGroup
     ip_id : ndarray of uint16, shape (n_segments,)
         IPv4 identification of the capture's segments (by row); 0 says nothing.
     position : ndarray of int64, shape (n,)

@@ -28,9 +28,9 @@ from multitracer.analysis.segments.probes import (
 )
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
-    from multitracer.analysis.segments.acknowledgments import Progress, Repeats
-    from multitracer.analysis.segments.axis import Axis
+    from multitracer.analysis.group import SegmentGroup
+    from multitracer.analysis.segments.acknowledgments import AckProgress, Repeats
+    from multitracer.analysis.segments.axis import SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.capture import Capture
     from multitracer.tables import Array
@@ -45,7 +45,9 @@ class ExactAcks:
     direction: Array
 
 
-def exact_acks(axis: Axis, coverage: Coverage, ack_progress: Progress, unsuitable: Array) -> ExactAcks:
+def exact_acks(
+    axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, unsuitable: Array
+) -> ExactAcks:
     """Return the pairs that give a round-trip time.
 
     Parameters
@@ -64,7 +66,7 @@ def exact_acks(axis: Axis, coverage: Coverage, ack_progress: Progress, unsuitabl
 
 
 def _new_at_the_top(
-    axis: Axis, coverage: Coverage, ack_progress: Progress, value: Array
+    axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, value: Array
 ) -> tuple[Array, Array]:
     reach = coverage.reach
     if not len(reach):
@@ -79,7 +81,7 @@ def _new_at_the_top(
 
 
 def _new_in_holes(
-    axis: Axis, coverage: Coverage, ack_progress: Progress, value: Array, unsuitable: Array
+    axis: SequenceAxis, coverage: Coverage, ack_progress: AckProgress, value: Array, unsuitable: Array
 ) -> tuple[Array, Array]:
     late = coverage.late
     units = axis.pieces.end[late] - axis.pieces.start[late]
@@ -92,7 +94,9 @@ def _new_in_holes(
     return piece[exact], ack[exact]
 
 
-def _undisturbed(piece: Array, last: Array, axis: Axis, coverage: Coverage, unsuitable: Array) -> Array:
+def _undisturbed(
+    piece: Array, last: Array, axis: SequenceAxis, coverage: Coverage, unsuitable: Array
+) -> Array:
     """Return the samples between whose piece and ACK nothing was sent that begins below the piece's end."""
     late = coverage.late[~unsuitable]
     first, behind = (places(late, each, "right") for each in (piece, last))
@@ -108,10 +112,10 @@ def _undisturbed(piece: Array, last: Array, axis: Axis, coverage: Coverage, unsu
 class Examination:
     """What is known of a group's segments; masks `*_late` run over `coverage.late`, others are positions."""
 
-    group: Group
-    axis: Axis
+    group: SegmentGroup
+    axis: SequenceAxis
     coverage: Coverage
-    ack_progress: Progress
+    ack_progress: AckProgress
     repeats: Repeats
     samples: ExactAcks
     closed: Array
@@ -141,7 +145,7 @@ class Examination:
         return pieces.position[self.samples.piece], acks.position[self.samples.ack]
 
 
-def examine(group: Group, capture: Capture) -> Examination:
+def examine(group: SegmentGroup, capture: Capture) -> Examination:
     """Return what is known of a group's segments."""
     ip_id = capture.segments["ip_id"]
     axis = lay_out(group)
@@ -172,7 +176,7 @@ def examine(group: Group, capture: Capture) -> Examination:
     )
 
 
-def _answered_once(samples: ExactAcks, axis: Axis, probes: Array) -> ExactAcks:
+def _answered_once(samples: ExactAcks, axis: SequenceAxis, probes: Array) -> ExactAcks:
     """Return the samples without those of window probes, which a receiver may answer much later."""
     if len(probes):
         keep = ~np.isin(axis.pieces.position[samples.piece], probes)

@@ -35,7 +35,7 @@ class Moments(NamedTuple):
     """What got through then; of the first moment of a direction it does not matter."""
 
 
-class Delivered(NamedTuple):
+class DeliveryBounds(NamedTuple):
     """The first and the last moment at which data of directions got through; int64, shape (n,)."""
 
     first_ns: Array
@@ -140,10 +140,10 @@ def _put_rates(
     time_ns = capture.segments["time_ns"]
     begin, end = (time_ns[examination.group.rows[moments.position[each]]] for each in (first, last))
     carried = np.add.reduceat(moments.new_bytes.astype(np.int64), first) - moments.new_bytes[first]
-    put_rates(rows, direction[first], by, Delivered(begin, end, carried))
+    put_rates(rows, direction[first], by, DeliveryBounds(begin, end, carried))
 
 
-def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: Delivered) -> None:
+def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: DeliveryBounds) -> None:
     """Write the goodput of directions through which something got, in place.
 
     Parameters
@@ -153,7 +153,7 @@ def put_rates(rows: dict[str, Array], there: Array, by: GoodputBy, delivered: De
     there : ndarray of int64, shape (n,)
         The directions.
     by : GoodputBy
-    delivered : Delivered
+    delivered : DeliveryBounds
     """
     begin, end, carried = delivered
     rows["goodput_by"][there] = GoodputBy.ONE_MOMENT

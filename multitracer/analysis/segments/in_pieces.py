@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.group import GROUP_ROWS, groups
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.segments.compiled import READS
 from multitracer.analysis.segments.segment_rows import (
     Connections,
@@ -104,7 +104,7 @@ def rows_in_order(parts: Partition, connection: int) -> Array:
     return np.sort(own, kind="stable").astype(np.uint32)  # two directions, each in order
 
 
-class Walked(NamedTuple):
+class WalkedConnection(NamedTuple):
     """All segments of a connection, by the kernel alone."""
 
     segments: Table
@@ -115,7 +115,7 @@ class Walked(NamedTuple):
     """Rows in the capture of the exact ACK of each and of the first echo: `NEVER` without one, as `rows`."""
 
 
-def walked(capture: Capture, parts: Partition, connection: int, shift: Array) -> Walked | None:
+def walked(capture: Capture, parts: Partition, connection: int, shift: Array) -> WalkedConnection | None:
     """Return the segments of a long connection that nobody SACKs; None of another, or without the kernel.
 
     Parameters
@@ -139,7 +139,7 @@ def walked(capture: Capture, parts: Partition, connection: int, shift: Array) ->
     if not each.is_known:
         return None
     segments, answers = _piece(each, own, columns, shift, capture)
-    return Walked(segments, own, answers)
+    return WalkedConnection(segments, own, answers)
 
 
 def _columns(capture: Capture, parts: Partition) -> dict[str, Array]:
@@ -162,10 +162,10 @@ def _piece(
     for name, answer in zip(("rtt_ns", "rtt_timestamp_ns"), answers, strict=True):
         sent = np.flatnonzero(answer != NEVER)
         delays[name] = answered_after(capture, len(own), sent, own[sent], answer[sent])
-    sacks = np.flatnonzero(known["kind"] & np.uint32(Kind.SACK))
+    sacks = np.flatnonzero(known["kind"] & np.uint32(SegmentKind.SACK))
     index, place = sack_blocks_of(capture, own[sacks].astype(np.int64))
     dsacks = first_dsacks(capture.sack_blocks.take(index), capture)
-    known["kind"][sacks[place[dsacks]]] |= np.uint32(Kind.DSACK)
+    known["kind"][sacks[place[dsacks]]] |= np.uint32(SegmentKind.DSACK)
     further = {
         "reverse": side == 1,
         "window_bytes": scaled_windows(segments["window"], segments["flags"], shift[side]),

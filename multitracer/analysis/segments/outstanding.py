@@ -23,7 +23,7 @@ _NEVER = -(1 << 62)  # below every number on an axis
 
 
 @dataclass(slots=True)
-class Blocks:
+class SackBlocks:
     """SACK blocks of a group, on the axis, connection after connection, each in capture order."""
 
     moment: Array
@@ -35,7 +35,7 @@ class Blocks:
     dsack: Array
     """Whether it is a D-SACK, which only the first of a segment can be."""
 
-    def chosen(self, mask: Array) -> Blocks:
+    def chosen(self, mask: Array) -> SackBlocks:
         """Return the blocks that a mask keeps.
 
         Parameters
@@ -43,10 +43,10 @@ class Blocks:
         mask : ndarray of bool, shape (n_blocks,)
         """
         columns = (self.moment, self.direction, self.left, self.right, self.dsack)
-        return Blocks(*(column[mask] for column in columns))
+        return SackBlocks(*(column[mask] for column in columns))
 
 
-def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple[Array, Array]:
+def outstanding(examination: Examination, order: Array, blocks: SackBlocks) -> tuple[Array, Array]:
     """Return the units outstanding after each segment, and the same less what is SACKed.
 
     Parameters
@@ -54,7 +54,7 @@ def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple
     examination : Findings
     order : ndarray of int64, shape (n_segments,)
         Positions, connection after connection, each in capture order.
-    blocks : Blocks
+    blocks : SackBlocks
 
     Returns
     -------
@@ -77,7 +77,7 @@ def outstanding(examination: Examination, order: Array, blocks: Blocks) -> tuple
 
 
 def less_sacked(
-    examination: Examination, order: Array, blocks: Blocks, flight: Array, acknowledged: Sides
+    examination: Examination, order: Array, blocks: SackBlocks, flight: Array, acknowledged: Sides
 ) -> Array:
     """Return the units outstanding after each segment less what is SACKed.
 
@@ -143,7 +143,7 @@ def _rising(examination: Examination, side: Array, moment: Array, value: Array, 
     return np.maximum.accumulate(highest, axis=1, out=highest)
 
 
-def _sacked(blocks: Blocks, acknowledged: Array) -> Array:
+def _sacked(blocks: SackBlocks, acknowledged: Array) -> Array:
     """Return how many units above the highest ACK are SACKed at each moment.
 
     A unit counts from the first block that reports it until the ACK passes it; a receiver that takes a

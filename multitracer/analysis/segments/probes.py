@@ -19,13 +19,13 @@ import numpy as np
 from multitracer.analysis.group import BEGIN_OR_END, Timeline
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
-    from multitracer.analysis.segments.axis import Acks, Axis, Pieces
+    from multitracer.analysis.group import SegmentGroup
+    from multitracer.analysis.segments.axis import Acks, Pieces, SequenceAxis
     from multitracer.analysis.segments.coverage import Coverage
     from multitracer.tables import Array
 
 
-def zero_windows(group: Group) -> Array:
+def zero_windows(group: SegmentGroup) -> Array:
     """Return the positions of plain segments that offer a window of 0.
 
     Returns
@@ -36,12 +36,12 @@ def zero_windows(group: Group) -> Array:
     return closed[group.plain(closed)]
 
 
-def window_probes(group: Group, closed: Array) -> Array:
+def window_probes(group: SegmentGroup, closed: Array) -> Array:
     """Return the positions of 1-byte probes of a closed window.
 
     Parameters
     ----------
-    group : Group
+    group : SegmentGroup
     closed : ndarray of int64, shape (n_closed,)
         Positions that offer a window of 0, as of `zero_windows`.
 
@@ -57,12 +57,12 @@ def window_probes(group: Group, closed: Array) -> Array:
     return probes
 
 
-def window_is_closed(group: Group, position: Array) -> Array:
+def window_is_closed(group: SegmentGroup, position: Array) -> Array:
     """Return whether the other direction's last segment before each position offers a window of 0.
 
     Parameters
     ----------
-    group : Group
+    group : SegmentGroup
     position : ndarray of int64, shape (n,)
         Positions in the group.
 
@@ -80,7 +80,7 @@ def window_is_closed(group: Group, position: Array) -> Array:
     return closed
 
 
-def without_refused(pieces: Pieces, probes: Array, group: Group) -> Pieces:
+def without_refused(pieces: Pieces, probes: Array, group: SegmentGroup) -> Pieces:
     """Return the pieces without repeated probes, and without those whose byte the receiver did not take.
 
     Parameters
@@ -88,7 +88,7 @@ def without_refused(pieces: Pieces, probes: Array, group: Group) -> Pieces:
     pieces : Pieces
     probes : ndarray of int64, shape (n_probes,)
         Positions in the group, ascending, as of `window_probes`.
-    group : Group
+    group : SegmentGroup
     """
     keep = np.ones(len(pieces.position), dtype=bool)
     keep[np.searchsorted(pieces.position, probes)] = False
@@ -104,7 +104,7 @@ def without_refused(pieces: Pieces, probes: Array, group: Group) -> Pieces:
     return pieces.chosen(keep, group)
 
 
-def keep_alives_with_byte(axis: Axis, coverage: Coverage, group: Group) -> Array:
+def keep_alives_with_byte(axis: SequenceAxis, coverage: Coverage, group: SegmentGroup) -> Array:
     """Return which late pieces are keep-alives of 1 byte.
 
     Returns
@@ -121,7 +121,7 @@ def keep_alives_with_byte(axis: Axis, coverage: Coverage, group: Group) -> Array
     return alive
 
 
-def _all_acknowledged(acks: Acks, group: Group, position: Array, reach: Array) -> Array:
+def _all_acknowledged(acks: Acks, group: SegmentGroup, position: Array, reach: Array) -> Array:
     """Return whether the ACKs before each position cover `reach`, or its direction has none at all."""
     direction = group.direction_of(position)
     last = acks.timeline.last_before(direction, group.rows[position])
@@ -129,7 +129,7 @@ def _all_acknowledged(acks: Acks, group: Group, position: Array, reach: Array) -
     return np.where(last >= 0, acks.highest[last] >= reach, unanswered) if len(acks.highest) else unanswered
 
 
-def empty_keep_alives(axis: Axis, coverage: Coverage, group: Group) -> Array:
+def empty_keep_alives(axis: SequenceAxis, coverage: Coverage, group: SegmentGroup) -> Array:
     """Return the positions of keep-alives (or Linux window probes) that carry no byte.
 
     Returns

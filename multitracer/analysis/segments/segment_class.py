@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.captured import Flag
 
 if TYPE_CHECKING:
@@ -60,21 +60,21 @@ def classify(
     """
     flags, kind = segments["flags"], segments["kind"]
     classes = np.full(len(flags), SegmentClass.ACK, dtype=np.uint8)
-    fills = (kind & np.uint32(Kind.OUT_OF_ORDER)) != 0
+    fills = (kind & np.uint32(SegmentKind.OUT_OF_ORDER)) != 0
     resent = fills & np.where(segments["reverse"], at_sender[1], at_sender[0])
-    resent |= (kind & np.uint32(Kind.RETRANSMISSION)) != 0
+    resent |= (kind & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     for word, mask in (
-        (SegmentClass.DUPLICATE_ACK, (kind & np.uint32(Kind.DUPLICATE_ACK)) != 0),
-        (SegmentClass.WINDOW_UPDATE, (kind & np.uint32(Kind.WINDOW_UPDATE)) != 0),
+        (SegmentClass.DUPLICATE_ACK, (kind & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0),
+        (SegmentClass.WINDOW_UPDATE, (kind & np.uint32(SegmentKind.WINDOW_UPDATE)) != 0),
         (SegmentClass.DATA, segments["payload_bytes"] > 0),
         (SegmentClass.FIN, has(flags, Flag.FIN)),
         (SegmentClass.SYN, has(flags, Flag.SYN)),
         (SegmentClass.RST, has(flags, Flag.RST)),
         (SegmentClass.OUT_OF_ORDER, fills),
-        (SegmentClass.KEEP_ALIVE, (kind & np.uint32(Kind.KEEP_ALIVE)) != 0),
-        (SegmentClass.ZERO_WINDOW_PROBE, (kind & np.uint32(Kind.ZERO_WINDOW_PROBE)) != 0),
+        (SegmentClass.KEEP_ALIVE, (kind & np.uint32(SegmentKind.KEEP_ALIVE)) != 0),
+        (SegmentClass.ZERO_WINDOW_PROBE, (kind & np.uint32(SegmentKind.ZERO_WINDOW_PROBE)) != 0),
         (SegmentClass.RETRANSMISSION, resent),
-        (SegmentClass.CAPTURE_DUPLICATE, (kind & np.uint32(Kind.CAPTURE_DUPLICATE)) != 0),
+        (SegmentClass.CAPTURE_DUPLICATE, (kind & np.uint32(SegmentKind.CAPTURE_DUPLICATE)) != 0),
     ):
         classes[mask] = word
     return classes

@@ -16,16 +16,16 @@ import numpy as np
 
 from multitracer.analysis.group import groups, has
 from multitracer.analysis.intervals import add_to_groups, carried_on, places
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.segments.acknowledgments import first_units
 from multitracer.analysis.segments.axis import partners
 from multitracer.analysis.segments.directions import is_dsack
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import new_bytes
-from multitracer.analysis.segments.outstanding import Blocks, less_sacked, outstanding
+from multitracer.analysis.segments.outstanding import SackBlocks, less_sacked, outstanding
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.window_scale import LARGEST_SHIFT
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.native import kernel
 from multitracer.schemas.tcp import TCP_SACK_BLOCKS, TCP_SEGMENTS
 from multitracer.tables import NA, NOT_A_TIME, SEGMENTS, Table, between_ns
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.analysis.connections import Partition
-    from multitracer.analysis.group import Group
+    from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
@@ -93,7 +93,7 @@ def echoes(examination: Examination, capture: Capture) -> tuple[Array, Array]:
     """
     group, axis, segments = examination.group, examination.axis, capture.segments
     pieces, acks = axis.pieces, axis.acks
-    stamped = has(segments["marks"][group.rows], Mark.HAS_TIMESTAMPS)
+    stamped = has(segments["marks"][group.rows], CaptureMark.HAS_TIMESTAMPS)
     piece = np.flatnonzero(stamped[pieces.position])
     advancing = acks.advancing[stamped[acks.position[acks.advancing]]]
     if not len(piece):
@@ -124,12 +124,12 @@ class Connections:
     Parameters
     ----------
     capture : Capture
-    group : Group
+    group : SegmentGroup
     shift : ndarray of int64
         Window shift of each direction of the group.
     """
 
-    def __init__(self, capture: Capture, group: Group, shift: Array) -> None:
+    def __init__(self, capture: Capture, group: SegmentGroup, shift: Array) -> None:
         self.capture = capture
         self.group = group
         self.shift = shift
@@ -234,17 +234,17 @@ class Connections:
         return Table(TCP_SACK_BLOCKS, columns)
 
     @cached_property
-    def blocks(self) -> Blocks:
+    def blocks(self) -> SackBlocks:
         """The SACK blocks on the axis."""
         own, moment = self._own_blocks
         if not len(own):
             none = np.empty(0, dtype=np.int64)
-            return Blocks(none, none, none, none, none > 0)
+            return SackBlocks(none, none, none, none, none > 0)
         position = self.order[moment]
         ack, raw = self.ack[position], self.group.ack[position]
         left, right = (ack + (own[edge] - raw).view(np.int32) for edge in ("left", "right"))
         dsack = first_dsacks(own, self.capture)
-        return Blocks(moment, self.group.direction_of(position) ^ 1, left, right, dsack)
+        return SackBlocks(moment, self.group.direction_of(position) ^ 1, left, right, dsack)
 
     @cached_property
     def _own_blocks(self) -> tuple[Table, Array]:
@@ -364,7 +364,7 @@ def _unwritable(column: Array) -> Array:
     return same
 
 
-def _in_capture_order(group: Group) -> Array:
+def _in_capture_order(group: SegmentGroup) -> Array:
     """Return the positions connection after connection, each in capture order."""
     key = group.rows.copy()
     span = int(key.max(initial=0)) + 1
@@ -389,19 +389,28 @@ def _kinds(examination: Examination, sacks: Array, dsacks: Array) -> Array:
     unseen = examination.axis.acks.position[examination.axis.acks.advancing[examination.ack_progress.unseen]]
     kind = np.zeros(len(group), dtype=np.uint32)
     for bit, position in (
-        (Kind.DATA, group.payload > 0),
-        (Kind.RETRANSMISSION, late[again]),
-        (Kind.PARTIAL_RETRANSMISSION, late[again & (coverage.new > 0)]),
-        (Kind.OUT_OF_ORDER, late[examination.fills_late]),
-        (Kind.CAPTURE_DUPLICATE, np.concatenate([late[examination.twice_late], repeats.captured_twice])),
-        (Kind.DUPLICATE_ACK, repeats.duplicate),
-        (Kind.ZERO_WINDOW, examination.closed),
-        (Kind.ZERO_WINDOW_PROBE, np.concatenate([examination.probes, examination.empty_alive[closed]])),
-        (Kind.KEEP_ALIVE, np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]])),
-        (Kind.WINDOW_UPDATE, repeats.window_update),
-        (Kind.SACK, sacks),
-        (Kind.DSACK, dsacks),
-        (Kind.ACK_OF_UNSEEN, unseen),
+        (SegmentKind.DATA, group.payload > 0),
+        (SegmentKind.RETRANSMISSION, late[again]),
+        (SegmentKind.PARTIAL_RETRANSMISSION, late[again & (coverage.new > 0)]),
+        (SegmentKind.OUT_OF_ORDER, late[examination.fills_late]),
+        (
+            SegmentKind.CAPTURE_DUPLICATE,
+            np.concatenate([late[examination.twice_late], repeats.captured_twice]),
+        ),
+        (SegmentKind.DUPLICATE_ACK, repeats.duplicate),
+        (SegmentKind.ZERO_WINDOW, examination.closed),
+        (
+            SegmentKind.ZERO_WINDOW_PROBE,
+            np.concatenate([examination.probes, examination.empty_alive[closed]]),
+        ),
+        (
+            SegmentKind.KEEP_ALIVE,
+            np.concatenate([late[examination.alive_late], examination.empty_alive[~closed]]),
+        ),
+        (SegmentKind.WINDOW_UPDATE, repeats.window_update),
+        (SegmentKind.SACK, sacks),
+        (SegmentKind.DSACK, dsacks),
+        (SegmentKind.ACK_OF_UNSEEN, unseen),
     ):
         kind[position] |= np.uint32(bit)
     return kind

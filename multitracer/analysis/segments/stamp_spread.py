@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME
 from multitracer.units import NS_PER_MS
@@ -47,7 +47,7 @@ def stamps_of(rows: Array, capture: Capture) -> Stamped:
     """
     segments = capture.segments
     time_ns = segments["time_ns"][rows]
-    kept = has(segments["marks"][rows], Mark.HAS_TIMESTAMPS) & (time_ns != NOT_A_TIME)
+    kept = has(segments["marks"][rows], CaptureMark.HAS_TIMESTAMPS) & (time_ns != NOT_A_TIME)
     return time_ns[kept], segments["tsval"][rows][kept]
 
 

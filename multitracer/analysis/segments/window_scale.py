@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.schemas.tcp import WindowScaleBy
 
 if TYPE_CHECKING:
-    from multitracer.analysis.group import Group
+    from multitracer.analysis.group import SegmentGroup
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
     from multitracer.tables import Array
@@ -64,7 +64,7 @@ def put_window_shift(examination: Examination, rows: dict[str, Array], capture: 
     """
     group = examination.group
     syn = group.special[has(group.flags[group.special], Flag.SYN)]
-    whole = syn[~has(capture.segments["marks"][group.rows[syn]], Mark.HEADER_CUT)]
+    whole = syn[~has(capture.segments["marks"][group.rows[syn]], CaptureMark.HEADER_CUT)]
     for direction in put_announced_shift(rows, group.count(whole) > 0).tolist():
         pieces = examination.axis.pieces.position
         rows["window_shift"][direction] = least_shift(group, pieces, capture, direction)
@@ -96,12 +96,12 @@ def put_announced_shift(rows: dict[str, Array], has_options: Array) -> Array:
     return untold
 
 
-def least_shift(group: Group, pieces: Array, capture: Capture, direction: int) -> int:
+def least_shift(group: SegmentGroup, pieces: Array, capture: Capture, direction: int) -> int:
     """Return the least shift of a direction's windows at which all that the other side sent fitted them.
 
     Parameters
     ----------
-    group : Group
+    group : SegmentGroup
     pieces : ndarray of int64, shape (n_pieces,)
         Positions that occupy sequence units, ascending.
     capture : Capture
@@ -121,7 +121,7 @@ def least_shift(group: Group, pieces: Array, capture: Capture, direction: int) -
     return min(int(np.ceil(np.log2(times))), LARGEST_SHIFT)
 
 
-def _most_times(sent: Array, offer: Array, group: Group) -> float:
+def _most_times(sent: Array, offer: Array, group: SegmentGroup) -> float:
     """Return how many times the unscaled window the farthest of some segments reached."""
     known = np.flatnonzero(offer >= 0)
     sent, offer = sent[known], offer[known]
@@ -139,14 +139,14 @@ class _Seen:
         own = rows[offers]
         self._captured = own
         self._first = capture.segments["tsval"][own[0]]
-        self._is_stamped = bool(has(capture.segments["marks"][own], Mark.HAS_TIMESTAMPS).all())
+        self._is_stamped = bool(has(capture.segments["marks"][own], CaptureMark.HAS_TIMESTAMPS).all())
         self._received = np.maximum.accumulate((capture.segments["tsval"][own] - self._first).view(np.int32))
 
     def last_known(self, sent: Array) -> Array:
         """Return for each segment the position of the last one that its sender had seen, -1 for none."""
         rows = self._rows[sent]
         last = np.searchsorted(self._captured, rows) - 1
-        if self._is_stamped and has(self._segments["marks"][rows], Mark.HAS_TIMESTAMPS).all():
+        if self._is_stamped and has(self._segments["marks"][rows], CaptureMark.HAS_TIMESTAMPS).all():
             echoed = (self._segments["tsecr"][rows] - self._first).view(np.int32)
             last = np.minimum(last, np.searchsorted(self._received, echoed, side="right") - 1)
         return np.where(last < 0, -1, self._offers[np.maximum(last, 0)])

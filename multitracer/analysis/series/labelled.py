@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.mobility.serving import is_serving
 from multitracer.analysis.sender_state import applied
 from multitracer.analysis.series.rtt import Provenance, reconstruct_rto
@@ -65,7 +65,7 @@ def packet_series(segments: Table, *, reverse: bool, at: Literal["Snd", "Rcv"]) 
     dict of str to Table
         SERIES by label.
     """
-    copies = (segments["kind"] & np.uint32(Kind.CAPTURE_DUPLICATE)) != 0
+    copies = (segments["kind"] & np.uint32(SegmentKind.CAPTURE_DUPLICATE)) != 0
     own = (segments["reverse"] == reverse) & ~copies
     back = (segments["reverse"] != reverse) & ~copies & (segments["ack_bytes"] != NA)
     data = own & (segments["payload_bytes"] > 0)
@@ -375,7 +375,7 @@ on others.
 """
 
 
-class Shown(NamedTuple):
+class SeriesLabel(NamedTuple):
     """The column that a series is made of, its unit, and what it shows."""
 
     column: str
@@ -384,17 +384,19 @@ class Shown(NamedTuple):
 
 
 RADIO_SERIES = {
-    "Radio_rssi": Shown("rssi_dbm", "dBm", "received power in the channel"),
-    "Radio_rsrp": Shown("rsrp_dbm", "dBm", "power of the reference signal"),
-    "Radio_rscp": Shown("rscp_dbm", "dBm", "power of the common pilot"),
-    "Radio_rsrq": Shown("rsrq_db", "dB", "quality of the reference signal"),
-    "Radio_sinr": Shown("sinr_db", "dB", "signal to interference and noise"),
-    "Radio_ecio": Shown("ecio_db", "dB", "Ec/Io of the pilot"),
-    "Radio_bler": Shown("bler_pct", "%", "block error rate"),
-    "Radio_cell_busy": Shown("cell_busy_pct", "%", "share of time in which the shared channel was busy"),
-    "Radio_cqi": Shown("cqi", "", "channel quality indicator"),
-    "Radio_rate_down": Shown("downlink_bps", "bit/s", "throughput of the downlink that the logger saw"),
-    "Radio_rate_up": Shown("uplink_bps", "bit/s", "throughput of the uplink that the logger saw"),
+    "Radio_rssi": SeriesLabel("rssi_dbm", "dBm", "received power in the channel"),
+    "Radio_rsrp": SeriesLabel("rsrp_dbm", "dBm", "power of the reference signal"),
+    "Radio_rscp": SeriesLabel("rscp_dbm", "dBm", "power of the common pilot"),
+    "Radio_rsrq": SeriesLabel("rsrq_db", "dB", "quality of the reference signal"),
+    "Radio_sinr": SeriesLabel("sinr_db", "dB", "signal to interference and noise"),
+    "Radio_ecio": SeriesLabel("ecio_db", "dB", "Ec/Io of the pilot"),
+    "Radio_bler": SeriesLabel("bler_pct", "%", "block error rate"),
+    "Radio_cell_busy": SeriesLabel(
+        "cell_busy_pct", "%", "share of time in which the shared channel was busy"
+    ),
+    "Radio_cqi": SeriesLabel("cqi", "", "channel quality indicator"),
+    "Radio_rate_down": SeriesLabel("downlink_bps", "bit/s", "throughput of the downlink that the logger saw"),
+    "Radio_rate_up": SeriesLabel("uplink_bps", "bit/s", "throughput of the uplink that the logger saw"),
 }
 """Label of each series of the table `radio`, and what it shows."""
 RATES = ("Radio_rate_down", "Radio_rate_up")
@@ -436,7 +438,7 @@ def speed_series(position: Table, *, source: str) -> dict[str, Table]:
     rows = np.flatnonzero(np.isfinite(position["speed_mps"]) & (position["time_ns"] != NOT_A_TIME))
     if not len(rows):
         return {}
-    shown = Shown("speed_mps", "m/s", "speed over ground")
+    shown = SeriesLabel("speed_mps", "m/s", "speed over ground")
     return {GPS_SPEED: _series(GPS_SPEED, shown, position.take(rows), "position.speed_mps", source)}
 
 
@@ -444,11 +446,11 @@ def travelled_series(route: Route, *, source: str) -> dict[str, Table]:
     """Return Gps_position, the distance along a route; empty for a route without a position."""
     if not len(route.table):
         return {}
-    shown = Shown("distance_m", "m", "distance along the route from its first position")
+    shown = SeriesLabel("distance_m", "m", "distance along the route from its first position")
     return {GPS_POSITION: _series(GPS_POSITION, shown, route.table, "position.lat_deg, lon_deg", source)}
 
 
-def _series(label: str, shown: Shown, rows: Table, column: str, source: str) -> Table:
+def _series(label: str, shown: SeriesLabel, rows: Table, column: str, source: str) -> Table:
     series = series_table(
         label, rows["time_ns"], rows[shown.column], unit=shown.unit, doc=shown.doc, source=source
     )

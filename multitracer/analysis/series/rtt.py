@@ -32,8 +32,8 @@ from multitracer.tables import NOT_A_TIME, Table, between_ns
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.segments.in_pieces import Walked
-    from multitracer.analysis.segments.outstanding import Blocks
+    from multitracer.analysis.segments.in_pieces import WalkedConnection
+    from multitracer.analysis.segments.outstanding import SackBlocks
     from multitracer.analysis.segments.segment_rows import Connections
     from multitracer.tables import Array
 
@@ -66,7 +66,7 @@ def rtt_samples(connection: Connections) -> Table:
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
 
 
-def rtt_samples_of(walked: Walked) -> Table:
+def rtt_samples_of(walked: WalkedConnection) -> Table:
     """Return RTT_SAMPLES of a connection that the kernel walked over: nobody SACKs its segments."""
     pairs = [_answered(walked, answer) for answer in walked.answers]
     row, answer_row = (np.concatenate([pair[i] for pair in pairs]) for i in (0, 1))
@@ -83,7 +83,7 @@ def rtt_samples_of(walked: Walked) -> Table:
     return Table(RTT_SAMPLES, columns).take(in_order[columns["rtt_ns"][in_order] != NOT_A_TIME])
 
 
-def rtts_ns_of(walked: Walked, *, reverse: bool) -> Array:
+def rtts_ns_of(walked: WalkedConnection, *, reverse: bool) -> Array:
     """Return the round trips of one direction in `rtt_samples_of`, in no order; or NOT_A_TIME."""
     time_ns = walked.segments["time_ns"]
     pairs = [_answered(walked, answer) for answer in walked.answers]
@@ -92,7 +92,7 @@ def rtts_ns_of(walked: Walked, *, reverse: bool) -> Array:
     return np.concatenate(rtts)
 
 
-def _answered(walked: Walked, answer: Array) -> tuple[Array, Array]:
+def _answered(walked: WalkedConnection, answer: Array) -> tuple[Array, Array]:
     """Return the rows of segments that have an answer, and of those."""
     row = np.flatnonzero(answer != NEVER)
     return row, places(walked.rows.astype(np.int64), answer[row].astype(np.int64))
@@ -110,7 +110,7 @@ def _sacked_once(connection: Connections) -> tuple[Array, Array]:
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
-def _named(connection: Connections, blocks: Blocks, first: Array, direction: int) -> tuple[Array, Array]:
+def _named(connection: Connections, blocks: SackBlocks, first: Array, direction: int) -> tuple[Array, Array]:
     """Return the pairs of one direction's segments."""
     examination = connection.examination
     pieces, reach = examination.axis.pieces, examination.coverage.reach
@@ -128,7 +128,7 @@ def _named(connection: Connections, blocks: Blocks, first: Array, direction: int
     return pieces.position[piece[once]], answer[once]
 
 
-def _covers_first(blocks: Blocks, first: Array, direction: int) -> Array:
+def _covers_first(blocks: SackBlocks, first: Array, direction: int) -> Array:
     """Return which of the blocks `first` are the first to cover the unit before their right edge."""
     mine = np.flatnonzero((blocks.direction == direction) & (blocks.left < blocks.right))
     left, right = blocks.left[mine], blocks.right[mine]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from multitracer.analysis.statistics.entropy import Choices, Normaliser
-    from multitracer.analysis.statistics.grid import Grid
+    from multitracer.analysis.statistics.grid import SampleGrid
     from multitracer.tables import Array, Numbers
 
     Measure = Callable[[list[Array], Array], Array]
@@ -176,7 +176,7 @@ class Binned:
     is_one_to_one: bool
 
 
-def binned(grid: Grid, lags: list[int], choices: Choices, *, points: int) -> Binned:
+def binned(grid: SampleGrid, lags: list[int], choices: Choices, *, points: int) -> Binned:
     """Return the series in the bins of the estimator that was chosen; `points` set their number."""
     at = np.flatnonzero(np.isfinite(grid.y))
     by_width = choices.estimator == "freedman-diaconis"
@@ -214,7 +214,9 @@ class Stratified:
     measure: Measure
 
 
-def stratified(grid: Grid, given: Array, lags: list[int], choices: Choices, *, least: int) -> Stratified:
+def stratified(
+    grid: SampleGrid, given: Array, lags: list[int], choices: Choices, *, least: int
+) -> Stratified:
     """Return the series in bins of equal counts, fewer than without a third one."""
     three = grid.x, grid.y, given
     bins = bin_count(int(np.isfinite(np.sum(three, axis=0)).sum()), series=3)

@@ -64,7 +64,7 @@ def paired(x: Array, y: Array, lags: Numbers, session: Numbers) -> tuple[Mask, M
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class SampleGrid:
     """The series on their grid, float64 of shape (n_points,), NaN where missing.
 
     Attributes
@@ -82,7 +82,7 @@ class Grid:
     session: Numbers
 
     @classmethod
-    def of(cls, x: Array, y: Array, given: Array | None, session: Numbers | None) -> Grid:
+    def of(cls, x: Array, y: Array, given: Array | None, session: Numbers | None) -> SampleGrid:
         """Return the series as numbers of moderate size, infinite ones as missing.
 
         Raises
@@ -101,14 +101,14 @@ class Grid:
             raise InputError("session: its points are apart; sort the points by session, then by time")
         return cls(_scaled(x), _scaled(y), None if given is None else _scaled(given), members)
 
-    def differenced(self) -> Grid:
+    def differenced(self) -> SampleGrid:
         """Return x and y as differences from the point before; NaN at gaps and at borders of sessions."""
         return replace(self, x=self.x - self._before(self.x), y=self.y - self._before(self.y))
 
     def _before(self, values: Array) -> Array:
         return moved(values, -1, self.session, missing=np.nan)
 
-    def paired(self, lags: Numbers) -> tuple[Grid, Numbers]:
+    def paired(self, lags: Numbers) -> tuple[SampleGrid, Numbers]:
         """Return the points of x and y that have a partner at any lag, and how many pairs each lag has."""
         has_x, has_y, n = paired(self.x, self.y, lags, self.session)
         return replace(self, x=np.where(has_x, self.x, np.nan), y=np.where(has_y, self.y, np.nan)), n

@@ -26,7 +26,7 @@ from multitracer.analysis.segments.directions import (
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import moments_by
 from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.schemas.tcp import GoodputBy, RoundTrips, Vantage, WindowScaleBy
 from multitracer.tables import NOT_A_TIME, between_ns
 from multitracer.units import NS_PER_S
@@ -139,7 +139,7 @@ class Deliveries:
 
 
 @dataclass(slots=True)
-class Way:
+class FoldedDirection:
     """What is kept of one direction beside its columns."""
 
     round_trips: RoundTripCounts = field(default_factory=RoundTripCounts)
@@ -165,7 +165,9 @@ class Folded:
 
     columns: dict[str, Array]
     """Of DIRECTIONS, as of `blank`, that can be written."""
-    ways: tuple[Way, Way] = field(default_factory=lambda: (Way(), Way()))
+    ways: tuple[FoldedDirection, FoldedDirection] = field(
+        default_factory=lambda: (FoldedDirection(), FoldedDirection())
+    )
     folds: int = 0
     steps_ns: list[int] = field(default_factory=list)
     """Steps of the capture's clock, as its timestamps show them."""
@@ -333,10 +335,10 @@ def _scale(folded: Folded, side: int, direction: int, there: dict[str, Array]) -
     total["window_shift_by"][side] = WindowScaleBy.SYN if announced else WindowScaleBy.UNKNOWN
 
 
-def _add_rows(way: Way, rows: Array, capture: Capture) -> None:
+def _add_rows(way: FoldedDirection, rows: Array, capture: Capture) -> None:
     """Add what the fresh segments of a direction say by themselves."""
     flags, marks, window = (capture.segments[name][rows] for name in ("flags", "marks", "window"))
-    stamped, syn = has(marks, Mark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
+    stamped, syn = has(marks, CaptureMark.HAS_TIMESTAMPS), has(flags, Flag.SYN)
     way.stamped += int(np.count_nonzero(stamped))
     way.stamped_syn |= bool((stamped & syn).any())
     way.largest_window = max(way.largest_window, int(window[~syn].max(initial=0)))
@@ -370,7 +372,7 @@ def finish(folded: Folded, turn: int, capture: Capture) -> tuple[dict[str, Array
     return columns, np.array([way.acknowledged for way in ways])
 
 
-def _finish_round_trips(columns: dict[str, Array], ways: list[Way], resolution_ns: float) -> None:
+def _finish_round_trips(columns: dict[str, Array], ways: list[FoldedDirection], resolution_ns: float) -> None:
     for i, trips in enumerate(way.round_trips for way in ways):
         columns["rtt_count"][i] = samples = len(trips)
         if not samples:
@@ -385,7 +387,7 @@ def _finish_round_trips(columns: dict[str, Array], ways: list[Way], resolution_n
             columns[f"rtt_{name}_ns"][i] = np.round(value / resolution_ns) * resolution_ns
 
 
-def _finish_windows(columns: dict[str, Array], ways: list[Way]) -> None:
+def _finish_windows(columns: dict[str, Array], ways: list[FoldedDirection]) -> None:
     """Scale the largest windows; what the SYNs announce may have become known later."""
     announced = columns["window_shift_by"] == WindowScaleBy.SYN
     shift = np.where(announced, announced_shift(columns), columns["window_shift"])
@@ -396,7 +398,7 @@ def _finish_windows(columns: dict[str, Array], ways: list[Way]) -> None:
         columns["max_window_bytes"][i] = max(way.largest_window << int(shift[i]), way.largest_of_syn)
 
 
-def _absent(columns: dict[str, Array], i: int, way: Way) -> RoundTrips:
+def _absent(columns: dict[str, Array], i: int, way: FoldedDirection) -> RoundTrips:
     if columns["vantage"][i] == Vantage.NEAR_RECEIVER:
         return RoundTrips.NEAR_RECEIVER
     if columns["rtt_count"][i]:
@@ -406,7 +408,7 @@ def _absent(columns: dict[str, Array], i: int, way: Way) -> RoundTrips:
     return RoundTrips.NO_TIME if columns["first_ns"][i] == NOT_A_TIME else RoundTrips.NO_EXACT_ACK
 
 
-def _finish_goodput(columns: dict[str, Array], i: int, way: Way) -> None:
+def _finish_goodput(columns: dict[str, Array], i: int, way: FoldedDirection) -> None:
     if not columns["data_segments"][i]:
         return
     arrived = columns["vantage"][i] == Vantage.NEAR_RECEIVER

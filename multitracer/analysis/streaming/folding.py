@@ -27,13 +27,13 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.streaming.folded import Count, count
 from multitracer.analysis.trust.clock_steps import LEAST_SEGMENTS, steps_of
 from multitracer.capture import Capture
-from multitracer.captured import Flag, Mark, SourceFile
+from multitracer.captured import CaptureMark, Flag, SourceFile
 from multitracer.schemas.tcp import DIRECTIONS
 from multitracer.tables import NOT_A_TIME, SACK_BLOCKS, SEGMENTS, Table
 
 if TYPE_CHECKING:
     from multitracer.analysis.segments.examination import Examination
-    from multitracer.analysis.streaming.limits import Limits
+    from multitracer.analysis.streaming.limits import StreamLimits
     from multitracer.tables import Array, Row
 
 SPAN = 1 << 29
@@ -108,7 +108,7 @@ class _Side:
         self._ack = self._highest_ack()
         last = int(self._rows[-1])
         self._stamps = {name: int(capture.segments[name][last]) for name in ("tsval", "tsecr", "marks")}
-        self._stamps["marks"] &= int(Mark.HAS_TIMESTAMPS)
+        self._stamps["marks"] &= int(CaptureMark.HAS_TIMESTAMPS)
         flags = capture.segments["flags"][self._rows]
         self._syns = _first_syns(flags)
         self._begins_with_syn = bool(opens(flags[self._syns]).any())
@@ -212,7 +212,7 @@ class Folding:
     """Which connections of that capture they are."""
     numbers: Array
     closed: Array
-    limits: Limits
+    limits: StreamLimits
     _context: Array = field(init=False)
 
     def __post_init__(self) -> None:
@@ -274,7 +274,7 @@ class Folding:
         """Return the steps of the clock in the fresh segments of each connection that has so many of them."""
         alone = self.parts.order[self.fresh[self.parts.order]]
         bounds = np.searchsorted(np.flatnonzero(self.fresh[self.parts.order]), self.parts.bounds)
-        stamped = has(self.capture.segments["marks"], Mark.HAS_TIMESTAMPS)
+        stamped = has(self.capture.segments["marks"], CaptureMark.HAS_TIMESTAMPS)
         columns = blank(2 * self.parts.connections)
         columns["packets"] = np.diff(bounds)
         columns["timestamps"] = np.array(

@@ -8,7 +8,7 @@ from multitracer.units import NS_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StreamLimits:
     """How long and how many segments wait."""
 
     closed_ns: int = 240 * NS_PER_S

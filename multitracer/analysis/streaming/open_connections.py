@@ -19,7 +19,7 @@ import numpy as np
 from multitracer.analysis.connections import Partition, answering, assumed, bounds_of, partition, servers
 from multitracer.analysis.streaming.folded import Folded, finish, fold
 from multitracer.analysis.streaming.folding import Folding
-from multitracer.analysis.streaming.limits import Limits
+from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.tcp import finished_tables, tables_of
 from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
 from multitracer.analysis.trust.rules import SegmentFacts, giants
@@ -50,7 +50,7 @@ class Ended(NamedTuple):
 class OpenConnections:
     """Takes in a capture piece by piece, and gives out the connections that ended."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: StreamLimits = field(default_factory=StreamLimits)
     facts: SegmentFacts = field(default_factory=SegmentFacts)
     count: int = 0
     """Connections so far."""

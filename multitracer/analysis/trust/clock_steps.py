@@ -82,7 +82,7 @@ _AT_ONCE = 1 << 16
 """Segments looked at together, so that a long transfer needs no more memory for this."""
 
 
-class Pauses(Protocol):
+class StampedGaps(Protocol):
     """What passed between a sender's stamped segments: time of the capture's clock, and ticks of its own."""
 
     def calm(self) -> tuple[int, int, int]:
@@ -108,7 +108,7 @@ def clock_steps(capture: Capture, parts: Partition, directions: Table) -> Array:
     return steps_by(directions, _pauses_in(capture, parts))
 
 
-def steps_by(directions: Table, pauses: Callable[[int], Pauses]) -> Array:
+def steps_by(directions: Table, pauses: Callable[[int], StampedGaps]) -> Array:
     """Return what `clock_steps` does.
 
     Parameters
@@ -136,18 +136,18 @@ def steps_of(capture: Capture, parts: Partition, directions: Table, direction: i
     return _steps_of(directions, _pauses_in(capture, parts), direction)
 
 
-def _pauses_in(capture: Capture, parts: Partition) -> Callable[[int], Pauses]:
+def _pauses_in(capture: Capture, parts: Partition) -> Callable[[int], StampedGaps]:
     return lambda direction: pauses_of(*stamps_of(parts.rows_sent(direction), capture))
 
 
-def _steps_of(directions: Table, pauses: Callable[[int], Pauses], direction: int) -> Array:
+def _steps_of(directions: Table, pauses: Callable[[int], StampedGaps], direction: int) -> Array:
     packets = np.where(directions["timestamps"], directions["packets"], 0)
     senders = [d for d in (direction, direction ^ 1) if packets[d] >= LEAST_SEGMENTS]
     by_sender = [steps for d in senders if (steps := _seen_by(pauses(d))) is not None]
     return min(by_sender, key=len, default=np.empty(0, dtype=np.int64))
 
 
-def _seen_by(pauses: Pauses) -> Array | None:
+def _seen_by(pauses: StampedGaps) -> Array | None:
     """Return the steps that the timestamps of a direction show; None if their rate is not known.
 
     That is where the time differs from the ticks by more than rates and resolution explain.
@@ -163,7 +163,7 @@ def _seen_by(pauses: Pauses) -> Array | None:
     return _lasting(np.concatenate(differs), at).astype(np.int64)
 
 
-def pauses_of(time_ns: Array, stamp: Array) -> Pauses:
+def pauses_of(time_ns: Array, stamp: Array) -> StampedGaps:
     """Return what passed between segments of which times and timestamps are known."""
     native = kernel()
     return _Pauses(time_ns, stamp) if native is None else _PausesByKernel(time_ns, stamp, native)

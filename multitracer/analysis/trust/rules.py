@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.trust.clock_steps import clock_steps
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.schemas.tcp import Initiator
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -112,11 +112,11 @@ class Some(NamedTuple):
     """Of the payload; of the packets where there is no payload."""
 
 
-class Seen(NamedTuple):
+class CaptureFacts(NamedTuple):
     """What a capture's segments, directions and connections say, in numbers."""
 
     segments: int
-    marked: Mapping[Mark, int]
+    marked: Mapping[CaptureMark, int]
     """How many segments have each mark that limits trust."""
     giants: int
     """Data segments larger than their receiver accepts."""
@@ -145,7 +145,7 @@ TOTALS = (
 """The columns of DIRECTIONS whose sums are weighed."""
 
 
-def weighed(files: Sequence[SourceFile], seen: Seen) -> Trust:
+def weighed(files: Sequence[SourceFile], seen: CaptureFacts) -> Trust:
     """Return how far a capture can be trusted, by the facts of its files and what was seen in them."""
     notes = [each for file in files for each in _of_file(file)]
     notes += _of_amount(files)
@@ -230,25 +230,25 @@ def _time_of_file(file: SourceFile) -> Iterator[_Weighed]:
 
 MARKED = (
     (
-        Mark.HEADER_CUT,
+        CaptureMark.HEADER_CUT,
         "headers-cut",
         "were cut within the TCP header (snap length): SACK, timestamps and MSS may be missing.",
         _TENTH,
     ),
     (
-        Mark.LENGTH_FROM_CAPTURE,
+        CaptureMark.LENGTH_FROM_CAPTURE,
         "ip-length-zero",
         "have an IP length of 0 (segmentation offload); their payload is taken from the record's length.",
         _NEVER,
     ),
     (
-        Mark.BAD_LENGTH,
+        CaptureMark.BAD_LENGTH,
         "bad-length",
         "have lengths that contradict each other; payload is what is there (IP's if those were overwritten).",
         _TENTH,
     ),
     (
-        Mark.FRAGMENT,
+        CaptureMark.FRAGMENT,
         "fragments",
         "are IP fragments; the TCP header is only in the first, and losses of the others cannot be seen.",
         _NEVER,
@@ -256,7 +256,7 @@ MARKED = (
 )
 
 
-def _of_segments(seen: Seen) -> Iterator[_Weighed]:
+def _of_segments(seen: CaptureFacts) -> Iterator[_Weighed]:
     for mark, code, says, poor in MARKED:
         if count := seen.marked.get(mark, 0):
             severity = _weigh(count / seen.segments, caution=_RARE, poor=poor)
@@ -283,7 +283,7 @@ def _steps(steps: Sequence[int]) -> Iterator[_Weighed]:
         yield Severity.POOR, Note("clock-step", len(steps), text)
 
 
-def _of_directions(seen: Seen) -> Iterator[_Weighed]:
+def _of_directions(seen: CaptureFacts) -> Iterator[_Weighed]:
     packets = seen.segments
     twice = seen.totals["capture_duplicates"]
     if twice:
@@ -309,7 +309,7 @@ def _of_directions(seen: Seen) -> Iterator[_Weighed]:
         yield Severity.POOR, Note("negative-rtt", negative, text)
 
 
-def _unseen(seen: Seen) -> Iterator[_Weighed]:
+def _unseen(seen: CaptureFacts) -> Iterator[_Weighed]:
     unseen, missing = seen.totals["acks_of_unseen"], seen.totals["missing_bytes"]
     if unseen:
         text = (
@@ -320,7 +320,7 @@ def _unseen(seen: Seen) -> Iterator[_Weighed]:
         yield _weigh(share, caution=_ANY, poor=_VISIBLE), Note("ack-of-unseen-data", unseen, text)
 
 
-def _of_connections(seen: Seen) -> Iterator[_Weighed]:
+def _of_connections(seen: CaptureFacts) -> Iterator[_Weighed]:
     late, one_sided = seen.late, seen.one_sided
     if late.connections:
         text = (
@@ -347,7 +347,7 @@ _ASSUMED_BY = {
 }
 
 
-def _assumed(seen: Seen) -> Iterator[_Weighed]:
+def _assumed(seen: CaptureFacts) -> Iterator[_Weighed]:
     counts = {by: seen.initiator_by.get(by, 0) for by in _ASSUMED_BY}
     assumed = sum(counts.values())
     if assumed:
@@ -364,7 +364,7 @@ class SegmentFacts:
     """What the segments themselves say; a stream gathers it while they are there."""
 
     segments: int = 0
-    marked: dict[Mark, int] = field(default_factory=dict)
+    marked: dict[CaptureMark, int] = field(default_factory=dict)
     """How many have each mark that limits trust."""
     giants: int = 0
     """Data segments larger than their receiver accepts."""
@@ -415,12 +415,12 @@ def trust_of(
     return weighed(files, _seen(facts, connections, directions))
 
 
-def _seen(facts: SegmentFacts, connections: Table, directions: Table) -> Seen:
+def _seen(facts: SegmentFacts, connections: Table, directions: Table) -> CaptureFacts:
     packets = directions["packets"].reshape(-1, 2)
     answered = packets.min(axis=1) > 0
     attempts = directions["syn"].reshape(-1, 2).sum(axis=1) == packets.sum(axis=1)
     by = np.bincount(connections["initiator_by"], minlength=len(Initiator)).tolist()
-    return Seen(
+    return CaptureFacts(
         segments=facts.segments,
         marked=facts.marked,
         giants=facts.giants,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.verdicts.answers import (
     acknowledged_in_time,
     answered_in_vain,
@@ -45,7 +45,7 @@ from multitracer.analysis.verdicts.answers import (
     sooner_than_answers_ns,
     undisputed,
 )
-from multitracer.analysis.verdicts.copies import Copies, Talks
+from multitracer.analysis.verdicts.copies import Retransmissions, Talks
 from multitracer.analysis.verdicts.trigger import (
     by_events,
     by_readings,
@@ -55,7 +55,13 @@ from multitracer.analysis.verdicts.trigger import (
     trigger_of,
     unacknowledged_at_sender,
 )
-from multitracer.analysis.verdicts.words import Cause, Evidence, Necessity, evidence_words, word
+from multitracer.analysis.verdicts.words import (
+    Necessity,
+    RetransmissionCause,
+    VerdictEvidence,
+    evidence_words,
+    word,
+)
 from multitracer.schemas.tcp import VERDICTS
 from multitracer.tables import NA, Table
 
@@ -64,20 +70,33 @@ if TYPE_CHECKING:
 
     from multitracer.tables import Array
 
-__all__ = ["Cause", "Evidence", "Necessity", "OtherLogs", "evidence_words", "judge", "judge_all", "word"]
+__all__ = [
+    "Necessity",
+    "OtherLogs",
+    "RetransmissionCause",
+    "VerdictEvidence",
+    "evidence_words",
+    "judge",
+    "judge_all",
+    "word",
+]
 
 _SPEAKS_FOR_ARRIVAL = np.uint32(
-    Evidence.EIFEL
-    | Evidence.F_RTO
-    | Evidence.EARLY_ACK
-    | Evidence.HELD
-    | Evidence.SACKED
-    | Evidence.PASSED_BEFORE
-    | Evidence.EARLY_STAMP
-    | Evidence.ACK_IGNORED
+    VerdictEvidence.EIFEL
+    | VerdictEvidence.F_RTO
+    | VerdictEvidence.EARLY_ACK
+    | VerdictEvidence.HELD
+    | VerdictEvidence.SACKED
+    | VerdictEvidence.PASSED_BEFORE
+    | VerdictEvidence.EARLY_STAMP
+    | VerdictEvidence.ACK_IGNORED
 )
 _SPEAKS_FOR_LOSS = np.uint32(
-    Evidence.ECHOED | Evidence.HOLE | Evidence.LOST_BEHIND | Evidence.NO_D_SACK | Evidence.RENEGED
+    VerdictEvidence.ECHOED
+    | VerdictEvidence.HOLE
+    | VerdictEvidence.LOST_BEHIND
+    | VerdictEvidence.NO_D_SACK
+    | VerdictEvidence.RENEGED
 )
 """Signs in the sender's packets; those that a receiver's trace refutes are no evidence."""
 _AT_SENDER = (0, 1)
@@ -152,7 +171,7 @@ def judge_all(segments: Table, sacks: Table, bounds: Array, side: Array, vantage
 
 def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
     """Return VERDICTS of talks; of several talks, only their capture is known."""
-    copies = Copies.of(talks, at_sender=at_sender)
+    copies = Retransmissions.of(talks, at_sender=at_sender)
     cause, why = _cause(copies, logs) if at_sender else causes(copies, trigger_away(copies))
     necessity, proof = _necessity(copies, at_sender=at_sender)
     if logs.arrived is not None and at_sender:
@@ -161,20 +180,20 @@ def _judged(talks: Talks, logs: OtherLogs, *, at_sender: bool) -> Table:
         _by_receiver(copies, logs, logs.receiver, necessity, proof)
     _settle_local_drops(cause, necessity)
     if not at_sender:
-        open_still = (cause == Cause.UNKNOWN) | (necessity == Necessity.UNDECIDED)
-        why[open_still] |= np.uint32(Evidence.NOT_AT_SENDER)
+        open_still = (cause == RetransmissionCause.UNKNOWN) | (necessity == Necessity.UNDECIDED)
+        why[open_still] |= np.uint32(VerdictEvidence.NOT_AT_SENDER)
     return _table(copies, cause, necessity, why | proof)
 
 
-def _cause(copies: Copies, logs: OtherLogs) -> tuple[Array, Array]:
+def _cause(copies: Retransmissions, logs: OtherLogs) -> tuple[Array, Array]:
     trigger = trigger_of(copies)
     cause, evidence = causes(copies, trigger)
     if logs.state is not None:
         by_readings(copies, trigger, logs.state, cause, evidence)
     if logs.events is not None:
         by_events(copies, logs.events, cause, evidence)
-    unseen = (copies.segments["kind"][copies.row] & np.uint32(Kind.OUT_OF_ORDER)) != 0
-    evidence[unseen] |= np.uint32(Evidence.FIRST_COPY_UNSEEN)
+    unseen = (copies.segments["kind"][copies.row] & np.uint32(SegmentKind.OUT_OF_ORDER)) != 0
+    evidence[unseen] |= np.uint32(VerdictEvidence.FIRST_COPY_UNSEEN)
     return cause, evidence
 
 
@@ -182,11 +201,11 @@ def _cause(copies: Copies, logs: OtherLogs) -> tuple[Array, Array]:
 class _Signs:
     """What one trace shows of each retransmission: evidence, and where it was shown."""
 
-    proofs: dict[Evidence, Array]
+    proofs: dict[VerdictEvidence, Array]
     """An earlier copy arrived, and an ACK that does not answer this one says so."""
-    arrived: dict[Evidence, Array]
+    arrived: dict[VerdictEvidence, Array]
     """An earlier copy arrived."""
-    needed: dict[Evidence, Array]
+    needed: dict[VerdictEvidence, Array]
     """None did."""
     lost: Array
     """No ACK of an earlier copy got through."""
@@ -194,7 +213,7 @@ class _Signs:
     """Whether one did is open."""
 
 
-def _necessity(copies: Copies, *, at_sender: bool) -> tuple[Array, Array]:
+def _necessity(copies: Retransmissions, *, at_sender: bool) -> tuple[Array, Array]:
     """Return Necessity and Evidence from one trace alone."""
     signs = _signs(copies, at_sender=at_sender)
     necessity = np.full(len(copies), Necessity.UNDECIDED, dtype=np.uint8)
@@ -209,67 +228,76 @@ def _necessity(copies: Copies, *, at_sender: bool) -> tuple[Array, Array]:
     ):
         for bit, shown in shown_by.items():
             evidence[shown & decisive] |= np.uint32(bit)
-    evidence[copies.answer >= copies.nowhere] |= np.uint32(Evidence.NO_ANSWER)
+    evidence[copies.answer >= copies.nowhere] |= np.uint32(VerdictEvidence.NO_ANSWER)
     return necessity, evidence
 
 
-def _signs(copies: Copies, *, at_sender: bool) -> _Signs:
+def _signs(copies: Retransmissions, *, at_sender: bool) -> _Signs:
     echoed, itself = eifel(copies)
     reported = dsacked(copies)
     duplicate = reported < copies.nowhere
     quiet = undisputed(copies, reported)
     # a receiver that takes filler and copy together (GRO) acknowledges both at once and disputes neither
-    proofs = {Evidence.HELD: held(copies) & ~quiet, Evidence.SACKED: sacked_before(copies)}
-    arrived = {Evidence.EIFEL: echoed, Evidence.D_SACK: duplicate}
+    proofs = {VerdictEvidence.HELD: held(copies) & ~quiet, VerdictEvidence.SACKED: sacked_before(copies)}
+    arrived = {VerdictEvidence.EIFEL: echoed, VerdictEvidence.D_SACK: duplicate}
     needed = {
-        Evidence.ECHOED: itself,
-        Evidence.HOLE: hole(copies),
-        Evidence.NO_D_SACK: quiet,
-        Evidence.RENEGED: copies.reneged,
+        VerdictEvidence.ECHOED: itself,
+        VerdictEvidence.HOLE: hole(copies),
+        VerdictEvidence.NO_D_SACK: quiet,
+        VerdictEvidence.RENEGED: copies.reneged,
     }
     if at_sender:
-        proofs[Evidence.EARLY_ACK], arrived[Evidence.ACK_IGNORED] = early(copies), ignored(copies)
-        lost, unclear = arrived[Evidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
+        proofs[VerdictEvidence.EARLY_ACK], arrived[VerdictEvidence.ACK_IGNORED] = (
+            early(copies),
+            ignored(copies),
+        )
+        lost, unclear = arrived[VerdictEvidence.ACK_IGNORED], np.zeros(len(copies), dtype=bool)
     else:
-        proofs[Evidence.PASSED_BEFORE] = passed_before(copies)
+        proofs[VerdictEvidence.PASSED_BEFORE] = passed_before(copies)
         lost, unclear = unacknowledged_at_sender(copies)
     within_ns = sooner_than_answers_ns(copies) if at_sender else 0
-    proofs[Evidence.EARLY_STAMP] = left_before(copies, within_ns)
+    proofs[VerdictEvidence.EARLY_STAMP] = left_before(copies, within_ns)
     in_vain = reported_ranges(copies, np.where(_any(proofs) | echoed, copies.nowhere, reported))
-    proofs[Evidence.F_RTO] = f_rto(copies, _any(proofs | arrived), in_vain, within_ns=within_ns)
+    proofs[VerdictEvidence.F_RTO] = f_rto(copies, _any(proofs | arrived), in_vain, within_ns=within_ns)
     if at_sender:
-        needed[Evidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(copies, _any(proofs | arrived))
+        needed[VerdictEvidence.LOST_BEHIND] = lost_behind(copies) & ~behind_proved(
+            copies, _any(proofs | arrived)
+        )
     unanswered = answered_in_vain(copies, reported) | before_any_answer(copies)
     unanswered &= (echoed | duplicate) & ~_any(proofs)
     return _Signs(proofs, arrived, needed, unanswered | lost, unclear)
 
 
-def _any(signs: dict[Evidence, Array]) -> Array:
+def _any(signs: dict[VerdictEvidence, Array]) -> Array:
     has_any: Array = np.logical_or.reduce(list(signs.values()))
     return has_any
 
 
 def _settle_local_drops(cause: Array, necessity: Array) -> None:
     """Correct both, in place: a copy that the host refused cannot have arrived."""
-    refused = cause == Cause.LOCAL_DROP
+    refused = cause == RetransmissionCause.LOCAL_DROP
     arrived = (necessity == Necessity.SPURIOUS) | (necessity == Necessity.ACK_LOST)
-    cause[refused & arrived] = Cause.TAIL_LOSS_PROBE
+    cause[refused & arrived] = RetransmissionCause.TAIL_LOSS_PROBE
     necessity[refused & (necessity == Necessity.UNDECIDED)] = Necessity.NECESSARY
 
 
-def _by_arrivals(copies: Copies, arrived: Array, necessity: Array, evidence: Array) -> None:
+def _by_arrivals(copies: Retransmissions, arrived: Array, necessity: Array, evidence: Array) -> None:
     """Correct `necessity` and `evidence`, in place, by which copies arrived."""
     had, known = had_before(copies, arrived)
-    duplicate = (evidence & np.uint32(Evidence.D_SACK)) != 0
+    duplicate = (evidence & np.uint32(VerdictEvidence.D_SACK)) != 0
     proved = necessity == Necessity.SPURIOUS
     necessity[known & ~had] = Necessity.NECESSARY
     necessity[had & ~proved] = Necessity.ACK_LOST
     necessity[had & proved] = Necessity.SPURIOUS
-    evidence[known & ~had & ~duplicate] &= ~np.uint32(Evidence.EIFEL | Evidence.F_RTO | Evidence.EARLY_ACK)
-    evidence[known] |= np.uint32(Evidence.LINK_LOG)
+    evidence[known & ~had & ~duplicate] &= ~np.uint32(
+        VerdictEvidence.EIFEL | VerdictEvidence.F_RTO | VerdictEvidence.EARLY_ACK
+    )
+    evidence[known] |= np.uint32(VerdictEvidence.LINK_LOG)
 
 
-def _by_receiver(copies: Copies, logs: OtherLogs, receiver: Table, necessity: Array, evidence: Array) -> None:
+def _by_receiver(
+    copies: Retransmissions, logs: OtherLogs, receiver: Table, necessity: Array, evidence: Array
+) -> None:
     """Correct `necessity` and `evidence`, in place, by the receiver's trace."""
     segments = copies.segments
     reverse = bool(segments["reverse"][copies.talks.own].any())
@@ -285,10 +313,10 @@ def _by_receiver(copies: Copies, logs: OtherLogs, receiver: Table, necessity: Ar
     )
     evidence[known & had] &= ~_SPEAKS_FOR_LOSS
     evidence[known & ~had] &= ~_SPEAKS_FOR_ARRIVAL
-    evidence[known] |= np.uint32(Evidence.RECEIVER)
+    evidence[known] |= np.uint32(VerdictEvidence.RECEIVER)
 
 
-def _table(copies: Copies, cause: Array, necessity: Array, evidence: Array) -> Table:
+def _table(copies: Retransmissions, cause: Array, necessity: Array, evidence: Array) -> Table:
     columns = {
         "row": copies.row,
         "earlier_row": np.where(copies.earlier < copies.nowhere, copies.earlier, NA),

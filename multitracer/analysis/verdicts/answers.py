@@ -20,14 +20,14 @@ from multitracer.analysis.group import has
 from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.two_points import match
 from multitracer.analysis.verdicts.copies import CROSSING_NS
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from multitracer.analysis.verdicts.copies import Copies, Talks
+    from multitracer.analysis.verdicts.copies import Retransmissions, Talks
     from multitracer.tables import Array, Table
 
 _JITTER_NS = NS_PER_MS // 5
@@ -36,7 +36,7 @@ SURELY_EARLY = 0.75
 """Of the shortest round trip: samples may hold a delay of the ACK that the answer to a duplicate has not."""
 
 
-def early(copies: Copies) -> Array:
+def early(copies: Retransmissions) -> Array:
     """Return which were reported sooner than the shortest round trip after they were sent.
 
     Or acknowledged before they were sent.
@@ -50,7 +50,7 @@ def early(copies: Copies) -> Array:
     return there & ((copies.report < copies.row) | soon)
 
 
-def ignored(copies: Copies) -> Array:
+def ignored(copies: Retransmissions) -> Array:
     """Return which had been reported so long before that the sender cannot have taken the ACK for good.
 
     An ACK that crosses a retransmission within the host is younger. With header compression a damaged ACK
@@ -65,7 +65,7 @@ def ignored(copies: Copies) -> Array:
     return long_before & (first < copies.row) & ~sacked_before(copies)
 
 
-def sacked_before(copies: Copies) -> Array:
+def sacked_before(copies: Retransmissions) -> Array:
     """Return which a SACK had reported before they were sent, and the receiver kept them.
 
     After a timeout a sender may have dropped its scoreboard (RFC 2018, section 8); many have none.
@@ -78,7 +78,7 @@ def sacked_before(copies: Copies) -> Array:
     return before
 
 
-def eifel(copies: Copies) -> tuple[Array, Array]:
+def eifel(copies: Retransmissions) -> tuple[Array, Array]:
     """Return which ACKs echo an earlier copy, and which echo the retransmission itself (RFC 3522).
 
     The first ACK that covers a retransmission echoes what last moved the receiver's left edge (RFC 7323,
@@ -92,8 +92,8 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     earlier, itself : ndarray of bool, shape (n_copies,)
     """
     answer, row = copies.answer, copies.row
-    stamped = has(copies.of_rows("marks", row), Mark.HAS_TIMESTAMPS)
-    stamped &= has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS)
+    stamped = has(copies.of_rows("marks", row), CaptureMark.HAS_TIMESTAMPS)
+    stamped &= has(copies.of_rows("marks", answer), CaptureMark.HAS_TIMESTAMPS)
     stamped &= (answer < copies.nowhere) & (answer > row)
     echo, own = copies.of_rows("tsecr", answer), copies.of_rows("tsval", row)
     edge = copies.reached_before(answer)
@@ -105,7 +105,7 @@ def eifel(copies: Copies) -> tuple[Array, Array]:
     return earlier, itself
 
 
-def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
+def _in_order_before(copies: Retransmissions, edge: Array, echo: Array) -> Array:
     """Return behind which data had arrived that were sent once, before it, so that no ACK was delayed.
 
     Nor may what is echoed be a retransmission: it would have filled a hole of which no ACK came through.
@@ -123,7 +123,7 @@ def _in_order_before(copies: Copies, edge: Array, echo: Array) -> Array:
 
 
 def f_rto(
-    copies: Copies, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
+    copies: Retransmissions, proved: Array, in_vain: tuple[Array, Array], *, within_ns: Array | int = 0
 ) -> Array:
     """Return which were reported by an ACK that lacks data sent before, of which the first copy came later.
 
@@ -161,7 +161,7 @@ def f_rto(
     return _spread(lacked & first, depends, proved, copies, again)
 
 
-def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: Array) -> Array:
+def _spread(known: Array, depends: Array, proved: Array, copies: Retransmissions, again: Array) -> Array:
     """Return what is known, or depends on a retransmission at row `again` that is known or proved.
 
     That one ends further on, so one pass from the highest end downward settles all.
@@ -175,7 +175,7 @@ def _spread(known: Array, depends: Array, proved: Array, copies: Copies, again: 
     return np.array(spread, dtype=bool)
 
 
-def sooner_than_answers_ns(copies: Copies) -> Array:
+def sooner_than_answers_ns(copies: Retransmissions) -> Array:
     """Return a time that is too short for any answer; 0 if no round trip was measured.
 
     Returns
@@ -186,7 +186,7 @@ def sooner_than_answers_ns(copies: Copies) -> Array:
     return soon_ns
 
 
-def held(copies: Copies) -> Array:
+def held(copies: Retransmissions) -> Array:
     """Return which the receiver held already when an earlier one filled the hole below them.
 
     The ACK that moves the left edge covers data which were never resent: so they were held, the hole's filler
@@ -204,12 +204,12 @@ def held(copies: Copies) -> Array:
     beyond = covered > resent_up_to[np.searchsorted(row, last, side="right") - 1]
     filler = copies.first_again[copies.grid.cell(edge)]
     newer = (copies.of_rows("tsecr", answer) - copies.of_rows("tsval", filler)).view(np.int32) > 0
-    by_filler = ~(newer & has(copies.of_rows("marks", answer), Mark.HAS_TIMESTAMPS))
+    by_filler = ~(newer & has(copies.of_rows("marks", answer), CaptureMark.HAS_TIMESTAMPS))
     behind: Array = there & beyond & (copies.begin > edge) & (filler < row) & by_filler
     return behind
 
 
-def before_any_answer(copies: Copies) -> Array:
+def before_any_answer(copies: Retransmissions) -> Array:
     """Return which, though an earlier copy had arrived, came before any ACK of that had got through.
 
     Each copy that arrives in vain is acknowledged at once. If everything sent was acknowledged, and fewer
@@ -233,7 +233,7 @@ def before_any_answer(copies: Copies) -> Array:
     return lost
 
 
-def _repetitions(copies: Copies, answer: Array) -> Array:
+def _repetitions(copies: Retransmissions, answer: Array) -> Array:
     """Return how many ACKs without payload repeat the number of each answer before it grows."""
     segments = copies.segments
     grows = np.searchsorted(copies.reached, copies.reached[answer], side="right")
@@ -245,7 +245,7 @@ def _repetitions(copies: Copies, answer: Array) -> Array:
     return np.bincount(of[repeats], minlength=len(answer))
 
 
-def hole(copies: Copies) -> Array:
+def hole(copies: Retransmissions) -> Array:
     """Return of which the earlier copy was overtaken: what was sent after it was reported before it.
 
     Returns
@@ -259,7 +259,7 @@ def hole(copies: Copies) -> Array:
     return known & overtaken
 
 
-def lost_behind(copies: Copies) -> Array:
+def lost_behind(copies: Retransmissions) -> Array:
     """Return behind which, at the left edge, all was lost: the next data had to be resent and answered too.
 
     Were only the ACKs late, those of the next data would follow at once, not a round trip after their copy.
@@ -284,7 +284,7 @@ def lost_behind(copies: Copies) -> Array:
     return behind
 
 
-def behind_proved(copies: Copies, proved: Array) -> Array:
+def behind_proved(copies: Retransmissions, proved: Array) -> Array:
     """Return which continue a run of adjacent copies of which an earlier one was not needed.
 
     Then the ACKs of the first copies are arriving, at the pace of the link: a narrow one spaces them as far
@@ -292,7 +292,7 @@ def behind_proved(copies: Copies, proved: Array) -> Array:
 
     Parameters
     ----------
-    copies : Copies
+    copies : Retransmissions
     proved : ndarray of bool, shape (n_copies,)
         Which were certainly not needed.
 
@@ -307,13 +307,13 @@ def behind_proved(copies: Copies, proved: Array) -> Array:
     return behind
 
 
-def _overtaken_by_echo(copies: Copies, last: Array) -> Array:
+def _overtaken_by_echo(copies: Retransmissions, last: Array) -> Array:
     """Return whether the last ACK up to `last` lacks it, and echoes what was sent after the earlier copy."""
     segments = copies.segments
-    is_stamped = has(copies.of_rows("marks", copies.earlier), Mark.HAS_TIMESTAMPS)
+    is_stamped = has(copies.of_rows("marks", copies.earlier), CaptureMark.HAS_TIMESTAMPS)
     if not is_stamped.any():
         return is_stamped
-    back = copies.back & has(segments["marks"], Mark.HAS_TIMESTAMPS)
+    back = copies.back & has(segments["marks"], CaptureMark.HAS_TIMESTAMPS)
     acks = np.append(-1, np.flatnonzero(back & (segments["ack_bytes"] != NA)))
     newest = acks[np.searchsorted(acks, last, side="right") - 1]
     stamped = (newest > copies.earlier) & is_stamped
@@ -371,7 +371,7 @@ class Stamped:
         side : ndarray of bool, shape (n_segments,)
             What one side of each talk sent.
         """
-        rows = np.flatnonzero(side & has(talks.segments["marks"], Mark.HAS_TIMESTAMPS))
+        rows = np.flatnonzero(side & has(talks.segments["marks"], CaptureMark.HAS_TIMESTAMPS))
         return cls(talks, rows, np.searchsorted(rows, talks.bounds))
 
     @property
@@ -428,7 +428,7 @@ def tick_ns(stamped: Stamped) -> Array:
     return np.where(measurable, NS_PER_S // nearest, NA)
 
 
-def left_before(copies: Copies, least_ns: Array | int) -> Array:
+def left_before(copies: Retransmissions, least_ns: Array | int) -> Array:
     """Return which were reported by an ACK that left the receiver before they could have come there.
 
     By the ACK's own timestamp. The fastest ACK shows the receiver's clock at the time when it was captured.
@@ -464,7 +464,7 @@ _MOST_COPIES = 64
 """Of one range, those that are looked at for a D-SACK: TCP gives up long before."""
 
 
-def dsacked(copies: Copies) -> Array:
+def dsacked(copies: Retransmissions) -> Array:
     """Return for each retransmission the row of the D-SACK that reports it, at `nowhere` without one.
 
     A D-SACK reports the last copy of its range that was sent at least the shortest round trip before, and
@@ -500,7 +500,7 @@ def dsacked(copies: Copies) -> Array:
     return reported
 
 
-def reported_ranges(copies: Copies, reported: Array) -> tuple[Array, Array]:
+def reported_ranges(copies: Retransmissions, reported: Array) -> tuple[Array, Array]:
     """Return the first unit of each retransmission that its D-SACK reports, and the first behind.
 
     Where segments are joined before they are captured (offload) that is one of several, and the others may
@@ -525,7 +525,7 @@ def reported_ranges(copies: Copies, reported: Array) -> tuple[Array, Array]:
     return np.where(known, left[at], copies.begin), np.where(known, right[at], copies.end)
 
 
-def peers_send_sack(copies: Copies) -> Array:
+def peers_send_sack(copies: Retransmissions) -> Array:
     """Return per talk whether the receiver of its data was seen to send SACK blocks.
 
     Returns
@@ -536,14 +536,14 @@ def peers_send_sack(copies: Copies) -> Array:
     return copies.talks.have(rows[copies.back[rows]])
 
 
-def undisputed(copies: Copies, reported: Array) -> Array:
+def undisputed(copies: Retransmissions, reported: Array) -> Array:
     """Return which were answered, late enough, by a receiver that would have called them duplicates.
 
     A SYN or a FIN alone is never called one: a block reports data.
 
     Parameters
     ----------
-    copies : Copies
+    copies : Retransmissions
     reported : ndarray of int64, shape (n_copies,)
         Row of the D-SACK that reports each copy; `copies.nowhere` without one.
 
@@ -559,12 +559,12 @@ def undisputed(copies: Copies, reported: Array) -> Array:
     return undisputed
 
 
-def answered_in_vain(copies: Copies, reported: Array) -> Array:
+def answered_in_vain(copies: Retransmissions, reported: Array) -> Array:
     """Return for which the first ACK answers an unneeded copy: this one, or a later copy of its range.
 
     Parameters
     ----------
-    copies : Copies
+    copies : Retransmissions
     reported : ndarray of int64, shape (n_copies,)
         Row of the D-SACK that reports each copy; `copies.nowhere` without one.
 
@@ -580,7 +580,7 @@ def answered_in_vain(copies: Copies, reported: Array) -> Array:
     return answered
 
 
-def had_before(copies: Copies, arrived: Array) -> tuple[Array, Array]:
+def had_before(copies: Retransmissions, arrived: Array) -> tuple[Array, Array]:
     """Return which retransmissions the receiver did not need, and of which that is known.
 
     Parameters
@@ -642,14 +642,14 @@ def arrived_at(segments: Table, came: Array, *, reverse: bool) -> Array:
     return arrived
 
 
-def acknowledged_in_time(copies: Copies, came: Array, back: Array, there: int) -> Array:
+def acknowledged_in_time(copies: Retransmissions, came: Array, back: Array, there: int) -> Array:
     """Return for which an ACK that reached the sender had left the receiver before the retransmission came.
 
     One that never came counts as coming with the next copy of its first unit that did.
 
     Parameters
     ----------
-    copies : Copies
+    copies : Retransmissions
     came, back : ndarray of int64, shape (n_segments,)
         As of `came_at`: row of each segment in the receiver's trace, or NA; of this direction, of the other.
     there : int
@@ -669,7 +669,7 @@ def acknowledged_in_time(copies: Copies, came: Array, back: Array, there: int) -
     return in_time
 
 
-def _with_later_copies(copies: Copies, came: Array) -> Array:
+def _with_later_copies(copies: Retransmissions, came: Array) -> Array:
     """Return the row at which each retransmission came, or the next copy from its first unit that came.
 
     The path keeps the order: of the copies behind, the one that came first is the next.

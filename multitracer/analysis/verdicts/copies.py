@@ -28,7 +28,7 @@ from multitracer.analysis.intervals import (
     span_minimum,
     spans,
 )
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -43,7 +43,7 @@ Cells = tuple["Array", "Array"]
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class SequenceGrid:
     """Sequence space cut where anything sent begins or ends; a cell is the stretch between two edges."""
 
     edges: Array
@@ -306,7 +306,7 @@ CROSSING_NS = 10 * NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class SackReports:
     """SACK blocks of the judged data, D-SACKs left out, in order of `row`."""
 
     row: Array
@@ -321,14 +321,14 @@ class Reports:
         real &= ~talks.own[sacks["row"]]
         return cls(sacks["row"][real], sacks["left_bytes"][real], sacks["right_bytes"][real])
 
-    def chosen(self, mask: Array) -> Reports:
+    def chosen(self, mask: Array) -> SackReports:
         """Return the reports that a mask keeps.
 
         Parameters
         ----------
         mask : ndarray of bool, shape (n_reports,)
         """
-        return Reports(self.row[mask], self.left[mask], self.right[mask])
+        return SackReports(self.row[mask], self.left[mask], self.right[mask])
 
     def covering(self, begin: Array, end: Array, *, nowhere: int) -> Array:
         """Return the row by which reports had covered both the first and the last unit of each range.
@@ -343,7 +343,7 @@ class Reports:
         -------
         ndarray of int64, shape (n_ranges,)
         """
-        grid = Grid(distinct(np.concatenate([self.left, self.right])))
+        grid = SequenceGrid(distinct(np.concatenate([self.left, self.right])))
         first = grid.first(self.row, self.left, self.right, nobody=nowhere)
         return np.maximum(first[grid.cell(begin)], first[grid.cell(end - 1)])
 
@@ -377,7 +377,7 @@ class Reported:
 
 
 def reported(
-    reports: Reports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
+    reports: SackReports, row: Array, begin: Array, end: Array, reached: Array, *, nowhere: Array
 ) -> Reported:
     """Return what is reported of retransmissions by SACKs that held.
 
@@ -405,7 +405,7 @@ def reported(
 
 
 def _within_epochs(
-    reports: Reports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
+    reports: SackReports, stops: Array, row: Array, begin: Array, end: Array, *, nowhere: int
 ) -> Array:
     """Return the row by which they had reported each range since the last stop before `row`.
 
@@ -415,25 +415,25 @@ def _within_epochs(
     span = max(reports.right.max(initial=0), end.max(initial=0)) - lowest + 1
     theirs = span * np.searchsorted(stops, reports.row, side="right") - lowest
     mine = span * np.searchsorted(stops, row) - lowest
-    apart = Reports(reports.row, reports.left + theirs, reports.right + theirs)
+    apart = SackReports(reports.row, reports.left + theirs, reports.right + theirs)
     return apart.covering(begin + mine, end + mine, nowhere=nowhere)
 
 
-def _stops(reports: Reports, reached: Array) -> Array:
+def _stops(reports: SackReports, reached: Array) -> Array:
     """Return the rows of the ACKs that came to a stop within what had been reported before."""
     moved = 1 + np.flatnonzero(np.diff(reached) > 0)
     if not len(reports.row) or not len(moved):
         return moved[:0]
-    grid = Grid(distinct(np.concatenate([reports.left, reports.right])))
+    grid = SequenceGrid(distinct(np.concatenate([reports.left, reports.right])))
     first = grid.first(reports.row, reports.left, reports.right, nobody=len(reached))
     return moved[first[grid.cell(reached[moved])] < moved]
 
 
-_NO_COPY = Kind.ZERO_WINDOW_PROBE | Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE
+_NO_COPY = SegmentKind.ZERO_WINDOW_PROBE | SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE
 
 
 @dataclass(frozen=True, slots=True)
-class Copies:
+class Retransmissions:
     """The retransmissions of talks; an array without a comment has shape (n_copies,).
 
     A *row* is an index into `segments`, int64; a row that does not exist in the talk is at or behind
@@ -467,7 +467,7 @@ class Copies:
     """Per row of `segments`: the highest unit sent so far."""
     sacked_up_to: Array
     """Per row of `segments`: the highest unit reported by a SACK so far."""
-    grid: Grid
+    grid: SequenceGrid
     first_copy: Array
     """Per cell of the grid, and for the cell -1: the first of `sent` that covers it."""
     first_again: Array
@@ -493,10 +493,10 @@ class Copies:
         occupies = own & (segments["end_bytes"] > segments["seq_bytes"])
         occupies &= (kind & np.uint32(_NO_COPY)) == 0
         sent = np.flatnonzero(occupies)
-        row = sent[(kind[sent] & np.uint32(Kind.RETRANSMISSION | Kind.OUT_OF_ORDER)) != 0]
+        row = sent[(kind[sent] & np.uint32(SegmentKind.RETRANSMISSION | SegmentKind.OUT_OF_ORDER)) != 0]
         begin, end = segments["seq_bytes"], segments["end_bytes"]
         edges = begin[sent], end[sent]
-        grid = Grid(distinct(np.concatenate(edges)))
+        grid = SequenceGrid(distinct(np.concatenate(edges)))
         over, again = grid.cells(*edges), grid.cells(begin[row], end[row])
         firsts = grid.first_over(sent, over, nobody=len(segments))
         agains = grid.first_over(row, again, nobody=len(segments))
@@ -506,7 +506,7 @@ class Copies:
         np.maximum.accumulate(reached, out=reached)
         highest = np.where(occupies, end, zero)
         talk = talks.of(row)
-        reports = Reports.of(talks)
+        reports = SackReports.of(talks)
         damaged = at_sender & _damaged(segments, back, row)[reports.row]
         nowhere = talks.bounds[1:][talk]
         sack = reported(reports.chosen(~damaged), row, begin[row], end[row], reached, nowhere=nowhere)

@@ -36,17 +36,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.kind import Kind
+from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.series.rtt import LINUX, timeouts_ns
 from multitracer.analysis.verdicts.answers import SURELY_EARLY, Stamped, peers_send_sack, since, tick_ns
-from multitracer.analysis.verdicts.words import Cause, Evidence
-from multitracer.captured import Flag, Mark
-from multitracer.protocols.sock_diag import CaState, ReadBy, TcpEvent
+from multitracer.analysis.verdicts.words import RetransmissionCause, VerdictEvidence
+from multitracer.captured import CaptureMark, Flag
+from multitracer.protocols.sock_diag import ReadBy, TcpCaState, TcpEvent
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.analysis.verdicts.copies import Copies, Talks
+    from multitracer.analysis.verdicts.copies import Retransmissions, Talks
     from multitracer.tables import Array, Table
 
 _DUP_THRESH = 3  # RFC 5681, section 3.2: the third duplicate ACK triggers a fast retransmit
@@ -92,7 +92,7 @@ class Trigger:
     """Whether it is all that the sender knew; of a capture made elsewhere some of it is missing."""
 
 
-def trigger_of(copies: Copies) -> Trigger:
+def trigger_of(copies: Retransmissions) -> Trigger:
     """Return what the sender's packets show before each retransmission."""
     segments, row = copies.segments, copies.row
     time_ns = segments["time_ns"]
@@ -120,14 +120,14 @@ def trigger_of(copies: Copies) -> Trigger:
     )
 
 
-def _is_once_more(copies: Copies, una: Array) -> Array:
+def _is_once_more(copies: Retransmissions, una: Array) -> Array:
     """Return which repeat the oldest segment, though it was resent before."""
     resent = np.isin(copies.earlier, copies.row) & (copies.earlier < copies.nowhere)
     once_more: Array = resent & (copies.begin == una)
     return once_more
 
 
-def _silent(copies: Copies, waited_ns: Array, due: Array, once_more: Array) -> Array:
+def _silent(copies: Retransmissions, waited_ns: Array, due: Array, once_more: Array) -> Array:
     """Return which no arrival can have caused.
 
     Of the oldest segment, sent once more since it was last resent, only an ACK of the same moment can be the
@@ -147,12 +147,12 @@ def _silent(copies: Copies, waited_ns: Array, due: Array, once_more: Array) -> A
     return silent
 
 
-def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
+def duplicates_until(copies: Retransmissions, before: Array, una: Array) -> Array:
     """Return how many duplicate ACKs had come, up to row `before`, since the ACK number was `una`.
 
     Parameters
     ----------
-    copies : Copies
+    copies : Retransmissions
     before : ndarray of int64, shape (n_copies,)
         Rows of `copies.segments`.
     una : ndarray of int64, shape (n_copies,)
@@ -164,14 +164,14 @@ def duplicates_until(copies: Copies, before: Array, una: Array) -> Array:
         0 and more.
     """
     segments = copies.segments
-    duplicate = copies.back & ((segments["kind"] & np.uint32(Kind.DUPLICATE_ACK)) != 0)
+    duplicate = copies.back & ((segments["kind"] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0)
     rows = np.flatnonzero(duplicate & (segments["ack_bytes"] != NA))
     grew = np.minimum(np.searchsorted(copies.reached, una), before)
     since: Array = np.searchsorted(rows, before, side="right") - np.searchsorted(rows, grew)
     return since
 
 
-def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
+def timeout_ns(copies: Retransmissions, *, beyond_ns: Array | int = 0) -> Array:
     """Return the timeout that RFC 6298 gives before each retransmission; one second without a sample.
 
     Parameters
@@ -199,14 +199,14 @@ def timeout_ns(copies: Copies, *, beyond_ns: Array | int = 0) -> Array:
     return np.where(last >= bounds[copies.talk], np.append(rto_ns, 0)[last], NS_PER_S)
 
 
-def causes(copies: Copies, trigger: Trigger) -> tuple[Array, Array]:
+def causes(copies: Retransmissions, trigger: Trigger) -> tuple[Array, Array]:
     """Return Cause and Evidence of each retransmission by the rules of this file.
 
     Returns
     -------
     cause : ndarray of uint8, shape (n_copies,)
     evidence : ndarray of uint32, shape (n_copies,)
-        Bits of `Evidence`.
+        Bits of `VerdictEvidence`.
     """
     cause = np.zeros(len(copies), dtype=np.uint8)
     sender = _Sender(copies, trigger)
@@ -217,13 +217,13 @@ def causes(copies: Copies, trigger: Trigger) -> tuple[Array, Array]:
         cause[begin:end] = [sender.cause_of(i) for i in range(begin, end)]
     seen = (trigger.duplicates >= _DUP_THRESH) | trigger.sacked
     evidence = np.zeros(len(copies), dtype=np.uint32)
-    for shown, bit in ((trigger.silent, Evidence.SILENCE), (seen, Evidence.DUPLICATE_ACKS)):
+    for shown, bit in ((trigger.silent, VerdictEvidence.SILENCE), (seen, VerdictEvidence.DUPLICATE_ACKS)):
         evidence[shown] |= np.uint32(bit)
-    evidence[cause == Cause.LOCAL_DROP] |= np.uint32(Evidence.UNASKED)
+    evidence[cause == RetransmissionCause.LOCAL_DROP] |= np.uint32(VerdictEvidence.UNASKED)
     return cause, evidence
 
 
-def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
+def _probes(copies: Retransmissions, trigger: Trigger) -> list[bool | None]:
     """Return per talk whether its sender was seen to probe; None if it is unknown."""
     oldest = copies.begin <= trigger.una
     probe = trigger.silent & trigger.newest & ~oldest & (trigger.una > copies.zero)
@@ -240,7 +240,7 @@ def _probes(copies: Copies, trigger: Trigger) -> list[bool | None]:
 class _Sender:
     """The state of the sender of a talk, followed from one retransmission to the next."""
 
-    def __init__(self, copies: Copies, trigger: Trigger) -> None:
+    def __init__(self, copies: Retransmissions, trigger: Trigger) -> None:
         self._begin, self._una = copies.begin.tolist(), trigger.una.tolist()
         self._highest, self._waited = trigger.highest.tolist(), trigger.waited_ns.tolist()
         self._rto, self._silent = trigger.rto_ns.tolist(), trigger.silent.tolist()
@@ -255,40 +255,40 @@ class _Sender:
         self._probes = probes
         self._unclear = self._recover = self._zero[i]
         """Below `unclear`, something had been resent for a reason that is not known."""
-        self._state = Cause.UNKNOWN
+        self._state = RetransmissionCause.UNKNOWN
         """What acknowledgments have resent: SLOW_START, FAST, or UNKNOWN for nothing."""
         self._probed_at: int | None = None
 
-    def cause_of(self, i: int) -> Cause:
+    def cause_of(self, i: int) -> RetransmissionCause:
         """Return the cause of retransmission `i`; ask for all of them in order."""
         una = self._una[i]
         if una >= self._recover:
-            self._state = Cause.UNKNOWN
+            self._state = RetransmissionCause.UNKNOWN
         if una == self._zero[i]:
-            return Cause.TIMEOUT if self._silent[i] else Cause.UNKNOWN
+            return RetransmissionCause.TIMEOUT if self._silent[i] else RetransmissionCause.UNKNOWN
         if self._is_refused(i):
-            return Cause.LOCAL_DROP
-        if self._silent[i] or (self._state is Cause.FAST and self._overdue[i]):
+            return RetransmissionCause.LOCAL_DROP
+        if self._silent[i] or (self._state is RetransmissionCause.FAST and self._overdue[i]):
             return self._by_timer(i, una)
-        if self._state is Cause.UNKNOWN and self._seen[i] and una >= self._unclear:
-            self._enter(Cause.FAST, i)
-        if self._state is Cause.UNKNOWN and not self._is_complete:
+        if self._state is RetransmissionCause.UNKNOWN and self._seen[i] and una >= self._unclear:
+            self._enter(RetransmissionCause.FAST, i)
+        if self._state is RetransmissionCause.UNKNOWN and not self._is_complete:
             self._unclear = self._highest[i]
         return self._state
 
     def _is_refused(self, i: int) -> bool:
         """Return whether the host must have refused the copy before."""
-        has_reason = self._seen[i] or self._state is not Cause.UNKNOWN
+        has_reason = self._seen[i] or self._state is not RetransmissionCause.UNKNOWN
         if has_reason or not (self._newest[i] and self._directly[i]):
             return False
         return bool(self._too_soon[i] or not self._silent[i])
 
-    def _by_timer(self, i: int, una: int) -> Cause:
-        if self._state is Cause.UNKNOWN and self._is_probe(i, una):
+    def _by_timer(self, i: int, una: int) -> RetransmissionCause:
+        if self._state is RetransmissionCause.UNKNOWN and self._is_probe(i, una):
             self._probed_at = una
-            return Cause.TAIL_LOSS_PROBE
-        self._enter(Cause.SLOW_START, i)
-        return Cause.TIMEOUT
+            return RetransmissionCause.TAIL_LOSS_PROBE
+        self._enter(RetransmissionCause.SLOW_START, i)
+        return RetransmissionCause.TIMEOUT
 
     def _is_probe(self, i: int, una: int) -> bool:
         if self._probes is False or not self._newest[i] or una == self._probed_at:
@@ -297,7 +297,7 @@ class _Sender:
             return True
         return bool(self._waited[i] < self._rto[i])
 
-    def _enter(self, state: Cause, i: int) -> None:
+    def _enter(self, state: RetransmissionCause, i: int) -> None:
         self._state = state
         self._recover = self._highest[i]
 
@@ -310,7 +310,7 @@ _LONGER = 1.5
 """Than the shortest round trip: what takes so long is no answer to what passed before."""
 
 
-def trigger_away(copies: Copies) -> Trigger:
+def trigger_away(copies: Retransmissions) -> Trigger:
     """Return what the sender can have known before each retransmission, and where it must have waited."""
     segments, row = copies.segments, copies.row
     time_ns, far_ns = segments["time_ns"], _far_round_trip_ns(copies.talks)
@@ -340,7 +340,7 @@ def trigger_away(copies: Copies) -> Trigger:
     )
 
 
-def _known_at_far_end(copies: Copies, row: Array, far_ns: Array) -> Array:
+def _known_at_far_end(copies: Retransmissions, row: Array, far_ns: Array) -> Array:
     """Return the first row that cannot have reached the sender before it sent what is at `row`.
 
     What passed later than the way to the sender and back before; and what is newer than the timestamp that
@@ -350,7 +350,7 @@ def _known_at_far_end(copies: Copies, row: Array, far_ns: Array) -> Array:
     forward_ns = np.maximum.accumulate(segments["time_ns"])
     arrived = np.minimum(np.searchsorted(forward_ns, forward_ns[row] - far_ns, side="right"), row)
     acks = has(segments["flags"], Flag.ACK)
-    stamped = has(segments["marks"], Mark.HAS_TIMESTAMPS) & acks
+    stamped = has(segments["marks"], CaptureMark.HAS_TIMESTAMPS) & acks
     back = Stamped.of(copies.talks, copies.back)
     stamps = np.maximum.accumulate(back.since_first(segments["tsval"][back.rows], back.talk))
     newer = np.searchsorted(stamps, back.since_first(segments["tsecr"][row], copies.talk), side="right")
@@ -364,7 +364,7 @@ def _far_round_trip_ns(talks: Talks) -> Array:
     return np.maximum(talks.shortest_ns(("rtt_ns", "rtt_timestamp_ns"), ~talks.own), 0)
 
 
-def _away_silent(copies: Copies, una: Array, far_ns: Array) -> Array:
+def _away_silent(copies: Retransmissions, una: Array, far_ns: Array) -> Array:
     """Return which follow a silence in both directions that is longer than the path's round trip.
 
     Or what the sender's timestamps show: that so long it had sent nothing, and echoes nothing newer. If it
@@ -381,7 +381,7 @@ def _away_silent(copies: Copies, una: Array, far_ns: Array) -> Array:
     return silent
 
 
-def _pause(copies: Copies) -> tuple[Array, Array, Array]:
+def _pause(copies: Retransmissions) -> tuple[Array, Array, Array]:
     """Return the sender's previous row, and how long before by its timestamps; 0 if they do not show it.
 
     And whether the retransmission echoes something newer than what it had sent before that.
@@ -395,7 +395,7 @@ def _pause(copies: Copies) -> tuple[Array, Array, Array]:
     return before, np.where(has_previous, ticks, 0) * np.maximum(tick_ns(own), 0)[copies.talk], newer
 
 
-def passed_before(copies: Copies) -> Array:
+def passed_before(copies: Retransmissions) -> Array:
     """Return which had been acknowledged, or reported by a SACK, when they passed.
 
     Returns
@@ -406,7 +406,7 @@ def passed_before(copies: Copies) -> Array:
     return before
 
 
-def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
+def unacknowledged_at_sender(copies: Retransmissions) -> tuple[Array, Array]:
     """Return for which copies no earlier ACK seems to have reached the sender, and for which that is open.
 
     Of those that had been acknowledged when they passed. The timestamp that the sender echoes next decides.
@@ -429,7 +429,7 @@ def unacknowledged_at_sender(copies: Copies) -> tuple[Array, Array]:
     return lost, candidate & ~arrived & ~lost
 
 
-def _goes_on(copies: Copies) -> Array:
+def _goes_on(copies: Retransmissions) -> Array:
     """Return the first row behind each retransmission by which its sender sends what lies above it."""
     end, sent = copies.segments["end_bytes"][copies.sent], copies.sent
     onward = copies.nowhere.copy()
@@ -441,7 +441,7 @@ def _goes_on(copies: Copies) -> Array:
     return onward
 
 
-def _echoes(copies: Copies) -> tuple[Array, Array]:
+def _echoes(copies: Retransmissions) -> tuple[Array, Array]:
     """Return of which the sender echoed an ACK that passed before the copy did; and of which only later ones.
 
     The first ACK that covers the copy must have a timestamp of its own: a coarse clock says nothing.
@@ -471,21 +471,21 @@ _CLOCKS_NS = NS_PER_MS // 20
 """How far the clock of the trace may be ahead of that of the capture."""
 _LATELY_NS = 200 * NS_PER_MS
 """A reading of the sender's variables so long after a retransmission tells what state it was sent in."""
-_OF_STATE = {CaState.LOSS: Cause.SLOW_START, CaState.RECOVERY: Cause.FAST}
+_OF_STATE = {TcpCaState.LOSS: RetransmissionCause.SLOW_START, TcpCaState.RECOVERY: RetransmissionCause.FAST}
 
 
-def by_events(copies: Copies, events: Table, cause: Array, evidence: Array) -> None:
+def by_events(copies: Retransmissions, events: Table, cause: Array, evidence: Array) -> None:
     """Correct `cause` and `evidence`, in place, by the trace points of the sender.
 
     Parameters
     ----------
-    copies : Copies
+    copies : Retransmissions
     events : Table
         JOINED_EVENTS of this sender.
     cause : ndarray of uint8, shape (n_copies,)
-        A `Cause`, as concluded from packets.
+        A `RetransmissionCause`, as concluded from packets.
     evidence : ndarray of uint32, shape (n_copies,)
-        Bits of `Evidence`.
+        Bits of `VerdictEvidence`.
     """
     if not len(copies):
         return
@@ -497,27 +497,27 @@ def by_events(copies: Copies, events: Table, cause: Array, evidence: Array) -> N
         _by_reports(copies, resent, cause, evidence)
 
 
-def _by_state_changes(copies: Copies, changes: Table, cause: Array, evidence: Array) -> None:
+def _by_state_changes(copies: Retransmissions, changes: Table, cause: Array, evidence: Array) -> None:
     time_ns = copies.segments["time_ns"][copies.row]
     last = np.searchsorted(changes["time_ns"], time_ns, side="right") - 1
-    state = np.append(changes["ca_state"], CaState.OPEN)[last]
+    state = np.append(changes["ca_state"], TcpCaState.OPEN)[last]
     stated = np.zeros(len(copies), dtype=np.uint8)
     for ca_state, meaning in _OF_STATE.items():
         stated[state == ca_state] = meaning
-    expired = changes["time_ns"][changes["ca_state"] == CaState.LOSS]
+    expired = changes["time_ns"][changes["ca_state"] == TcpCaState.LOSS]
     first = np.searchsorted(time_ns, expired)
     near = first < len(copies)
     first, expired = first[near], expired[near]
-    stated[first[time_ns[first] - expired < _TRACED_NS]] = Cause.TIMEOUT
-    known = stated != Cause.UNKNOWN
+    stated[first[time_ns[first] - expired < _TRACED_NS]] = RetransmissionCause.TIMEOUT
+    known = stated != RetransmissionCause.UNKNOWN
     cause[known] = stated[known]
-    evidence[known] |= np.uint32(Evidence.CA_STATE)
-    probes = (stated == Cause.UNKNOWN) & (cause == Cause.TIMEOUT) & (last >= 0)
-    cause[probes] = Cause.TAIL_LOSS_PROBE
-    evidence[probes] |= np.uint32(Evidence.CA_STATE)
+    evidence[known] |= np.uint32(VerdictEvidence.CA_STATE)
+    probes = (stated == RetransmissionCause.UNKNOWN) & (cause == RetransmissionCause.TIMEOUT) & (last >= 0)
+    cause[probes] = RetransmissionCause.TAIL_LOSS_PROBE
+    evidence[probes] |= np.uint32(VerdictEvidence.CA_STATE)
 
 
-def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) -> None:
+def _by_reports(copies: Retransmissions, resent: Table, cause: Array, evidence: Array) -> None:
     """Call it a local drop if a repeat has no report, or if its report shows that it was refused."""
     time_ns, report_ns = copies.segments["time_ns"][copies.row], resent["time_ns"]
     spoken_of = _spoken_of(time_ns, report_ns)
@@ -528,12 +528,14 @@ def _by_reports(copies: Copies, resent: Table, cause: Array, evidence: Array) ->
     unreported = (
         traced & ~reported & (copies.begin > copies.zero)
     )  # a SYN-ACK is resent where nothing is traced
-    evidence[reported | unreported] |= np.uint32(Evidence.KERNEL_EVENT)
-    cause[(cause == Cause.LOCAL_DROP) & reported] = Cause.TAIL_LOSS_PROBE  # in no recovery, and left the host
-    cause[unreported | refused] = Cause.LOCAL_DROP
+    evidence[reported | unreported] |= np.uint32(VerdictEvidence.KERNEL_EVENT)
+    cause[(cause == RetransmissionCause.LOCAL_DROP) & reported] = (
+        RetransmissionCause.TAIL_LOSS_PROBE
+    )  # in no recovery, and left the host
+    cause[unreported | refused] = RetransmissionCause.LOCAL_DROP
 
 
-def _with_parts(copies: Copies, report_ns: Array, spoken_of: Array) -> Array:
+def _with_parts(copies: Retransmissions, report_ns: Array, spoken_of: Array) -> Array:
     """Return the packets that reports refer to: what is resent as one may be cut into several segments.
 
     The report comes after the last of them, so none lies between.
@@ -580,7 +582,9 @@ def _last_free(time_ns: Array, report_ns: Array, reach_ns: int) -> Array:
     return taken
 
 
-def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, evidence: Array) -> None:
+def by_readings(
+    copies: Retransmissions, trigger: Trigger, state: Table, cause: Array, evidence: Array
+) -> None:
     """Correct `cause` and `evidence`, in place, by readings of the sender's variables.
 
     Parameters
@@ -588,9 +592,9 @@ def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, ev
     state : Table
         JOINED_STATE of this sender; tcp_probe's rows, which show the state before a segment, are left out.
     cause : ndarray of uint8, shape (n_copies,)
-        A `Cause`, as concluded so far.
+        A `RetransmissionCause`, as concluded so far.
     evidence : ndarray of uint32, shape (n_copies,)
-        Bits of `Evidence`.
+        Bits of `VerdictEvidence`.
     """
     polled = state.take(state["method"] != ReadBy.TCP_PROBE)
     polled = polled.take(np.argsort(polled["time_ns"], kind="stable"))
@@ -601,16 +605,16 @@ def by_readings(copies: Copies, trigger: Trigger, state: Table, cause: Array, ev
     there = at < len(polled)
     at = np.minimum(at, len(polled) - 1)
     there &= polled["time_ns"][at] - time_ns < _LATELY_NS
-    open_to_it = there & (cause != Cause.LOCAL_DROP)
+    open_to_it = there & (cause != RetransmissionCause.LOCAL_DROP)
     for ca_state, meaning in _OF_STATE.items():
         rows = open_to_it & (polled["ca_state"][at] == ca_state)
-        cause[rows] = np.where(trigger.silent[rows], Cause.TIMEOUT, meaning)
-        evidence[rows] |= np.uint32(Evidence.CA_STATE)
+        cause[rows] = np.where(trigger.silent[rows], RetransmissionCause.TIMEOUT, meaning)
+        evidence[rows] |= np.uint32(VerdictEvidence.CA_STATE)
     fell = open_to_it & (polled["ca_state"][at] == NA) & _fell(polled, at)
     collapsed = fell & (polled["cwnd_segments"][at] == 1) & trigger.silent
-    cause[collapsed] = Cause.TIMEOUT
-    cause[fell & (cause == Cause.UNKNOWN)] = Cause.FAST
-    evidence[fell] |= np.uint32(Evidence.CWND_DROP)
+    cause[collapsed] = RetransmissionCause.TIMEOUT
+    cause[fell & (cause == RetransmissionCause.UNKNOWN)] = RetransmissionCause.FAST
+    evidence[fell] |= np.uint32(VerdictEvidence.CWND_DROP)
 
 
 def _fell(polled: Table, at: Array) -> Array:

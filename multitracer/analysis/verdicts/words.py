@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 
 
-class Cause(IntEnum):
+class RetransmissionCause(IntEnum):
     """What made the sender send again; the kernel's counter of the same is named where it has one."""
 
     UNKNOWN = 0
@@ -33,7 +33,7 @@ class Necessity(IntEnum):
     """An earlier copy arrived, but no ACK that covers it reached the sender before this one's own."""
 
 
-class Evidence(IntFlag):
+class VerdictEvidence(IntFlag):
     """How a verdict is known, or why it is not."""
 
     RECEIVER = 0x0001
@@ -88,11 +88,11 @@ class Evidence(IntFlag):
     """The capture was not made at the sender: a rule that needs what it saw, and when, was not applied."""
 
 
-def word(value: Cause | Necessity) -> str:
+def word(value: RetransmissionCause | Necessity) -> str:
     """Return a verdict as files show it: `tail-loss-probe`."""
     return value.name.lower().replace("_", "-")
 
 
 def evidence_words(bits: int) -> str:
     """Return the evidence as files show it: words joined by `+`, such as `eifel+silence`."""
-    return "+".join(str(e.name).lower().replace("_", "-") for e in Evidence if bits & e)
+    return "+".join(str(e.name).lower().replace("_", "-") for e in VerdictEvidence if bits & e)

@@ -31,7 +31,7 @@ _DECADES = 5.0
 """Of a logarithmic axis, at most: what is smaller lies at its begin."""
 
 
-class Axis(NamedTuple):
+class PictureAxis(NamedTuple):
     """One axis of a picture."""
 
     low: float
@@ -50,7 +50,7 @@ class Axis(NamedTuple):
         return min(max((value - low) / (high - low or 1), 0.0), 1.0)
 
 
-def linear(low: float, high: float, words: Callable[[float], str]) -> Axis:
+def linear(low: float, high: float, words: Callable[[float], str]) -> PictureAxis:
     """Return a linear axis with a few round ticks."""
     high = high if high - low > _LEAST_SPAN else low + 1
     raw = (high - low) / (_MOST_TICKS - 1)
@@ -58,10 +58,10 @@ def linear(low: float, high: float, words: Callable[[float], str]) -> Axis:
     step = next(n * power for n in (1, 2, 5, 10) if n * power >= raw * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
     ticks = [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
-    return Axis(low, high, ticks, words)
+    return PictureAxis(low, high, ticks, words)
 
 
-def fitting(values: Sequence[float], words: Callable[[float], str]) -> Axis:
+def fitting(values: Sequence[float], words: Callable[[float], str]) -> PictureAxis:
     """Return an axis for values from 0 up: logarithmic where they differ by a factor of twenty or more."""
     high = max(values)
     positive = [each for each in values if each > 0]
@@ -69,17 +69,17 @@ def fitting(values: Sequence[float], words: Callable[[float], str]) -> Axis:
         return linear(0.0, high, words)
     low = max(min(positive), high / 10**_DECADES)
     decades = range(math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9) + 1)
-    return Axis(low, high, [10.0**each for each in decades], words, is_log=True)
+    return PictureAxis(low, high, [10.0**each for each in decades], words, is_log=True)
 
 
-def line(points: Points, across: Axis, up: Axis, *, says: str, dots: bool = False) -> Markup:
+def line(points: Points, across: PictureAxis, up: PictureAxis, *, says: str, dots: bool = False) -> Markup:
     """Return points joined by a line.
 
     Parameters
     ----------
     points : sequence of (float, float)
         In order of the first number.
-    across, up : Axis
+    across, up : PictureAxis
     says : str
         What the picture shows, for those who cannot see it.
     dots : bool
@@ -91,7 +91,7 @@ def line(points: Points, across: Axis, up: Axis, *, says: str, dots: bool = Fals
     return _picture(across, up, [element("path", d=path, class_="drawn"), element("g", marks)], says)
 
 
-def bars(points: Points, across: Axis, up: Axis, *, says: str) -> Markup:
+def bars(points: Points, across: PictureAxis, up: PictureAxis, *, says: str) -> Markup:
     """Return a bar from the foot of the picture for each point."""
     wide = (_WIDTH - _LEFT - _RIGHT) / max(across.high - across.low, 1) * 0.8
     base = _y(up, up.low)
@@ -109,15 +109,15 @@ def bars(points: Points, across: Axis, up: Axis, *, says: str) -> Markup:
     return _picture(across, up, rows, says)
 
 
-def _x(axis: Axis, value: float) -> float:
+def _x(axis: PictureAxis, value: float) -> float:
     return _LEFT + axis.share(value) * (_WIDTH - _LEFT - _RIGHT)
 
 
-def _y(axis: Axis, value: float) -> float:
+def _y(axis: PictureAxis, value: float) -> float:
     return _HEIGHT - _BOTTOM - axis.share(value) * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def _picture(across: Axis, up: Axis, drawn: list[Markup], says: str) -> Markup:
+def _picture(across: PictureAxis, up: PictureAxis, drawn: list[Markup], says: str) -> Markup:
     return element(
         "svg",
         element("title", says),
@@ -130,13 +130,13 @@ def _picture(across: Axis, up: Axis, drawn: list[Markup], says: str) -> Markup:
     )
 
 
-def _thinned(axis: Axis) -> Sequence[float]:
+def _thinned(axis: PictureAxis) -> Sequence[float]:
     """Return the ticks of the lower axis for which there is room."""
     every = math.ceil(len(axis.ticks) / _MOST_TICKS)
     return axis.ticks[::every] if every else axis.ticks
 
 
-def _across(axis: Axis, value: float) -> list[Markup]:
+def _across(axis: PictureAxis, value: float) -> list[Markup]:
     x = _x(axis, value)
     line_up = element("path", d=f"M{x:.1f} {_TOP}V{_HEIGHT - _BOTTOM}", class_="grid")
     anchor = "end" if x > _WIDTH - 2 * _RIGHT else "middle"
@@ -144,7 +144,7 @@ def _across(axis: Axis, value: float) -> list[Markup]:
     return [line_up, text]
 
 
-def _up(axis: Axis, value: float) -> list[Markup]:
+def _up(axis: PictureAxis, value: float) -> list[Markup]:
     y = _y(axis, value)
     return [
         element("path", d=f"M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}", class_="grid"),

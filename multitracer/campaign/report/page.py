@@ -19,7 +19,7 @@ from multitracer.campaign.report.drawings import (
     text,
 )
 from multitracer.campaign.report.questions import MOST_GROUPS, PERCENTS, RADIO
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Part
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype
 from multitracer.figures.environment import cell_name
 from multitracer.report.limit_words import says
 from multitracer.report.markup import Markup, element
@@ -29,7 +29,7 @@ from multitracer.words import count, duration, ends, moment, printable, rate, sh
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.campaign.report.questions import Bounds, Cost, Grouped, Quality, Reason
+    from multitracer.campaign.report.questions import BadSecondReason, Cost, Grouped, Quality, RateBounds
     from multitracer.tables import Row
 
 _MEDIAN, _TENTH = 50, 10
@@ -45,10 +45,10 @@ _NO_RTT = "no second has a round trip: record packets at the sender"
 
 def meaning(limit: Limit) -> str:
     """Return what a limit is, in words."""
-    return says(LimitShare(limit, Part.NONE, 0, 0, 0, 0, Confidence.MEASURED))
+    return says(LimitShare(limit, LimitSubtype.NONE, 0, 0, 0, 0, Confidence.MEASURED))
 
 
-def lead(numbers: Quality, reasons: Sequence[Reason], hexagon: Row | None) -> str:
+def lead(numbers: Quality, reasons: Sequence[BadSecondReason], hexagon: Row | None) -> str:
     """Return the answer: how good it was, the main reason where it was not, and the worst place."""
     if not numbers.sessions:
         return f"The campaign holds no session: {_failed(numbers) or '`campaign run` has found none'}."
@@ -376,7 +376,7 @@ def failures_section(sentences: Sequence[str], total: int) -> Markup | None:
     return element("section", element("h2", "What could not be read"), element("ul", shown))
 
 
-def method_section(numbers: Quality, bounds: Bounds, facts: Sequence[tuple[str, str]]) -> Markup:
+def method_section(numbers: Quality, bounds: RateBounds, facts: Sequence[tuple[str, str]]) -> Markup:
     """Return how the seconds were judged, and what the page was made of."""
     by_radio, not_judged = numbers.judged - numbers.by_rate, numbers.seconds - numbers.judged
     first = (

@@ -68,7 +68,7 @@ class Plane(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Places:
+class CampaignMap:
     """The map of a campaign.
 
     Attributes
@@ -94,7 +94,7 @@ class Places:
     all_squares: int
 
 
-def places(engine: Engine) -> Places | None:
+def places(engine: Engine) -> CampaignMap | None:
     """Return the map; None of a campaign without positions."""
     lon_deg = engine.row(_MIDDLE)["lon_deg"]
     if lon_deg is None:
@@ -102,7 +102,7 @@ def places(engine: Engine) -> Places | None:
     plane = Plane(lon_deg)
     width_m = _width(engine, plane)
     squares = _squares(engine, plane)
-    return Places(plane, width_m, _hexagons(engine, plane, width_m), *squares)
+    return CampaignMap(plane, width_m, _hexagons(engine, plane, width_m), *squares)
 
 
 def _located(engine: Engine, plane: Plane) -> str:
@@ -199,7 +199,7 @@ def _squares(engine: Engine, plane: Plane) -> tuple[pa.Table, int]:
     return table.drop_columns(["squares"]), count
 
 
-def worst(drawn: Places, most: int) -> list[Row]:
+def worst(drawn: CampaignMap, most: int) -> list[Row]:
     """Return the hexagons with most bad seconds, with `lat_deg` and `lon_deg` of their middles."""
     rows = [row for row in drawn.hexagons.slice(0, most).to_pylist() if row["bad"]]
     for row in rows:
@@ -236,7 +236,7 @@ _HINT = (
 _NOTHING = "Nothing can be said: no session has positions. Record them with a phone's logger."
 
 
-def map_document(places: Places) -> Document:
+def map_document(places: CampaignMap) -> Document:
     """Return the map as JSON for `places.js`."""
     levels = [_level(places, places.hexagons, places.width_m), _level(places, places.squares, SQUARE_M)]
     quantities = [_quantity(key, scale) for key, scale in _SCALES.items() if _is_known(levels[0], key)]
@@ -268,7 +268,7 @@ def _quantity(key: str, scale: Scale) -> Document:
     }  # fmt: skip
 
 
-def _level(places: Places, cells: pa.Table, width_m: float) -> Document:
+def _level(places: CampaignMap, cells: pa.Table, width_m: float) -> Document:
     columns = cells.to_pydict()
     columns["bad_share"] = [
         bad / judged if judged else None
@@ -297,7 +297,7 @@ def _rounded(value: float | None, scale: Scale) -> float | None:
     return None if value is None else float(f"{value * scale.factor:.{_DIGITS}g}")
 
 
-def map_section(places: Places | None, document: Document | None) -> Markup:
+def map_section(places: CampaignMap | None, document: Document | None) -> Markup:
     """Return where it was bad: the map, and the worst places as a table; one sentence without positions."""
     if places is None or document is None:
         return element("section", element("h2", "Where is it bad?"), element("p", _NOTHING))
@@ -333,7 +333,7 @@ def _options(titles: list[str] | tuple[str, ...]) -> Markup:
     return element("select", [element("option", title, value=place) for place, title in enumerate(titles)])
 
 
-def _worst_table(places: Places, width: str) -> Markup:
+def _worst_table(places: CampaignMap, width: str) -> Markup:
     rows = worst(places, _WORST)
     if not rows:
         return element("p", "No place was bad.")

@@ -74,7 +74,7 @@ _JUDGED = """(
 )"""
 
 
-class Bounds(NamedTuple):
+class RateBounds(NamedTuple):
     """What the seconds of a campaign are compared with, in bit/s; 0 where no second tells."""
 
     typical_bps: float
@@ -97,7 +97,7 @@ class Engine:
 
     Attributes
     ----------
-    bounds : Bounds
+    bounds : RateBounds
     judged : str
         For FROM: `seconds` with `by_rate` (judged by its rate), `bad` (NULL if it cannot be judged) and
         `lost_s` (the part of the second that a typical rate would have saved; NULL if judged by the radio).
@@ -111,7 +111,9 @@ class Engine:
     def __init__(self, catalogue: Catalogue) -> None:
         self._connection = connection(catalogue, memory=_MEMORY)
         at = self.row(_TYPICAL)
-        self.bounds = Bounds(at["typical_bps"] or 0.0, max(OUTAGE_SHARE * (at["usual_bps"] or 0.0), GOOD_BPS))
+        self.bounds = RateBounds(
+            at["typical_bps"] or 0.0, max(OUTAGE_SHARE * (at["usual_bps"] or 0.0), GOOD_BPS)
+        )
         self.judged = _judged(self.bounds)
 
     def __enter__(self) -> Self:
@@ -137,7 +139,7 @@ class Engine:
         return self.rows(sql)[0]
 
 
-def _judged(bounds: Bounds) -> str:
+def _judged(bounds: RateBounds) -> str:
     return _JUDGED.format(
         out=_OUT, wanted=_WANTED, weak=_WEAK, poor=_POOR, poor_bps=repr(bounds.poor_bps),
         out_bps=repr(OUTAGE_SHARE * bounds.typical_bps), good_bps=repr(bounds.good_bps),
@@ -357,7 +359,7 @@ def failures(engine: Engine) -> list[str]:
     return [str(row["sentence"]) for row in rows]
 
 
-class Reason(NamedTuple):
+class BadSecondReason(NamedTuple):
     """Why seconds were bad: a limit, or the radio alone."""
 
     name: str
@@ -368,14 +370,14 @@ RADIO = "radio"
 """The reason of a second that is bad by its radio alone."""
 
 
-def reasons(engine: Engine) -> list[Reason]:
+def reasons(engine: Engine) -> list[BadSecondReason]:
     """Return what limited the bad seconds, the most frequent first."""
     rows = engine.rows(
         f"SELECT CASE WHEN by_rate THEN coalesce(limited_by, '{Limit.UNKNOWN.label}') ELSE '{RADIO}' END "
         "AS name, count(*) AS seconds "
         f"FROM {engine.judged} WHERE bad GROUP BY name ORDER BY seconds DESC, name"
     )
-    return [Reason(**row) for row in rows]
+    return [BadSecondReason(**row) for row in rows]
 
 
 MOST_STRETCHES = 100

@@ -32,7 +32,7 @@ REPORTS = "reports"
 """The folder of the sessions' reports, beside the page."""
 
 
-class Outcome(NamedTuple):
+class WrittenReport(NamedTuple):
     """What was written."""
 
     page: Path
@@ -48,7 +48,7 @@ def write_campaign_report(
     shared: bool = False,
     command: str = "",
     shown: Callable[[str], None] = lambda _: None,
-) -> Outcome:
+) -> WrittenReport:
     """Write the report of a campaign into a folder, and return where its page is.
 
     Parameters
@@ -75,7 +75,7 @@ def write_campaign_report(
     target = _folder(Path(folder), catalogue)
     with Engine(catalogue) as engine:
         rows = stretches(engine)
-        reports = Reports(target, rows)
+        reports = SessionReports(target, rows)
         assets, theirs = (
             (Assets(target / FOLDER, address) if shared else None) for address in (FOLDER, f"../{FOLDER}")
         )
@@ -90,7 +90,7 @@ def write_campaign_report(
             engine, Path(catalogue.store.name).name or catalogue.store.name, rows, reports, facts, assets
         )
     write(target / INDEX, text)
-    return Outcome(target / INDEX, list(reports.failed.values()))
+    return WrittenReport(target / INDEX, list(reports.failed.values()))
 
 
 def _folder(target: Path, catalogue: Catalogue) -> Path:
@@ -107,7 +107,7 @@ def _folder(target: Path, catalogue: Catalogue) -> Path:
     return target
 
 
-class Reports:
+class SessionReports:
     """The reports of the sessions with the worst stretches.
 
     Parameters
@@ -170,7 +170,7 @@ def _page(
     engine: Engine,
     name: str,
     rows: Sequence[Row],
-    reports: Reports,
+    reports: SessionReports,
     facts: Sequence[tuple[str, str]],
     assets: Assets | None,
 ) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.captured import Flag
-from multitracer.clock.captures.directions import Way, Ways
+from multitracer.clock.captures.directions import MatchedDirection, Ways
 from multitracer.clock.captures.matching import identities, ip_lengths, unseen_bytes
 from multitracer.clock.captures.steps import ClockLabel, Step, certainly
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -56,7 +56,7 @@ class Spacing:
     pairs: int
 
 
-def spacing(way: Way) -> Spacing | None:
+def spacing(way: MatchedDirection) -> Spacing | None:
     """Return seconds per byte of the slowest link, in ns; None if it was hardly ever busy."""
     order = np.argsort(way.row, kind="stable") if way.sign > 0 else np.argsort(way.sent_ns, kind="stable")
     sent, arrived = way.sent_ns[order], way.sent_ns[order] + way.delay_ns[order]
@@ -96,7 +96,7 @@ def _pooled(apart: Array, carried: Array, busy: Array) -> Spacing | None:
     return Spacing(rate, float(max(_LEAST_ERROR, _MEDIAN_ERROR * differ / np.sqrt(len(rates)))), len(chosen))
 
 
-def _carried_bytes(way: Way, order: Array) -> Array:
+def _carried_bytes(way: MatchedDirection, order: Array) -> Array:
     """Return what the link carried from each packet's end to the next one's, headers included; 0 if unknown.
 
     Known is what lies between two segments of one connection, whether captured or not.
@@ -383,7 +383,7 @@ _LONG_REACH = 64
 class Side:
     """One direction with what is known of its link; delays are without the queue of the own packets."""
 
-    way: Way
+    way: MatchedDirection
     spaced: Spacing | None
     guess_ns_per_byte: float
     slot_ns: float
@@ -427,7 +427,7 @@ def sides_of(near: Capture, far: Capture, ways: Ways, steps: list[Step]) -> list
     return sides
 
 
-def _zones(way: Way, steps: list[Step]) -> list[tuple[int, int]]:
+def _zones(way: MatchedDirection, steps: list[Step]) -> list[tuple[int, int]]:
     """Return where the clock of the side that sent may have jumped."""
     clock: ClockLabel = "a" if way.sign > 0 else "b"
     return [step.zone for step in steps if step.clock == clock]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.captures.matching import ip_lengths, match
-from multitracer.clock.model.estimate import EventDirection, Evidence
+from multitracer.clock.model.estimate import ClockEvidence, EventDirection
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.errors import ClockError
 from multitracer.units import NS_PER_S
@@ -33,7 +33,7 @@ _MOST_PAIRS_OF_HOSTS = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class MatchedDirection:
     """The matched packets of one direction, in the order in which capture A holds them.
 
     Parameters
@@ -74,12 +74,12 @@ class Way:
         """When each packet was sent, by the clock of the sending side: float64, ns, shape (n_packets,)."""
         return self.time_ns if self.sign > 0 else self.time_ns - self.delay_ns
 
-    def take(self, chosen: Array) -> Way:
+    def take(self, chosen: Array) -> MatchedDirection:
         """Return the packets that a mask (bool, shape (n_packets,)) or positions (int64) choose."""
         columns = (getattr(self, f.name)[chosen] for f in fields(self)[1:])
-        return Way(self.sign, *columns)
+        return MatchedDirection(self.sign, *columns)
 
-    def shifted(self, delay_ns: Array, time_ns: Array | None = None) -> Way:
+    def shifted(self, delay_ns: Array, time_ns: Array | None = None) -> MatchedDirection:
         """Return the packets with other delays and, where given, times: float64, ns, shape (n_packets,)."""
         return replace(self, delay_ns=delay_ns, time_ns=self.time_ns if time_ns is None else time_ns)
 
@@ -88,8 +88,8 @@ class Way:
 class Ways:
     """Both directions, and the constants that were taken off so that float64 is exact to a nanosecond."""
 
-    out: Way
-    back: Way
+    out: MatchedDirection
+    back: MatchedDirection
     first_ns: int
     """Stamp of A that is time 0."""
     base_ns: int
@@ -118,7 +118,7 @@ def both_ways(a: Capture, b: Capture, *, whole: bool = False) -> Ways:
     size = ip_lengths(a, rows_a)
     columns = [a.segments[name][rows_a] for name in ("payload_bytes", "seq", "flow")]
     out, back = (
-        Way(
+        MatchedDirection(
             s,
             rows_a[m],
             rows_b[m],
@@ -202,7 +202,7 @@ def with_packets(estimates: Sequence[Estimate], near: Capture, far: Capture) -> 
     index = _intervals(estimates, start, end, direction[order])
     parts = [np.flatnonzero(index == i) for i in range(len(estimates))]
     return [
-        replace(e, points=Evidence(start[part], end[part], direction[order][part]))
+        replace(e, points=ClockEvidence(start[part], end[part], direction[order][part]))
         for e, part in zip(estimates, parts, strict=True)
     ]
 

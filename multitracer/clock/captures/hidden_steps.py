@@ -28,7 +28,7 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.clock.captures.directions import Way, Ways
+    from multitracer.clock.captures.directions import MatchedDirection, Ways
     from multitracer.tables import Array
 
 
@@ -133,7 +133,7 @@ def _places(
 class _Course:
     """The delays of one direction in the order of one clock's capture, with what a jump there would be."""
 
-    def __init__(self, way: Way, clock: ClockLabel, skew: float) -> None:
+    def __init__(self, way: MatchedDirection, clock: ClockLabel, skew: float) -> None:
         order = np.argsort(rows_of(way, clock), kind="stable")
         self.row = rows_of(way, clock)[order]
         self.sign = way.sign

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.captures.directions import Way, Ways
+from multitracer.clock.captures.directions import MatchedDirection, Ways
 from multitracer.clock.captures.steps import CLOCKS, ClockLabel, Step, after, certainly, least, stretches
 from multitracer.clock.model.estimate import PPM
 from multitracer.clock.model.skew_posterior import LARGEST_SKEW, certain, lower_hull
@@ -68,7 +68,7 @@ def _corrected(step: Step, moves: list[tuple[float, float]]) -> Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class JumpInterval:
     """The time between two jumps.
 
     Parameters
@@ -102,7 +102,7 @@ class Interval:
         return certain(*self.clouds, at)
 
 
-def _cloud(way: Way, steps: list[Step]) -> Cloud:
+def _cloud(way: MatchedDirection, steps: list[Step]) -> Cloud:
     """Return times and delays of a direction, of those in whole ns only what bounds an offset at any of them.
 
     Where jumps were taken off, times are not whole, and differences of them rounded.
@@ -113,7 +113,7 @@ def _cloud(way: Way, steps: list[Step]) -> Cloud:
     return way.time_ns[hull], way.delay_ns[hull]
 
 
-def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[Interval]:
+def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -> list[JumpInterval]:
     """Return the intervals between jumps in order of time.
 
     Parameters
@@ -137,7 +137,7 @@ def intervals(ways: Ways, steps: list[Step], *, offset_ns: float, skew: float) -
         shift = {c: sum(s.shift_ns for s in ordered[:n] if s.clock == c) for c in ("a", "b")}
         (first, last), (b_first, b_last) = here, there
         estimated.append(
-            Interval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n], clouds[n]),
+            JumpInterval(first, last, b_first, b_last, -shift["a"], shift["b"], error, parts[n], clouds[n]),
         )
     return estimated
 
@@ -150,7 +150,7 @@ def _extent(ways: Ways, moments: list[tuple[float, float]], clock: ClockLabel) -
     return [(first, max(first, last)) for first, last in zip(firsts, lasts, strict=True)]
 
 
-def _stamps(way: Way, clock: ClockLabel) -> Array:
+def _stamps(way: MatchedDirection, clock: ClockLabel) -> Array:
     """Return the stamps that a clock gave to packets."""
     stamps: Array = way.time_ns if clock == "a" else way.time_ns + way.sign * way.delay_ns
     return stamps
@@ -183,7 +183,7 @@ def _margins(
     return below, above
 
 
-def _between(way: Way, ordered: list[Step], number: int) -> Way:
+def _between(way: MatchedDirection, ordered: list[Step], number: int) -> MatchedDirection:
     """Return the packets that were stamped after so many of the jumps."""
     jumps = np.zeros(len(way), dtype=np.int64)
     for step in ordered:
@@ -272,7 +272,7 @@ def _lowest(function: Callable[[float], float]) -> float:
 class _Direction:
     """The packets of a direction, on lines of any slope."""
 
-    def __init__(self, way: Way) -> None:
+    def __init__(self, way: MatchedDirection) -> None:
         hull = lower_hull(way.time_ns, way.delay_ns)
         self._time, self._delay, self._sign = way.time_ns[hull], way.delay_ns[hull], way.sign
         self._mean = float(way.time_ns.mean()), float(way.delay_ns.mean())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.captured import Mark
+from multitracer.captured import CaptureMark
 from multitracer.native import kernel
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ def ip_lengths(capture: Capture, rows: Array) -> Array:
     version = flows["ip_version"][segments["flow"][rows] >> 1]
     size = np.where(version == 6, _IP_BYTES[6], _IP_BYTES[4]) + _TCP_BYTES
     size = size + segments["payload_bytes"][rows]
-    size += np.where(segments["marks"][rows] & Mark.HAS_TIMESTAMPS, _TIMESTAMP_BYTES, 0)
+    size += np.where(segments["marks"][rows] & CaptureMark.HAS_TIMESTAMPS, _TIMESTAMP_BYTES, 0)
     blocks = segments["sack_blocks"][rows].astype(np.int64)
     size += np.where(blocks > 0, _SACK_BYTES + _SACK_BLOCK_BYTES * blocks, 0)
     size += _syn_bytes(capture)[rows]

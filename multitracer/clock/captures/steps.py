@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from multitracer.clock.captures.directions import Way, Ways
+from multitracer.clock.captures.directions import MatchedDirection, Ways
 
 if TYPE_CHECKING:
     from multitracer.tables import Array
@@ -139,7 +139,7 @@ def placed(ways: Ways, step: Step) -> Step:
     return replace(best[1], first_row=min(as_good), last_row=max(as_good))
 
 
-def rows_of(way: Way, clock: ClockLabel) -> Array:
+def rows_of(way: MatchedDirection, clock: ClockLabel) -> Array:
     """Return the rows of packets in the capture of one clock.
 
     Returns
@@ -174,7 +174,7 @@ def without(ways: Ways, step: Step) -> Ways:
     return Ways(out, back, ways.first_ns, ways.base_ns)
 
 
-def after(way: Way, step: Step) -> Array:
+def after(way: MatchedDirection, step: Step) -> Array:
     """Return which packets the jumping clock stamped after its jump.
 
     Returns
@@ -185,7 +185,7 @@ def after(way: Way, step: Step) -> Array:
     return later
 
 
-def certainly(way: Way, step: Step) -> tuple[Array, Array]:
+def certainly(way: MatchedDirection, step: Step) -> tuple[Array, Array]:
     """Return which packets the jumping clock stamped before its jump for certain, and which after.
 
     Returns
@@ -197,7 +197,7 @@ def certainly(way: Way, step: Step) -> tuple[Array, Array]:
     return rows < first, rows >= last
 
 
-def stretches(way: Way, steps: list[Step]) -> list[Array]:
+def stretches(way: MatchedDirection, steps: list[Step]) -> list[Array]:
     """Return which packets were certainly stamped after none of the jumps, after one, and so on.
 
     Returns
@@ -212,7 +212,7 @@ def stretches(way: Way, steps: list[Step]) -> list[Array]:
     return [known & (number == n) for n in range(len(steps) + 1)]
 
 
-def _without(way: Way, step: Step) -> Way:
+def _without(way: MatchedDirection, step: Step) -> MatchedDirection:
     shift = np.where(after(way, step), step.shift_ns, 0.0)
     time = way.time_ns + (shift if step.clock == "a" else 0.0)
     return way.shifted(way.delay_ns - way.sign * shift, time)
@@ -268,7 +268,7 @@ def _courses(ways: Ways, clock: ClockLabel) -> list[_Course]:
     return [_course(way, clock) for way in (ways.out, ways.back)]
 
 
-def _course(way: Way, clock: ClockLabel) -> _Course:
+def _course(way: MatchedDirection, clock: ClockLabel) -> _Course:
     rows = rows_of(way, clock)
     order = np.argsort(rows, kind="stable")
     delay = way.delay_ns[order]

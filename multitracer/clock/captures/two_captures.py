@@ -26,7 +26,7 @@ from multitracer.clock.captures.bottleneck import Side, sides_of, unqueued
 from multitracer.clock.captures.directions import Ways, both_ways
 from multitracer.clock.captures.hidden_steps import hidden_step, missing_ns
 from multitracer.clock.captures.intervals import (
-    Interval,
+    JumpInterval,
     gross_rates,
     intervals,
     looseness_ns,
@@ -362,7 +362,7 @@ class _Line:
     pivot_ns: float
 
 
-def _estimate(ways: Ways, line: _Line, interval: Interval, missing: float) -> Estimate:
+def _estimate(ways: Ways, line: _Line, interval: JumpInterval, missing: float) -> Estimate:
     """Return what holds between two steps; offset and stamps are those of the clocks as they were."""
     first, last = interval.first_ns, interval.last_ns
     shift = interval.b_shift_ns - interval.a_shift_ns

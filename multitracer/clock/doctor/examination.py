@@ -20,8 +20,8 @@ from multitracer.clock.doctor.faults import (
     OF_STEPS,
     RULES_ALONE,
     RULES_BETWEEN,
+    ClockDifference,
     Complaint,
-    Difference,
     Fault,
     Rule,
     Stamps,
@@ -113,7 +113,7 @@ def compare_own(relation: Relation, *, source: str) -> list[Complaint]:
 
 def _of_intervals(relation: Relation, source: str, reference: str) -> list[Complaint]:
     """Return the faults that explain the difference of two clocks, each with the intervals that have it."""
-    by_fault: dict[tuple[str, float], tuple[Difference, Fault, list[int]]] = {}
+    by_fault: dict[tuple[str, float], tuple[ClockDifference, Fault, list[int]]] = {}
     for number, estimate in enumerate(relation.estimates):
         difference = _difference(estimate)
         if (fault := _explained(difference)) is not None:
@@ -126,10 +126,10 @@ def _of_intervals(relation: Relation, source: str, reference: str) -> list[Compl
     return complaints
 
 
-def _difference(estimate: Estimate) -> Difference:
+def _difference(estimate: Estimate) -> ClockDifference:
     middle = (estimate.first_ns + estimate.last_ns) // 2
     seconds, error_s = int(estimate.offset_at(middle)) / NS_PER_S, float(estimate.bound_ns(middle)) / NS_PER_S
-    return Difference(seconds, error_s, middle)
+    return ClockDifference(seconds, error_s, middle)
 
 
 def _limited(complaint: Complaint, relation: Relation, numbers: list[int], *, is_source: bool) -> Complaint:
@@ -171,7 +171,7 @@ def _of_steps(
     for number, (earlier, later, step_ns) in enumerate(pairs, 1):
         error_ns = float(earlier.bound_ns(earlier.last_ns)) + float(later.bound_ns(later.first_ns))
         moment_ns = int(later.at(later.first_ns))
-        difference = Difference(step_ns / NS_PER_S, error_ns / NS_PER_S, moment_ns)
+        difference = ClockDifference(step_ns / NS_PER_S, error_ns / NS_PER_S, moment_ns)
         if (fault := _explained(difference, OF_STEPS)) is None:
             continue
         behind = source if step_ns < 0 else reference
@@ -203,7 +203,7 @@ def compare_spans(stamps: Stamps, reference: Stamps) -> list[Complaint]:
     if int(own.min()) <= int(other.max()) and int(other.min()) <= int(own.max()):
         return []
     error_s = max(abs(begins - ends) / NS_PER_S, _LEAST_APART_S)
-    difference = Difference((begins + ends) / 2 / NS_PER_S, error_s, int(other.min()))
+    difference = ClockDifference((begins + ends) / 2 / NS_PER_S, error_s, int(other.min()))
     fault = _explained(difference)
     return [] if fault is None else [_complaint(fault, difference, stamps.name, reference.name)]
 
@@ -246,12 +246,12 @@ def _gap_ns(own: Array, other: Array) -> int:
     return before if before < 0 else max(after, 0)
 
 
-def _explained(difference: Difference, rules: Sequence[Rule] = RULES_BETWEEN) -> Fault | None:
+def _explained(difference: ClockDifference, rules: Sequence[Rule] = RULES_BETWEEN) -> Fault | None:
     """Return the first fault that explains a difference."""
     return next(filter(None, (rule(difference) for rule in rules)), None)
 
 
-def _complaint(fault: Fault, difference: Difference, source: str, reference: str) -> Complaint:
+def _complaint(fault: Fault, difference: ClockDifference, source: str, reference: str) -> Complaint:
     ahead, behind = (source, reference) if fault.seconds > 0 else (reference, source)
     to_repair = ahead if fault.code in _SETS_THE_AHEAD else source
     if fault.code == "gps-epoch":

@@ -378,7 +378,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # of POSIX time
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ClockDifference:
     """How two clocks differ."""
 
     seconds: float
@@ -424,14 +424,14 @@ def _leap_seconds(at: datetime | None) -> Iterator[int]:
     yield from dict.fromkeys((today, *then[-1:]))
 
 
-def _scale(difference: Difference, seconds: float, within_s: float) -> float | None:
+def _scale(difference: ClockDifference, seconds: float, within_s: float) -> float | None:
     """Return the constant with the difference's sign, if the difference is that constant."""
     if difference.error_s > within_s or abs(abs(difference.seconds) - seconds) > within_s:
         return None
     return seconds if difference.seconds > 0 else -seconds
 
 
-def tai(difference: Difference) -> Fault | None:
+def tai(difference: ClockDifference) -> Fault | None:
     """One clock counts atomic time: 37 s ahead of UTC since 2017."""
     for leap in _leap_seconds(difference.at):
         if (part := _scale(difference, leap, _FINE_S)) is not None:
@@ -439,7 +439,7 @@ def tai(difference: Difference) -> Fault | None:
     return None
 
 
-def gps(difference: Difference) -> Fault | None:
+def gps(difference: ClockDifference) -> Fault | None:
     """One clock counts GPS time: 18 s ahead of UTC since 2017."""
     for leap in _leap_seconds(difference.at):
         seconds = leap - _TAI_LESS_GPS_S
@@ -448,7 +448,7 @@ def gps(difference: Difference) -> Fault | None:
     return None
 
 
-def gps_epoch(difference: Difference) -> Fault | None:
+def gps_epoch(difference: ClockDifference) -> Fault | None:
     """One clock counts from the GPS epoch, 1980-01-06, and was read as if it counted from 1970."""
     for leap in (0, *(leap - _TAI_LESS_GPS_S for leap in _leap_seconds(difference.at))):
         part = _scale(difference, GPS_EPOCH_S - leap, max(_COARSE_S, difference.error_s))
@@ -458,7 +458,7 @@ def gps_epoch(difference: Difference) -> Fault | None:
     return None
 
 
-def time_zone(difference: Difference) -> Fault | None:
+def time_zone(difference: ClockDifference) -> Fault | None:
     """One clock shows local time: the difference is a multiple of 15 minutes, up to 14 hours."""
     part = round(difference.seconds / _QUARTER_S) * _QUARTER_S
     within = max(_COARSE_S, difference.error_s)
@@ -470,7 +470,7 @@ def time_zone(difference: Difference) -> Fault | None:
     return Fault("time-zone", part, f"shows the local time of a zone {hours}:{minutes:02d} h farther east")
 
 
-def day_month(difference: Difference) -> Fault | None:
+def day_month(difference: ClockDifference) -> Fault | None:
     """One log's dates were read with day and month exchanged: 11 December for 12 November."""
     at, says = difference.at, difference.says
     if at is None or says is None or at.day > 12 or (at.day, at.month) == (at.month, at.day):
@@ -479,7 +479,7 @@ def day_month(difference: Difference) -> Fault | None:
     return _if_reached("day-month", difference, swapped, "has day and month of its dates exchanged")
 
 
-def year(difference: Difference) -> Fault | None:
+def year(difference: ClockDifference) -> Fault | None:
     """One log's dates have another year, as in a format that omits the year."""
     at, says = difference.at, difference.says
     if at is None or says is None:
@@ -499,7 +499,7 @@ def _years(more: int) -> str:
     return f"has another year in its dates, {years} {'later' if more > 0 else 'earlier'}"
 
 
-def _if_reached(code: str, difference: Difference, moved: datetime, says: str) -> Fault | None:
+def _if_reached(code: str, difference: ClockDifference, moved: datetime, says: str) -> Fault | None:
     """Return the fault if the log shows what the reference's time becomes by it."""
     at = difference.at
     assert at is not None
@@ -510,7 +510,7 @@ def _if_reached(code: str, difference: Difference, moved: datetime, says: str) -
     return Fault(code, part, says)
 
 
-Rule = Callable[[Difference], Fault | None]
+Rule = Callable[[ClockDifference], Fault | None]
 RULES_BETWEEN: tuple[Rule, ...] = (tai, gps, gps_epoch, time_zone, day_month, year)
 OF_STEPS: tuple[Rule, ...] = (tai, gps, time_zone)
 """Those that a clock may begin or end to have while it runs."""

@@ -48,7 +48,7 @@ class EventDirection(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ClockEvidence:
     """Events that both clocks stamped; what an estimate rests on and what its figure shows.
 
     Parameters
@@ -108,7 +108,7 @@ class Estimate:
         still, or jumped unseen. 0 where none does.
     notes : tuple of str
         What the reader should know: "the path's asymmetry is not observable", "2 packets left out".
-    points : Evidence, optional
+    points : ClockEvidence, optional
         The observations, for figures.
     """
 
@@ -127,7 +127,7 @@ class Estimate:
     to_last_ns: int | None = None
     crossed_ns: int = 0
     notes: tuple[str, ...] = ()
-    points: Evidence | None = field(default=None, repr=False, compare=False)
+    points: ClockEvidence | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         numbers = (self.skew_ppm, self.uncertainty_ns, self.skew_uncertainty_ppm)
@@ -253,6 +253,6 @@ class Estimate:
         return replace(there, last_ns=self.to_last_ns, to_first_ns=self.first_ns, to_last_ns=self.last_ns)
 
 
-def _inverse(points: Evidence) -> Evidence:
+def _inverse(points: ClockEvidence) -> ClockEvidence:
     corrected = None if points.corrected_ns is None else -points.corrected_ns
-    return Evidence(points.to_ns, points.from_ns, -points.direction, corrected)
+    return ClockEvidence(points.to_ns, points.from_ns, -points.direction, corrected)

@@ -52,7 +52,7 @@ class Clock(NamedTuple):
         return cls(text)
 
 
-class Status(IntEnum):
+class PlacementStatus(IntEnum):
     """How a stamp was placed; a higher one is worse."""
 
     PLACED = 0
@@ -91,7 +91,7 @@ class Placement:
         return cls(
             np.full(length, NOT_A_TIME, dtype=np.int64),
             np.full(length, np.nan),
-            np.full(length, Status.UNPLACED, dtype=np.uint8),
+            np.full(length, PlacementStatus.UNPLACED, dtype=np.uint8),
             reason,
         )
 
@@ -166,7 +166,9 @@ class Relation:
             own = stamps[here]
             time_ns[here] = estimate.at(own)
             is_outside = (own < estimate.first_ns) | (own > estimate.last_ns)
-            status[here] = np.where(is_outside, np.uint8(Status.EXTRAPOLATED), np.uint8(Status.PLACED))
+            status[here] = np.where(
+                is_outside, np.uint8(PlacementStatus.EXTRAPOLATED), np.uint8(PlacementStatus.PLACED)
+            )
             if with_bounds:
                 outside = np.maximum(np.maximum(estimate.first_ns - own, own - estimate.last_ns), 0)
                 bound_ns[here] = estimate.bound_ns(own) + _wander(estimate) * outside
@@ -174,7 +176,7 @@ class Relation:
             if with_bounds:
                 one, following = self.estimates[i : i + 2]
                 bound_ns[other] += np.abs(following.at(stamps[other]) - one.at(stamps[other]))
-            status[other] = Status.AMBIGUOUS
+            status[other] = PlacementStatus.AMBIGUOUS
         return time_ns, bound_ns, status
 
     def intervals(self, stamps: Array) -> Array:
@@ -304,7 +306,7 @@ class ClockGraph:
             done.add(clock)
             for relation in self.from_clock(clock):
                 placed = relation.place(here)
-                if relation.target not in done and bool((placed.status != Status.UNPLACED).all()):
+                if relation.target not in done and bool((placed.status != PlacementStatus.UNPLACED).all()):
                     tie += 1
                     more = float(np.sum(placed.bound_ns**2))
                     step = (cost + more, tie, relation.target, placed.time_ns, (*path, relation))
@@ -370,8 +372,8 @@ def along(path: ClockPath, stamps: Array, *, with_bounds: bool = True) -> Placem
     """
     time_ns = np.asarray(stamps, dtype=np.int64)
     squares = np.where(time_ns == NOT_A_TIME, np.nan, 0.0) if with_bounds else None
-    status = np.full(len(time_ns), Status.PLACED, dtype=np.uint8)
-    status[time_ns == NOT_A_TIME] = Status.UNPLACED
+    status = np.full(len(time_ns), PlacementStatus.PLACED, dtype=np.uint8)
+    status[time_ns == NOT_A_TIME] = PlacementStatus.UNPLACED
     reasons = []
     for relation in path:
         placed = relation.place(time_ns, with_bounds=with_bounds)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, Estimate, EventDirection, Evidence
+from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, ClockEvidence, Estimate, EventDirection
 from multitracer.errors import ClockError
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ def corridor(from_ns: Array, to_ns: Array, direction: Array, *, method: str, sla
         evidence=len(x),
         lower_ns=base + round(min(bottom, top)),
         upper_ns=base + round(max(bottom, top)),
-        points=Evidence(from_ns, to_ns, direction),
+        points=ClockEvidence(from_ns, to_ns, direction),
     )
 
 

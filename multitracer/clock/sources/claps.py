@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import parsers
-from multitracer.clock.model.estimate import Estimate, EventDirection, Evidence
+from multitracer.clock.model.estimate import ClockEvidence, Estimate, EventDirection
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.sources.paired_stamps import fitted
 from multitracer.errors import ClockError, MultiTracerError
@@ -105,10 +105,12 @@ def _both_ways(start: Array, end: Array, error: Array, there: Array) -> list[Est
     half = np.maximum((high - low) // 2 + error[out] + error[nearest], 1)
     estimates = fitted(start[out], start[out] + low + (high - low) // 2, half, method=CLAPPERBOARD)
     direction = np.where(there, EventDirection.FORWARD, EventDirection.BACKWARD).astype(np.int8)
-    return [_bounded(estimate, start[out], half, Evidence(start, end, direction)) for estimate in estimates]
+    return [
+        _bounded(estimate, start[out], half, ClockEvidence(start, end, direction)) for estimate in estimates
+    ]
 
 
-def _bounded(estimate: Estimate, stamps: Array, half: Array, points: Evidence) -> Estimate:
+def _bounded(estimate: Estimate, stamps: Array, half: Array, points: ClockEvidence) -> Estimate:
     """Return the estimate with what unequal ways leave open: that does not average out."""
     least = float(half[estimate.covers(stamps)].min())
     return replace(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.captured import Flag, Mark
-from multitracer.clock.model.estimate import PPM, Estimate, EventDirection, Evidence
+from multitracer.captured import CaptureMark, Flag
+from multitracer.clock.model.estimate import PPM, ClockEvidence, Estimate, EventDirection
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.model.skew_posterior import envelope, skew_posterior, window_lows
 from multitracer.errors import ClockError
@@ -91,7 +91,7 @@ def one_way_estimate(
         evidence=len(from_ns),
         lower_ns=base + round(-level),
         notes=(f"the fastest stamp is assumed to have travelled for {delay_ns / 1e6:.0f} ms at most",),
-        points=Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.BACKWARD, dtype=np.int8)),
+        points=ClockEvidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.BACKWARD, dtype=np.int8)),
     )
 
 
@@ -160,7 +160,7 @@ def relate_timestamps(capture: Capture, flow: int, *, delay_ns: float = 0.0) -> 
         If there are too few timestamps, or they tick at no usual rate.
     """
     segments = capture.segments
-    mine = (segments["flow"] == flow) & (segments["marks"] & Mark.HAS_TIMESTAMPS > 0)
+    mine = (segments["flow"] == flow) & (segments["marks"] & CaptureMark.HAS_TIMESTAMPS > 0)
     rows = np.flatnonzero(mine & (segments["flags"] & (Flag.SYN | Flag.RST) == 0))
     if len(rows) < LEAST_STAMPS:
         raise ClockError(
@@ -247,7 +247,7 @@ def _own_flow(capture: Capture, *, is_sender: bool) -> int | None:
         return None
     bulk = int(np.argmax(np.bincount(segments["flow"], weights=segments["payload_bytes"])))
     flow = bulk if is_sender else bulk ^ 1
-    stamped = (segments["flow"] == flow) & (segments["marks"] & Mark.HAS_TIMESTAMPS > 0)
+    stamped = (segments["flow"] == flow) & (segments["marks"] & CaptureMark.HAS_TIMESTAMPS > 0)
     return flow if np.count_nonzero(stamped) > LEAST_STAMPS else None
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, Estimate, EventDirection, Evidence
+from multitracer.clock.model.estimate import MOST_SKEW_PPM, PPM, ClockEvidence, Estimate, EventDirection
 from multitracer.clock.model.relation import Clock, Relation
 from multitracer.clock.model.skew_posterior import certain
 from multitracer.errors import ClockError
@@ -28,7 +28,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.logs import Log, LogSource
+    from multitracer.logs import HostLog, LogSource
     from multitracer.tables import Array, Table
 
 UNSEEN_SKEW_PPM = 100.0
@@ -178,8 +178,8 @@ def _excess(squares: Array) -> float:
     return max(1.0, float(np.sqrt(squares.sum() / freedom))) if freedom > 0 else 1.0
 
 
-def _evidence(from_ns: Array, to_ns: Array) -> Evidence:
-    return Evidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.TOGETHER, dtype=np.int8))
+def _evidence(from_ns: Array, to_ns: Array) -> ClockEvidence:
+    return ClockEvidence(from_ns, to_ns, np.full(len(from_ns), EventDirection.TOGETHER, dtype=np.int8))
 
 
 # Edges from readings that hosts took of their own clocks (clocks.jsonl), and of what disciplines them.
@@ -421,7 +421,7 @@ def _compared(table: Table) -> Array:
     return known & (np.abs(offset) < _FARTHEST_S)
 
 
-def _clocks_of_peers(source: LogSource, log: Log) -> tuple[Clock, Clock]:
+def _clocks_of_peers(source: LogSource, log: HostLog) -> tuple[Clock, Clock]:
     """Return the clocks of client and server: of hosts in the manifest, the server by its address.
 
     Over a modelled link there is no address: the manifest says which host was which.

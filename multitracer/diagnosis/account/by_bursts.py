@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, places
-from multitracer.analysis.two_points import Outcome
-from multitracer.analysis.verdicts import Cause
+from multitracer.analysis.two_points import PacketOutcome
+from multitracer.analysis.verdicts import RetransmissionCause
 from multitracer.diagnosis.account.by_slots import opens_or_closes
 from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
 from multitracer.diagnosis.packets.sender_view import SenderView
@@ -298,7 +298,7 @@ def _fresh(transfer: Transfer, rows: Array) -> tuple[Array, Array]:
 def _seen(transfer: Transfer, rows: Array) -> Array:
     """Return when each segment or else its ACK arrived, by the sender's clock; NOT_A_TIME if neither."""
     pairs = transfer.data_pairs
-    if pairs is not None and (pairs.table["outcome"] == Outcome.MATCHED).any():
+    if pairs is not None and (pairs.table["outcome"] == PacketOutcome.MATCHED).any():
         arrived = np.full(len(transfer.sender), NOT_A_TIME, dtype=np.int64)
         both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))
         arrived[pairs.sent[both]] = transfer.came_ns[pairs.arrived[both]]
@@ -315,7 +315,7 @@ def _acknowledged(transfer: Transfer, rows: Array) -> Array:
     rtt, time = transfer.sender["rtt_ns"][rows], transfer.sender["time_ns"]
     known = rtt >= 0  # one that is negative is the clock's fault
     verdicts = transfer.verdicts
-    by_timer = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
+    by_timer = np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
     timers = np.append(np.sort(time[verdicts["row"][by_timer]]), np.iinfo(np.int64).max)
     soonest = int(rtt[known].min()) if known.any() else 0
     came = time[rows] + np.where(known, rtt, 0)

@@ -36,7 +36,7 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from multitracer.diagnosis.join import Delivery, Join, Joinable
+    from multitracer.diagnosis.join import Join, Joinable, StreamDelivery
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
@@ -110,7 +110,7 @@ _AROUND_SLOTS = 2
 """Slots that a frame and its answer take themselves, beside twice the pipe."""
 
 
-class Outages(NamedTuple):
+class SlotOutages(NamedTuple):
     """Stretches of slots [begin, end) of the near end in which nothing was delivered; they are disjoint."""
 
     begin: Array
@@ -123,13 +123,13 @@ class Outages(NamedTuple):
     """Row of it there."""
 
     @classmethod
-    def none(cls) -> Outages:
+    def none(cls) -> SlotOutages:
         """Return no outage."""
         number, text = np.empty(0, dtype=np.int64), np.empty(0, dtype="U11")
         return cls(number, number, np.empty(0, dtype=np.uint8), text, number)
 
 
-def outages(transfer: Transfer, delivery: Delivery | None) -> Outages:
+def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
     """Return the outages of the link; a fade goes until the reset that it led to begins.
 
     What the far end cannot take while it resets is what was sent a pipe's length before.
@@ -144,7 +144,7 @@ def outages(transfer: Transfer, delivery: Delivery | None) -> Outages:
     return _sorted(reset, _without(_fades(delivery), reset))
 
 
-def resets(side: LinkSide, source: str) -> Outages:
+def resets(side: LinkSide, source: str) -> SlotOutages:
     """Return the resets that one end saw, from the first word of one to its end, in its own slots.
 
     Several starts before one end are one episode; a reset that never ends goes on to the end of the log.
@@ -156,7 +156,7 @@ def resets(side: LinkSide, source: str) -> Outages:
     started, opens = started[first], opens[first]
     ends = np.append(tick[done], max(int(tick.max(initial=0)), int(side.frames["tick"].max(initial=0))) + 1)
     begin = tick[started] + 1  # what a slot brought about holds from the next on
-    return Outages(
+    return SlotOutages(
         begin,
         np.maximum(ends[opens] + 1, begin),
         np.full(len(started), UseCause.RESET, dtype=np.uint8),
@@ -187,27 +187,27 @@ def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
     return [each for each in np.split(np.arange(len(episodes.row)), opens) if len(each)]
 
 
-def _united(parts: list[Outages]) -> Outages:
+def _united(parts: list[SlotOutages]) -> SlotOutages:
     """Return the union of the resets of both ends; each begins with the first that tells of it."""
     every = _sorted(*parts)
     begin, end = merged(every.begin, every.end)
     first = np.searchsorted(every.begin, begin)
-    return Outages(begin, end, every.cause[first], every.source[first], every.row[first])
+    return SlotOutages(begin, end, every.cause[first], every.source[first], every.row[first])
 
 
-def _fades(delivery: Delivery) -> Outages:
+def _fades(delivery: StreamDelivery) -> SlotOutages:
     """Return the stretches in which every frame to the far end was lost for a link round trip or longer."""
     frames = delivery.far.frames
     got = np.flatnonzero(~frames["sent"] & (frames["tick"] != NA))
     lost = got[~frames["fcs_ok"][got]]
     if not len(lost):
-        return Outages.none()
+        return SlotOutages.none()
     tick = frames["tick"][lost]
     opens = np.flatnonzero(np.diff(tick, prepend=-2) != 1)
     last = np.append(opens[1:], len(tick)) - 1
     long_enough = tick[last] - tick[opens] + 1 >= 2 * delivery.pipe_slots + _AROUND_SLOTS
     opens, last = opens[long_enough], last[long_enough]
-    return Outages(
+    return SlotOutages(
         tick[opens] - delivery.pipe_slots,
         tick[last] - delivery.pipe_slots + 1,
         np.full(len(opens), UseCause.RADIO, dtype=np.uint8),
@@ -216,7 +216,7 @@ def _fades(delivery: Delivery) -> Outages:
     )
 
 
-def _without(fades: Outages, reset: Outages) -> Outages:
+def _without(fades: SlotOutages, reset: SlotOutages) -> SlotOutages:
     """Return the fades, each only until a reset begins and from where one ends."""
     parts = []
     for begin, end, *rest in zip(*fades, strict=True):
@@ -227,15 +227,15 @@ def _without(fades: Outages, reset: Outages) -> Outages:
             if within(np.array([left]), reset.begin, reset.end)[0] < 0:
                 parts.append((left, right, *rest))
     if not parts:
-        return Outages.none()
+        return SlotOutages.none()
     begins, ends, causes, sources, rows = zip(*parts, strict=True)
-    return Outages(*map(np.array, (begins, ends, causes, sources, rows)))
+    return SlotOutages(*map(np.array, (begins, ends, causes, sources, rows)))
 
 
-def _sorted(*parts: Outages) -> Outages:
+def _sorted(*parts: SlotOutages) -> SlotOutages:
     together = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(together[0], kind="stable")
-    return Outages(*(column[order] for column in together))
+    return SlotOutages(*(column[order] for column in together))
 
 
 _REST = {
@@ -250,7 +250,7 @@ _REST = {
 """What payload is for that its receiver did not get from this carriage first."""
 
 
-def carried(joined: Join, time: LinkTime, begin: float, end: float, out: Outages) -> Uses:
+def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> Uses:
     """Return the uses of the slots between two places among them that carry data frames."""
     assert joined.transfer.near is not None
     frames, pieces, carriages = joined.transfer.near.frames, joined.pieces, joined.carriages
@@ -351,14 +351,14 @@ class Silence:
         The next data frame repeats one.
     frame : ndarray of int64
         Row in near.frames of the last data frame before, NA before the first.
-    entries : Entries
+    entries : SentEntries
         What TCP handed to the link, and when.
     """
 
-    def __init__(self, joined: Join, time: LinkTime, begin: float, end: float, out: Outages) -> None:
+    def __init__(self, joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> None:
         assert joined.transfer.near is not None
         self.joined, self.time, self._out = joined, time, out
-        self.entries = Entries.of(joined, time)
+        self.entries = SentEntries.of(joined, time)
         frames = joined.transfer.near.frames
         data = np.flatnonzero(frames["sent"] & (frames["payload_bytes"] > 0) & (frames["tick"] != NA))
         tick = frames["tick"][data]
@@ -431,7 +431,7 @@ def _logged(near: LinkSide, entered: Array) -> tuple[float, float]:
     return begin, end
 
 
-class Entries(NamedTuple):
+class SentEntries(NamedTuple):
     """The segments of the transfer that occupy sequence space, in order of sending."""
 
     row: Array
@@ -442,7 +442,7 @@ class Entries(NamedTuple):
     """Slots from which the gap goes on, because what ended it was dropped at the queue's door."""
 
     @classmethod
-    def of(cls, joined: Join, time: LinkTime) -> Entries:
+    def of(cls, joined: Join, time: LinkTime) -> SentEntries:
         """Return what TCP handed over; what the link never logged stands where its capture says."""
         table, sent = joined.transfer.sender, joined.transfer.sent
         rows = sent[table["end_bytes"][sent] > table["seq_bytes"][sent]]

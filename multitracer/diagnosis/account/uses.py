@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.captured import Flag
 from multitracer.diagnosis.packets.dead_times import timeouts
 from multitracer.schemas.findings import LINK_USE
@@ -258,8 +258,8 @@ def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
     row = np.maximum(ender, 0)
     kind, flags = (np.where(ender == NA, 0, table[name][row]) for name in ("kind", "flags"))
     payload = np.where(ender == NA, 0, table["payload_bytes"][row])
-    again = (kind & int(Kind.RETRANSMISSION)) != 0
-    probe = (kind & int(Kind.ZERO_WINDOW_PROBE)) != 0
+    again = (kind & int(SegmentKind.RETRANSMISSION)) != 0
+    probe = (kind & int(SegmentKind.ZERO_WINDOW_PROBE)) != 0
     use, cause = _limits(view, begin_ns, ender, payload)
     _set(use, cause, probe, Use.IDLE_RWND)
     tries = _tries(view, ender)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.captured import Flag, Mark
+from multitracer.captured import CaptureMark, Flag
 from multitracer.diagnosis.limits.at_sender import answers_of, full_segment, sends_of
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import (
     Answers,
     DelaySamples,
@@ -56,7 +56,7 @@ def at_receiver(transfer: Transfer) -> Observed:
     last = int(arrived.time_ns[-1]) if len(arrived) else int(time[-1])
     asks = answers.payload > 0
     return Observed(
-        view=View.RECEIVER,
+        view=Viewpoint.RECEIVER,
         begin_ns=begin,
         end_ns=max(last, begin),
         opened_ns=begin if opened == begin else opened + half,
@@ -72,7 +72,7 @@ def at_receiver(transfer: Transfer) -> Observed:
         late_answer=late,
         echoed_answer=echoing,
         trip_ns=trip,
-        weak=weak_limits(transfer, View.RECEIVER, coarse=coarse),
+        weak=weak_limits(transfer, Viewpoint.RECEIVER, coarse=coarse),
         coarse=coarse,
         one_way=True,
     )
@@ -104,7 +104,7 @@ def _echoed(transfer: Transfer) -> tuple[Array, Array]:
     """Return the rows of the data's sender that echo a timestamp of ours, and when we first sent that one."""
     table = transfer.sender
     sent, got = (
-        rows[has(table["marks"][rows], Mark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent)
+        rows[has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)] for rows in (transfer.acks, transfer.sent)
     )
     if not len(sent) or not len(got):
         return got[:0], got[:0]

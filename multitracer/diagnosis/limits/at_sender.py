@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import places
 from multitracer.analysis.parallel import meanwhile
 from multitracer.analysis.series.rtt import Provenance
-from multitracer.analysis.two_points import Outcome
-from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.captured import Flag, Mark
-from multitracer.diagnosis.limits.names import View
+from multitracer.analysis.two_points import PacketOutcome
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause
+from multitracer.captured import CaptureMark, Flag
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import (
     Answers,
     DelaySamples,
@@ -51,17 +51,17 @@ _RARE_PART = 50
 """A size of less than one segment in 50 may be the last piece of a write. Not measured."""
 
 
-def at_sender(transfer: Transfer, view: View) -> Observed:
+def at_sender(transfer: Transfer, view: Viewpoint) -> Observed:
     """Return a transfer seen from its sender; `view` says what else is to be used."""
     table = transfer.sender
     time = transfer.time_ns
     sends, answers = sends_of(transfer, time), answers_of(transfer, time)
     begin, opened, floor = opening(transfer)
-    begin = min(begin, _begun_elsewhere(transfer)) if view is View.BOTH_ENDS else begin
+    begin = min(begin, _begun_elsewhere(transfer)) if view is Viewpoint.BOTH_ENDS else begin
     end = _end(sends, answers, int(time[-1]))
     full = full_segment(transfer, sends)
     on_path = wire_segments(transfer, full, offered_bytes(transfer))
-    segments = on_path if view is View.BOTH_ENDS else None
+    segments = on_path if view is Viewpoint.BOTH_ENDS else None
     with meanwhile(len(table), lambda: _delays(transfer, sends, segments, floor, full)) as delays_of:
         dead = dead_times(transfer) if np.count_nonzero(on_path.lost) >= LEAST_LOSSES else None
         known = None if dead is None else carried(transfer, on_path, dead)
@@ -82,11 +82,11 @@ def at_sender(transfer: Transfer, view: View) -> Observed:
         reaction_ns=_REACTION_NS,
         requests=requests_at_sender(transfer, answers.row[asks], answers.time_ns[asks], min(both, default=0)),
         peer_begins=transfer.reverse,
-        state=transfer.state if view is not View.SENDER and len(transfer.state) else None,
+        state=transfer.state if view is not Viewpoint.SENDER and len(transfer.state) else None,
         dead_times=dead,
         carried=known,
         lost_answers_ns=_lost_answers(transfer),
-        one_way=view is View.BOTH_ENDS,
+        one_way=view is Viewpoint.BOTH_ENDS,
         weak=weak_limits(transfer, view),
     )
 
@@ -97,11 +97,13 @@ def sends_of(transfer: Transfer, time: Array) -> Sends:
     `time` has a stamp for each row of `sender`, made to never fall: int64, ns.
     """
     table, rows = transfer.sender, transfer.data
-    rows = rows[~_is(table, rows, Kind.KEEP_ALIVE | Kind.CAPTURE_DUPLICATE)]
+    rows = rows[~_is(table, rows, SegmentKind.KEEP_ALIVE | SegmentKind.CAPTURE_DUPLICATE)]
     verdicts = transfer.verdicts
     spurious = verdicts["row"][verdicts["necessity"] == Necessity.SPURIOUS]
-    timed = verdicts["row"][np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))]
-    again = _is(table, rows, Kind.RETRANSMISSION)
+    timed = verdicts["row"][
+        np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
+    ]
+    again = _is(table, rows, SegmentKind.RETRANSMISSION)
     flags = table["flags"][rows]
     end = table["end_bytes"][rows] - has(flags, Flag.FIN)
     return Sends(
@@ -137,7 +139,9 @@ def _lost(transfer: Transfer, rows: Array) -> Array:
     if pairs is not None:
         known = pairs.sent != NA
         lost[pairs.sent[known & pairs.lost]] = 1
-        lost[pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == Outcome.RECUT))]] = 0
+        lost[
+            pairs.sent[known & ((pairs.arrived != NA) | (pairs.table["outcome"] == PacketOutcome.RECUT))]
+        ] = 0
     return lost[rows]
 
 
@@ -280,7 +284,7 @@ def offered_bytes(transfer: Transfer) -> int | None:
     offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
     if offered == NA:
         return None
-    stamped = has(transfer.sender["marks"][transfer.data], Mark.HAS_TIMESTAMPS).any()
+    stamped = has(transfer.sender["marks"][transfer.data], CaptureMark.HAS_TIMESTAMPS).any()
     return max(offered - _TIMESTAMPS_BYTES * bool(stamped), 1)
 
 
@@ -328,7 +332,7 @@ def _held_back_ns(transfer: Transfer, row: Array, answer: Array, full: int) -> A
     at = np.searchsorted(acks, answer)
     before = np.where(at > 0, covered[np.maximum(at - 1, 0)], 0)
     covers = np.append(covered, 0)[at] - before
-    lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~_is(table, answer, Kind.SACK)
+    lone = (table["seq_bytes"][row] <= before) & (covers <= full) & ~_is(table, answer, SegmentKind.SACK)
     following = np.minimum(np.searchsorted(transfer.data, row, side="right"), len(transfer.data) - 1)
     apart_ns = table["time_ns"][transfer.data[following]] - table["time_ns"][row]
     apart_ns[(transfer.data[following] <= row) | (covers < full)] = _DELAYED_ACK_NS
@@ -352,7 +356,7 @@ def _one_way(transfer: Transfer, sends: Sends, segments: WireSegments | None) ->
 
 def _unloaded_ns(pairs: Pairs, sends: Sends, time: Array, came: Array) -> int | None:
     """Return the least way of what came through before the first data; None if nothing did."""
-    both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     both &= pairs.sent < sends.row[0]
     early = came[pairs.arrived[both]] - time[pairs.sent[both]]
     return int(early.min()) if len(early) else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import in_order, places
-from multitracer.diagnosis.limits.names import Part, View
+from multitracer.diagnosis.limits.names import LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.tables import NA
 
@@ -30,10 +30,10 @@ _RECENT = 1.5
 """Round trips: a segment that was not full so short ago shows that the queue was empty."""
 
 
-class Pauses(NamedTuple):
+class SenderIdleGaps(NamedTuple):
     """Stretches without anything to send, cut where the peer asked for more.
 
-    Begin and end are int64, ns, `part` holds codes of `Part`; all have shape (n,).
+    Begin and end are int64, ns, `part` holds codes of `LimitSubtype`; all have shape (n,).
     """
 
     begin: Array
@@ -78,12 +78,12 @@ def gaps(seen: Observed) -> IdleGaps:
     )
 
 
-def pauses(seen: Observed, still: Quiet) -> Pauses:
+def pauses(seen: Observed, still: Quiet) -> SenderIdleGaps:
     """Return when the sending TCP had nothing to send."""
     each = gaps(seen)
     if not len(each.end):
         empty = np.empty(0, dtype=np.int64)
-        return Pauses(empty, empty, empty)
+        return SenderIdleGaps(empty, empty, empty)
     size = (seen.sends.end - seen.sends.begin)[each.ended_by]
     small = size < seen.mss_bytes
     request = _request_of(seen, each)
@@ -100,7 +100,7 @@ def pauses(seen: Observed, still: Quiet) -> Pauses:
     last = seen.sends.time_ns[np.maximum(each.ended_by - 1, 0)]  # sent again, where a gap holds more
     each = each._replace(begin=np.where(in_silence & ~shown, np.maximum(each.begin, last), each.begin))
     chosen = np.flatnonzero(shown | in_silence)
-    part = np.where(nagle, int(Part.NAGLE), int(Part.WRITES))
+    part = np.where(nagle, int(LimitSubtype.NAGLE), int(LimitSubtype.WRITES))
     return _cut(seen, each, chosen, part, request)
 
 
@@ -134,7 +134,7 @@ def _may_be_silent(seen: Observed, each: IdleGaps, empty_pipe: Array) -> Array:
     sends = seen.sends
     wrote = np.concatenate([[True], sends.pushed[each.ended_by[:-1]]])
     wrote &= np.diff(each.ended_by, prepend=-1) == 1  # who sends again meanwhile is not idle
-    if seen.view is not View.RECEIVER:
+    if seen.view is not Viewpoint.RECEIVER:
         wrote |= empty_pipe
     lost = sends.missing[each.ended_by] > 0
     late = (
@@ -196,7 +196,7 @@ ROUND = 1.3
 """A round trip with what it may take longer than the shortest (limits.md)."""
 
 
-def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> Pauses:
+def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Array) -> SenderIdleGaps:
     """Return the chosen gaps; where the peer asks they are cut into what each of the two did."""
     begin, end, what, request = each.begin[chosen], each.end[chosen], part[chosen], request[chosen]
     cut = np.flatnonzero(request != NA)
@@ -205,19 +205,19 @@ def _cut(seen: Observed, each: IdleGaps, chosen: Array, part: Array, request: Ar
         came = np.minimum(seen.requests.time_ns[request[cut]], end[cut])
         turn[cut] = np.where(end[cut] - came > seen.reaction_ns, np.maximum(came, begin[cut]), end[cut])
         what = what.copy()
-        what[cut] = int(Part.PEER)
+        what[cut] = int(LimitSubtype.PEER)
     own_ns, repair_ns = _of_the_peer(seen, request, turn - begin, is_first=chosen == 0)
     repaired = turn - repair_ns
     own = repaired - own_ns
-    waits = np.full(len(end), int(Part.LATENCY))
+    waits = np.full(len(end), int(LimitSubtype.LATENCY))
     begins = np.concatenate([begin, own, repaired, turn])
     ends = np.concatenate([own, repaired, turn, end])
     parts = np.concatenate(
-        [waits, what, np.full(len(end), int(Part.REPAIR)), np.full(len(end), int(Part.THINK))]
+        [waits, what, np.full(len(end), int(LimitSubtype.REPAIR)), np.full(len(end), int(LimitSubtype.THINK))]
     )
     some = np.flatnonzero(ends > begins)
     order = some[np.argsort(begins[some], kind="stable")]
-    return Pauses(begins[order], ends[order], parts[order])
+    return SenderIdleGaps(begins[order], ends[order], parts[order])
 
 
 def _of_the_peer(seen: Observed, request: Array, wait_ns: Array, *, is_first: Array) -> tuple[Array, Array]:
@@ -263,7 +263,7 @@ class Quiet(NamedTuple):
 def quiet(seen: Observed) -> Quiet:
     """Return the silences of a receiver's capture after all was acknowledged; none of any other view."""
     sends = seen.sends
-    if seen.view is not View.RECEIVER or len(sends) < 2 or not len(seen.answers):
+    if seen.view is not Viewpoint.RECEIVER or len(sends) < 2 or not len(seen.answers):
         return Quiet(np.empty(0, dtype=np.int64), Spans.none(), Spans.none(), Spans.none())
     came_ns = seen.soonest_answer_ns
     over = places(seen.answers.ack, seen.highest[:-1])  # the first answer that covers all sent before
@@ -319,7 +319,7 @@ _FEWEST_REPEATED = 2
 _SHORTEST_TIMEOUT_NS = 200_000_000  # Linux, TCP_RTO_MIN: 200 ms
 
 
-class Outages(NamedTuple):
+class FailedRetransmissionGaps(NamedTuple):
     """Silences in which repetitions failed."""
 
     spans: Spans
@@ -328,12 +328,12 @@ class Outages(NamedTuple):
     part: Array
 
 
-def outages(seen: Observed) -> Outages:
+def outages(seen: Observed) -> FailedRetransmissionGaps:
     """Return the outages of a transfer, in order."""
-    holes = _at_receiver(seen) if seen.view is View.RECEIVER else _at_sender(seen)
+    holes = _at_receiver(seen) if seen.view is Viewpoint.RECEIVER else _at_sender(seen)
     rows = [each for each in holes if each[1] > each[0] and each[0] >= seen.opened_ns]
     columns = [np.array([row[i] for row in rows], dtype=np.int64) for i in range(4)]
-    return Outages(Spans(columns[0], columns[1]), columns[2], columns[3])
+    return FailedRetransmissionGaps(Spans(columns[0], columns[1]), columns[2], columns[3])
 
 
 def _at_sender(seen: Observed) -> list[tuple[int, int, int, int]]:
@@ -373,16 +373,16 @@ def _silences(seen: Observed, answer: Array) -> tuple[Array, Array, Array]:
     return begin, np.append(time, seen.end_ns)[answer + 1], answer + 1 < len(time)
 
 
-def _part(seen: Observed, tries: Array, silence: tuple[int, int]) -> Part:
+def _part(seen: Observed, tries: Array, silence: tuple[int, int]) -> LimitSubtype:
     """Return what failed, as far as the other capture shows."""
     lost = seen.sends.lost[tries]
     if (lost == 0).any():
-        return Part.ACKS
+        return LimitSubtype.ACKS
     lost_acks_ns = seen.lost_answers_ns
     if (lost == 1).any() and lost_acks_ns is not None:
         both = ((lost_acks_ns >= silence[0]) & (lost_acks_ns < silence[1])).any()
-        return Part.BOTH if both else Part.DATA
-    return Part.NONE
+        return LimitSubtype.BOTH if both else LimitSubtype.DATA
+    return LimitSubtype.NONE
 
 
 def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
@@ -401,7 +401,8 @@ def _at_receiver(seen: Observed) -> list[tuple[int, int, int, int]]:
     long = np.flatnonzero((length > least) & oldest & enough & (ends > 0))
     answered_ns = np.maximum.accumulate(seen.soonest_answer_ns)[np.maximum(ends - 1, 0)]
     lost = [
-        (int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(Part.NONE)) for i in long
+        (int(answered_ns[i]), int(begin[i] + length[i]), int(answered_ns[i]), int(LimitSubtype.NONE))
+        for i in long
     ]
     return sorted([*lost, *_without_acks(seen)])
 
@@ -422,5 +423,5 @@ def _without_acks(seen: Observed) -> list[tuple[int, int, int, int]]:
         after = seen.fresh[np.searchsorted(seen.fresh, group[-1]) :]
         begin = int(sends.time_ns[group[0] - 1]) + seen.floor_ns
         end = int(sends.time_ns[group[-1]]) if len(after) else seen.end_ns
-        holes.append((begin, end, int(sends.time_ns[group[-2]]), int(Part.ACKS)))
+        holes.append((begin, end, int(sends.time_ns[group[-2]]), int(LimitSubtype.ACKS)))
     return holes

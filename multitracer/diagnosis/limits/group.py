@@ -16,7 +16,7 @@ import numpy as np
 
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.limits.limited import Limited, limited
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, View
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
 from multitracer.diagnosis.ranges import merged
@@ -27,7 +27,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.recording.part import Part as CapturePart
+    from multitracer.recording.part import PointCapture as CapturePart
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Document
 
@@ -39,9 +39,13 @@ MOST = 400
 """Connections of a group that are explained, the longest ones; a page of 300 fetches is within it."""
 _OF_ONE = (Limit.SLOW_START, Limit.CONGESTION_WINDOW, Limit.RECOVERY)
 """What holds one connection back while others go on."""
-_STAGES = {(Limit.HANDSHAKE, Part.NONE): "handshake", (Limit.APPLICATION, Part.PEER): "request",
-           (Limit.APPLICATION, Part.LATENCY): "request", (Limit.APPLICATION, Part.REPAIR): "request",
-           (Limit.APPLICATION, Part.THINK): "think"}  # fmt: skip
+_STAGES = {
+    (Limit.HANDSHAKE, LimitSubtype.NONE): "handshake",
+    (Limit.APPLICATION, LimitSubtype.PEER): "request",
+    (Limit.APPLICATION, LimitSubtype.LATENCY): "request",
+    (Limit.APPLICATION, LimitSubtype.REPAIR): "request",
+    (Limit.APPLICATION, LimitSubtype.THINK): "think",
+}
 
 
 class Stage(NamedTuple):
@@ -54,7 +58,7 @@ class Stage(NamedTuple):
     end_ns: int
 
 
-class Member(NamedTuple):
+class GroupConnection(NamedTuple):
     """A connection of a group, explained."""
 
     number: int
@@ -88,19 +92,19 @@ class Member(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Group:
+class ConnectionGroup:
     """Connections of one client to one peer, none more than 2 s after all before it had finished.
 
     Attributes
     ----------
     numbers : list of int
         Their numbers in the recording, in order of beginning.
-    members : list of Member
+    members : list of GroupConnection
         Those that were explained, the longest transfer first; at least one.
     """
 
     numbers: list[int]
-    members: list[Member]
+    members: list[GroupConnection]
 
     @property
     def longest(self) -> Limited:
@@ -129,22 +133,23 @@ class Group:
         return filled_together(list(later))
 
     @cached_property
-    def seconds(self) -> dict[tuple[Limit, Part], tuple[float, Confidence]]:
+    def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
         """Wall time of each limit and part with the confidence of most of it, the largest first."""
         sure = len(Confidence)
         pieces = [self._pieces(each) for each in self.members]
         name, confidence, passed = (np.concatenate(column) for column in zip(*pieces, strict=True))
         key = name * sure + confidence
-        bins = np.bincount(key, passed, minlength=len(Limit) * len(Part) * sure).reshape(-1, sure)
+        bins = np.bincount(key, passed, minlength=len(Limit) * len(LimitSubtype) * sure).reshape(-1, sure)
         of, first = np.unique(name, return_index=True)
         named = [
-            (Limit(each // len(Part)), Part(each % len(Part))) for each in of[np.argsort(first)].tolist()
+            (Limit(each // len(LimitSubtype)), LimitSubtype(each % len(LimitSubtype)))
+            for each in of[np.argsort(first)].tolist()
         ]
-        ordered = sorted(named, key=lambda each: -float(bins[each[0] * len(Part) + each[1]].sum()))
-        sums = {(limit, part): bins[limit * len(Part) + part] for limit, part in ordered}
+        ordered = sorted(named, key=lambda each: -float(bins[each[0] * len(LimitSubtype) + each[1]].sum()))
+        sums = {(limit, part): bins[limit * len(LimitSubtype) + part] for limit, part in ordered}
         return {each: (float(own.sum()), Confidence(int(own.argmax()))) for each, own in sums.items()}
 
-    def _pieces(self, member: Member) -> tuple[Array, Array, Array]:
+    def _pieces(self, member: GroupConnection) -> tuple[Array, Array, Array]:
         """Return limit and part as one code, confidence, and the link time for which each piece is counted.
 
         While all together filled the link it is the limit of their work, whatever held back each of them.
@@ -157,14 +162,14 @@ class Group:
         sure = limited.confidence[cell]
         shared = self.together.holds(edges[:-1]) & np.isin(limit, _OF_ONE)
         limit = np.where(shared, Limit.LINK, limit)
-        part, sure = np.where(shared, Part.NONE, part), np.where(shared, Confidence.WEAK, sure)
+        part, sure = np.where(shared, LimitSubtype.NONE, part), np.where(shared, Confidence.WEAK, sure)
         passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
-        return limit * len(Part) + part, sure, passed
+        return limit * len(LimitSubtype) + part, sure, passed
 
     def shared_by(self, limit: Limit) -> str:
         """Return that these connections filled the link together, if they did for most of it; else ""."""
         together_s = self.together.total_ns * self.longest.transfer.speed / NS_PER_S
-        link_s, _ = self.seconds.get((Limit.LINK, Part.NONE), (np.inf, None))
+        link_s, _ = self.seconds.get((Limit.LINK, LimitSubtype.NONE), (np.inf, None))
         return ", which they filled together" if limit is Limit.LINK and 2 * together_s >= link_s else ""
 
     @property
@@ -207,10 +212,10 @@ class Group:
         }  # fmt: skip
 
 
-def alone(limited: Limited) -> Group:
+def alone(limited: Limited) -> ConnectionGroup:
     """Return a transfer that was asked for as a group of its own."""
     number = limited.transfer.layers.at_sender.number
-    return Group([number], [Member(number, limited.begin_ns, limited)])
+    return ConnectionGroup([number], [GroupConnection(number, limited.begin_ns, limited)])
 
 
 def longest_group(recording: Recording) -> list[tuple[int, int]]:
@@ -264,16 +269,16 @@ def _groups(rows: Array, begin: Array, end: Array) -> list[Array]:
     return np.split(rows, breaks)
 
 
-def group_of(recording: Recording) -> Group | None:
+def group_of(recording: Recording) -> ConnectionGroup | None:
     """Return the group that took longest, its transfers explained; None where no connection has times."""
     numbers = longest_group(recording)
     members = []
     for number, begin_ns in numbers[:MOST]:
         transfer = Transfer.of(recording, number)
         if not transfer.without_time:
-            members.append(Member(number, begin_ns, limited(transfer)))
+            members.append(GroupConnection(number, begin_ns, limited(transfer)))
     members.sort(key=lambda each: -each.limited.total_s)
-    return Group(sorted(number for number, _ in numbers), members) if members else None
+    return ConnectionGroup(sorted(number for number, _ in numbers), members) if members else None
 
 
 _OWN = 0.25
@@ -324,10 +329,14 @@ def filled_together(members: list[tuple[Limited, int]]) -> Spans:
 def _arrivals(limited: Limited, later_ns: int) -> _Arrivals | None:
     """Return the packets of a transfer that arrived; None where nothing shows when they did."""
     transfer = limited.transfer
-    if limited.view is View.RECEIVER:
+    if limited.view is Viewpoint.RECEIVER:
         rows = transfer.data
         time, payload = transfer.sender["time_ns"][rows], transfer.payload_bytes
-    elif limited.view is View.BOTH_ENDS and transfer.data_pairs is not None and transfer.receiver is not None:
+    elif (
+        limited.view is Viewpoint.BOTH_ENDS
+        and transfer.data_pairs is not None
+        and transfer.receiver is not None
+    ):
         rows = np.unique(transfer.data_pairs.arrived[transfer.data_pairs.arrived != NA])
         rows = rows[transfer.receiver["payload_bytes"][rows] > 0]
         time, payload = transfer.came_ns[rows], transfer.receiver["payload_bytes"][rows]

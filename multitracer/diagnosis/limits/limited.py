@@ -20,9 +20,9 @@ from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.limits.at_receiver import at_receiver
 from multitracer.diagnosis.limits.at_sender import at_sender, opening
 from multitracer.diagnosis.limits.gaps import UNTOLD
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, Part, View
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import NOT_CAPTURED
-from multitracer.diagnosis.limits.partition import Cells, Shown, partition
+from multitracer.diagnosis.limits.partition import Cells, RuleEvidence, partition
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.schemas.findings import LIMITS
 from multitracer.schemas.tcp import Vantage
@@ -47,7 +47,7 @@ class Limited:
     Attributes
     ----------
     transfer : Transfer
-    view : View
+    view : Viewpoint
         What it was seen from.
     cells : Cells
         T in pieces.
@@ -62,11 +62,11 @@ class Limited:
     """
 
     transfer: Transfer
-    view: View
+    view: Viewpoint
     cells: Cells
     account: LinkAccount
     seen: Observed | None = None
-    shown: Shown | None = None
+    shown: RuleEvidence | None = None
     reason: str = ""
 
     @cached_property
@@ -102,7 +102,7 @@ class Limited:
             "begin_ns": cells.begin,
             "end_ns": cells.end,
             "limit": np.array([Limit(each).label for each in cells.limit], dtype="U17"),
-            "part": np.array([Part(each).label if each else "" for each in cells.part], dtype="U8"),
+            "part": np.array([LimitSubtype(each).label if each else "" for each in cells.part], dtype="U8"),
             "confidence": np.array([Confidence(each).label for each in self.confidence], dtype="U8"),
             "seconds": self.seconds,
             "evidence": self._evidence(),
@@ -152,19 +152,19 @@ def limited(transfer: Transfer) -> Limited:
         return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE), account)
     reason = _untold(transfer)
     if reason:
-        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
+        return Limited(transfer, Viewpoint.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     if not len(transfer.data):
         return _without_data(transfer, account, begin, end)
     if account.is_logged:
-        return Limited(transfer, View.LINK_LOG, by_link_log(account, begin), account)
+        return Limited(transfer, Viewpoint.LINK_LOG, by_link_log(account, begin), account)
     with meanwhile(len(transfer.sender), lambda: (transfer.data_pairs, transfer.ack_pairs)):
         assert transfer.verdicts is not None  # all ask for both
     view = _view(transfer)
-    seen = at_receiver(transfer) if view is View.RECEIVER else at_sender(transfer, view)
+    seen = at_receiver(transfer) if view is Viewpoint.RECEIVER else at_sender(transfer, view)
     if not len(seen.sends) or seen.end_ns <= seen.begin_ns:
         reason = _ONE_TIME if len(seen.sends) else "no data were seen"
         return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
-    shown = Shown.of(seen)
+    shown = RuleEvidence.of(seen)
     cells = partition(seen, shown)
     reason = _unknown(shown) if (cells.limit == Limit.UNKNOWN).any() else ""
     return Limited(transfer, view, cells, account, seen, shown, reason)
@@ -176,7 +176,7 @@ def shown_s(limited: Limited, limit: Limit, spans: Spans) -> float:
     return float(overlap_ns.sum()) * limited.transfer.speed / NS_PER_S
 
 
-def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple[Array, Array]:
+def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) -> tuple[Array, Array]:
     """Return begin and end of each time that a limit, or a part of it, held; data end a pause.
 
     Returns
@@ -199,7 +199,7 @@ def stretches(limited: Limited, limit: Limit, part: Part | None = None) -> tuple
     return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 
 
-def _unknown(shown: Shown) -> str:
+def _unknown(shown: RuleEvidence) -> str:
     """Return why the limit of some time is unknown."""
     reasons = ((shown.missing, NOT_CAPTURED), (shown.untold, UNTOLD))
     return "; ".join(words for spans, words in reasons if spans.total_ns)
@@ -213,24 +213,24 @@ def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int
     reason = ""
     if (transfer.sender["payload_bytes"] > 0).any():
         reason = "no data were sent in this direction"
-    elif _view(transfer) is View.RECEIVER:
+    elif _view(transfer) is Viewpoint.RECEIVER:
         reason = _NO_DATA_HERE
     elif not has(transfer.sender["flags"], Flag.SYN).any():
         reason = _BEGUN_BEFORE
     if reason:
-        return Limited(transfer, View.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
+        return Limited(transfer, Viewpoint.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     _, opened, _ = opening(transfer)
     return Limited(transfer, _view(transfer), _all(begin, max(opened, begin), Limit.HANDSHAKE), account)
 
 
-def _view(transfer: Transfer) -> View:
+def _view(transfer: Transfer) -> Viewpoint:
     """Return what the transfer is seen from."""
     if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
-        return View.RECEIVER
+        return Viewpoint.RECEIVER
     pairs = transfer.data_pairs
     if pairs is not None and transfer.layers.is_related and (pairs.arrived >= 0).any():
-        return View.BOTH_ENDS
-    return View.SENDER_STATE if len(transfer.state) else View.SENDER
+        return Viewpoint.BOTH_ENDS
+    return Viewpoint.SENDER_STATE if len(transfer.state) else Viewpoint.SENDER
 
 
 def _never_opened(transfer: Transfer) -> bool:
@@ -257,32 +257,32 @@ def _whole(transfer: Transfer) -> tuple[int, int]:
 
 def _all(begin: int, end: int, limit: Limit) -> Cells:
     one = np.array([0])
-    return Cells(one + begin, one + end, one + int(limit), one + int(Part.NONE), one != 0)
+    return Cells(one + begin, one + end, one + int(limit), one + int(LimitSubtype.NONE), one != 0)
 
 
-_LIMITS: dict[Use, tuple[Limit, Part]] = {
-    Use.USEFUL: (Limit.LINK, Part.NONE),
-    Use.OTHER: (Limit.LINK, Part.NONE),
-    Use.ARQ: (Limit.LINK, Part.ARQ),
-    Use.ACCESS: (Limit.LINK, Part.ACCESS),
-    Use.XOFF: (Limit.LINK, Part.XOFF),
-    Use.OUTAGE: (Limit.OUTAGE, Part.NONE),
-    Use.HANDSHAKE: (Limit.HANDSHAKE, Part.NONE),
-    Use.IDLE_APP: (Limit.APPLICATION, Part.WRITES),
-    Use.IDLE_RWND: (Limit.RECEIVER_WINDOW, Part.NONE),
-    Use.IDLE_SNDBUF: (Limit.SENDER_BUFFER, Part.NONE),
-    Use.IDLE_RTO: (Limit.RECOVERY, Part.TIMER),
-    Use.IDLE_CWND: (Limit.CONGESTION_WINDOW, Part.NONE),
-    Use.WASTED: (Limit.RECOVERY, Part.NONE),
-    Use.REDUNDANT: (Limit.RECOVERY, Part.NONE),
-    Use.UNKNOWN: (Limit.UNKNOWN, Part.NONE),
+_LIMITS: dict[Use, tuple[Limit, LimitSubtype]] = {
+    Use.USEFUL: (Limit.LINK, LimitSubtype.NONE),
+    Use.OTHER: (Limit.LINK, LimitSubtype.NONE),
+    Use.ARQ: (Limit.LINK, LimitSubtype.ARQ),
+    Use.ACCESS: (Limit.LINK, LimitSubtype.ACCESS),
+    Use.XOFF: (Limit.LINK, LimitSubtype.XOFF),
+    Use.OUTAGE: (Limit.OUTAGE, LimitSubtype.NONE),
+    Use.HANDSHAKE: (Limit.HANDSHAKE, LimitSubtype.NONE),
+    Use.IDLE_APP: (Limit.APPLICATION, LimitSubtype.WRITES),
+    Use.IDLE_RWND: (Limit.RECEIVER_WINDOW, LimitSubtype.NONE),
+    Use.IDLE_SNDBUF: (Limit.SENDER_BUFFER, LimitSubtype.NONE),
+    Use.IDLE_RTO: (Limit.RECOVERY, LimitSubtype.TIMER),
+    Use.IDLE_CWND: (Limit.CONGESTION_WINDOW, LimitSubtype.NONE),
+    Use.WASTED: (Limit.RECOVERY, LimitSubtype.NONE),
+    Use.REDUNDANT: (Limit.RECOVERY, LimitSubtype.NONE),
+    Use.UNKNOWN: (Limit.UNKNOWN, LimitSubtype.NONE),
 }
-_BY_CAUSE: dict[tuple[Use, UseCause], tuple[Limit, Part]] = {
-    (Use.IDLE_CWND, UseCause.RECOVERY): (Limit.RECOVERY, Part.FAST),
-    (Use.IDLE_CWND, UseCause.SLOW_START): (Limit.SLOW_START, Part.NONE),
-    (Use.IDLE_APP, UseCause.NAGLE): (Limit.APPLICATION, Part.NAGLE),
-    (Use.WASTED, UseCause.REFUSED): (Limit.LINK, Part.NONE),
-    (Use.WASTED, UseCause.UNFINISHED): (Limit.LINK, Part.NONE),
+_BY_CAUSE: dict[tuple[Use, UseCause], tuple[Limit, LimitSubtype]] = {
+    (Use.IDLE_CWND, UseCause.RECOVERY): (Limit.RECOVERY, LimitSubtype.FAST),
+    (Use.IDLE_CWND, UseCause.SLOW_START): (Limit.SLOW_START, LimitSubtype.NONE),
+    (Use.IDLE_APP, UseCause.NAGLE): (Limit.APPLICATION, LimitSubtype.NAGLE),
+    (Use.WASTED, UseCause.REFUSED): (Limit.LINK, LimitSubtype.NONE),
+    (Use.WASTED, UseCause.UNFINISHED): (Limit.LINK, LimitSubtype.NONE),
 }
 """Where the cause decides. What the receiver no longer wanted, and what was still under way at the end, was
 not lost: nothing waits for its repair, and the link has it queued or in service."""
@@ -300,7 +300,7 @@ def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
     real = right > left
     owner = first_painters(left[real], right[real], max(len(edges) - 1, 0))
     limit, part = _named(uses["use"][some][real], uses["cause"][some][real])
-    limit, part = np.append(limit, Limit.HANDSHAKE)[owner], np.append(part, Part.NONE)[owner]
+    limit, part = np.append(limit, Limit.HANDSHAKE)[owner], np.append(part, LimitSubtype.NONE)[owner]
     return Cells(edges[:-1], edges[1:], limit, part, np.zeros(len(limit), dtype=bool)).joined()
 
 
@@ -329,17 +329,19 @@ def payload_end_ns(transfer: Transfer) -> int:
 _M, _I, _W = Confidence.MEASURED, Confidence.INFERRED, Confidence.WEAK
 _LOOSE = dict.fromkeys((Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W)
 """Of their seconds 75 to 90 % were right on 467 recordings of known cause, of all others 93 % and more."""
-_BY_VIEW: dict[View, dict[Limit, Confidence]] = {
-    View.LINK_LOG: dict.fromkeys(Limit, _M),
-    View.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
-    View.SENDER_STATE: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
-    View.SENDER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W},
-    View.RECEIVER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.SENDER_BUFFER: _W},
-    View.NOWHERE: dict.fromkeys(Limit, _W),
+_BY_VIEW: dict[Viewpoint, dict[Limit, Confidence]] = {
+    Viewpoint.LINK_LOG: dict.fromkeys(Limit, _M),
+    Viewpoint.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
+    Viewpoint.SENDER_STATE: dict.fromkeys(Limit, _I)
+    | _LOOSE
+    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
+    Viewpoint.SENDER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W},
+    Viewpoint.RECEIVER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.SENDER_BUFFER: _W},
+    Viewpoint.NOWHERE: dict.fromkeys(Limit, _W),
 }
 
 
-def confidence(view: View, cells: Cells, seen: Observed | None = None) -> Array:
+def confidence(view: Viewpoint, cells: Cells, seen: Observed | None = None) -> Array:
     """Return the Confidence of each cell: uint8, shape (n_cells,).
 
     From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
@@ -367,14 +369,14 @@ def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[LimitShare]:
 
     `sure` (Confidence, uint8) and `seconds` (float64, link time) have a value for each cell.
     """
-    names = len(Part)
+    names = len(LimitSubtype)
     key = cells.limit * names + cells.part
     total = max(float(seconds.sum()), 1e-12)
     weak = sure == Confidence.WEAK
     spare = np.bincount(cells.limit[weak], seconds[weak], minlength=len(Limit))
     rows = []
     for each in np.unique(key).tolist():
-        limit, part, mine = Limit(each // names), Part(each % names), key == each
+        limit, part, mine = Limit(each // names), LimitSubtype(each % names), key == each
         own, firm = float(seconds[mine].sum()), float(seconds[mine & ~weak].sum())
         instead = sum(float(spare[other]) for other, this in _INSTEAD.items() if this is limit)
         instead += float(spare[Limit.UNKNOWN]) if limit is not Limit.UNKNOWN else 0.0

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import places, span_minimum
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import GROWS, full_window, samples_in_full_window
@@ -80,7 +80,7 @@ class Busy(NamedTuple):
     rate: Rates | None
 
 
-class Delivery(NamedTuple):
+class AnswerDelivery(NamedTuple):
     """What answers delivered in the round trip before each.
 
     Attributes
@@ -158,7 +158,7 @@ def _busy(seen: Observed) -> Busy:
     return Busy(spans, queued, Spans.none(), shown)
 
 
-def _kept_up(seen: Observed, paths: Paths, delivery: Delivery, usual: Array) -> Spans:
+def _kept_up(seen: Observed, paths: Paths, delivery: AnswerDelivery, usual: Array) -> Spans:
     """Return the stretches in which data were delivered about as fast as the link's usual rate."""
     fast = delivery.time_ns[delivery.rate >= _NEAR_RATE * usual]
     floor = seen.floor_ns + paths.above_first(fast)
@@ -182,12 +182,12 @@ def _beside_answers(seen: Observed, service_ns: float) -> Busy | None:
     return Busy(spans, Spans.none(), Spans.none(), _rates(seen, spans, seen.floor_ns, 0))
 
 
-def _proven(queued: Spans, delivery: Delivery, floor_ns: Array) -> Array:
+def _proven(queued: Spans, delivery: AnswerDelivery, floor_ns: Array) -> Array:
     """Return which deliveries show the rate of the link: it had a queue when the last bytes were served."""
     return np.asarray(queued.holds(delivery.time_ns - floor_ns) & (delivery.rate > 0))
 
 
-def _proven_throughout(queued: Spans, delivery: Delivery, floor_ns: Array) -> Array:
+def _proven_throughout(queued: Spans, delivery: AnswerDelivery, floor_ns: Array) -> Array:
     """Return which deliveries were served by a link that had a queue all that time."""
     first = queued.which(delivery.since_ns - floor_ns)
     same = (first >= 0) & (first == queued.which(delivery.time_ns - floor_ns))
@@ -233,7 +233,7 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
     delivery = _delivery(seen, floor_ns, (spans, behind_ns))
     if not len(delivery.rate):
         delivery = _delivery(seen, floor_ns)
-        delivery = Delivery(*(column[spans.holds(delivery.time_ns)] for column in delivery))
+        delivery = AnswerDelivery(*(column[spans.holds(delivery.time_ns)] for column in delivery))
     rate = delivery.rate
     if not len(rate):
         return None
@@ -248,7 +248,7 @@ def _rates(seen: Observed, spans: Spans, floor_ns: Array | int, behind_ns: Array
 
 def _delivery(
     seen: Observed, floor_ns: Array | int, within: tuple[Spans, Array | int] | None = None
-) -> Delivery:
+) -> AnswerDelivery:
     """Return at each answer that delivers the bytes per ns delivered in the round trip before it.
 
     `floor_ns` is the shortest round trip, of the whole or at each answer. A queue of answers spaces them by
@@ -261,7 +261,7 @@ def _delivery(
     width = np.maximum(np.broadcast_to(floor_ns, len(time)), _RATE_WINDOW_NS)[new]
     time, done = time[new], done[new]
     if len(new) < 2:
-        return Delivery(time[:0], time[:0], np.empty(0))
+        return AnswerDelivery(time[:0], time[:0], np.empty(0))
     fewer = places(done, done - _RATE_SEGMENTS * seen.mss_bytes, "right") - 1
     before = np.minimum(places(time, time - width, "right") - 1, fewer)
     known = (before >= 0) & (before < np.arange(len(time)))
@@ -275,7 +275,7 @@ def _delivery(
     since = time[before[known]]
     gone = time[known] - since
     rate = (done[known] - done[before[known]]) / np.maximum(gone, 1)
-    return Delivery(time[known], since, rate)
+    return AnswerDelivery(time[known], since, rate)
 
 
 def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
@@ -285,7 +285,9 @@ def _queued(seen: Observed, paths: Paths, service_ns: float) -> Spans:
     sent, way = seen.delays.time_ns, seen.delays.way_ns
     floor = seen.floor_ns + paths.above_first(sent)
     queue = _standing(sent, paths.queue(sent, way), floor)
-    part = 0.0 if seen.view is View.BOTH_ENDS else _QUEUE_OF_FLOOR  # one way, by two clocks: no noise of ACKs
+    part = (
+        0.0 if seen.view is Viewpoint.BOTH_ENDS else _QUEUE_OF_FLOOR
+    )  # one way, by two clocks: no noise of ACKs
     noise = np.maximum(_QUEUE_NS, part * floor) * (_CALM if _is_calm(way, service_ns) else 1.0)
     least = np.maximum(_QUEUE_SERVICES * service_ns, noise)
     above = np.flatnonzero(queue > least)

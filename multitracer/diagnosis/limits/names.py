@@ -43,7 +43,7 @@ class Limit(_Named):
     """None can be shown."""
 
 
-class Part(_Named):
+class LimitSubtype(_Named):
     """A kind of a limit; NONE where it has none."""
 
     NONE = 0
@@ -83,7 +83,7 @@ class Confidence(_Named):
     WEAK = 2
 
 
-class View(_Named):
+class Viewpoint(_Named):
     """What a transfer is seen from."""
 
     LINK_LOG = 0
@@ -104,7 +104,7 @@ class LimitShare(NamedTuple):
     """One limit, with one part, and the time that it held."""
 
     limit: Limit
-    part: Part
+    part: LimitSubtype
     seconds: float
     share: float
     """Of T, 1 is all of it."""

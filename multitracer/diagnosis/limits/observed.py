@@ -15,8 +15,8 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places, unwrapped
-from multitracer.captured import Mark
-from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.captured import CaptureMark
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.policing import Policing
 from multitracer.diagnosis.ranges import merged
@@ -147,7 +147,7 @@ class Observed:
 
     Attributes
     ----------
-    view : View
+    view : Viewpoint
     begin_ns, end_ns : int
         T: the first SYN of the connection, and the ACK of the last payload byte.
     opened_ns : int
@@ -163,7 +163,7 @@ class Observed:
         The sender's variables, where they were logged.
     """
 
-    view: View
+    view: Viewpoint
     begin_ns: int
     end_ns: int
     opened_ns: int
@@ -315,7 +315,7 @@ ALL_BUT_HANDSHAKE = frozenset(limit for limit in Limit if limit is not Limit.HAN
 NOT_CAPTURED = "the capture lost packets that the receiver got"
 
 
-def weak_limits(transfer: Transfer, view: View, *, coarse: bool = False) -> frozenset[Limit]:
+def weak_limits(transfer: Transfer, view: Viewpoint, *, coarse: bool = False) -> frozenset[Limit]:
     """Return the limits that are weak in this capture, whatever its view shows elsewhere.
 
     All but the handshake with coarse times of the sender, or options (SACK, timestamps) that were cut off;
@@ -325,7 +325,7 @@ def weak_limits(transfer: Transfer, view: View, *, coarse: bool = False) -> froz
     if coarse or _is_cut(transfer):
         return ALL_BUT_HANDSHAKE
     weak = set()
-    one_end = view in (View.SENDER, View.SENDER_STATE)
+    one_end = view in (Viewpoint.SENDER, Viewpoint.SENDER_STATE)
     if one_end and sent_by_stamps(transfer.sender, transfer.acks) is None:
         weak.add(Limit.LINK)
     if window_scale_by(transfer) is not WindowScaleBy.SYN:
@@ -335,7 +335,7 @@ def weak_limits(transfer: Transfer, view: View, *, coarse: bool = False) -> froz
 
 def _is_cut(transfer: Transfer) -> bool:
     """Return whether most of the packets were captured without all of their options."""
-    cut = has(transfer.sender["marks"], Mark.HEADER_CUT)
+    cut = has(transfer.sender["marks"], CaptureMark.HEADER_CUT)
     return 2 * int(np.count_nonzero(cut)) > len(cut)
 
 
@@ -378,7 +378,7 @@ def sent_by_stamps(table: Table, rows: Array) -> tuple[Array, int] | None:
     The rows of `table` and the times (ns, up to a constant) are int64, shape (n,); the tick is in ns. None
     without timestamps, or where their tick is unknown.
     """
-    stamped = has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
+    stamped = has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
     if not len(rows) or not stamped.all():
         return None
     time, value = table["time_ns"][rows], table["tsval"][rows]

@@ -14,14 +14,14 @@ from multitracer.analysis.intervals import distinct
 from multitracer.analysis.parallel import meanwhile
 from multitracer.diagnosis.limits.gaps import (
     ROUND,
-    Outages,
-    Pauses,
+    FailedRetransmissionGaps,
+    SenderIdleGaps,
     outages,
     pauses,
     quiet,
 )
 from multitracer.diagnosis.limits.link import Busy, busy
-from multitracer.diagnosis.limits.names import Limit, Part, View
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.observed import not_captured
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.limits.windows import (
@@ -65,28 +65,28 @@ class Cells(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shown:
+class RuleEvidence:
     """What each rule shows of a transfer."""
 
-    out: Outages
+    out: FailedRetransmissionGaps
     link: Busy
-    hole: Holes
+    hole: LossHoles
     window: FullWindow
     buffer: Spans
     cwnd: Spans
     steady: Spans
-    pause: Pauses
+    pause: SenderIdleGaps
     slow: Spans
     missing: Spans
     untold: Spans
 
     @classmethod
-    def of(cls, seen: Observed) -> Shown:
+    def of(cls, seen: Observed) -> RuleEvidence:
         """Return what the rules show."""
         with meanwhile(len(seen.sends), lambda: busy(seen)) as link_of:
             still, missing = quiet(seen), not_captured(seen)
             pause = pauses(seen, still)
-            is_known = seen.state is not None or seen.view is View.BOTH_ENDS
+            is_known = seen.state is not None or seen.view is Viewpoint.BOTH_ENDS
             steady = Spans.none() if is_known else steady_flight(seen, missing)
             out, hole, window = outages(seen), holes(seen, still), full_window(seen)
             buffer, cwnd = full_buffer(seen), full_congestion_window(seen)
@@ -95,22 +95,22 @@ class Shown:
         return cls(out, link, hole, window, buffer, cwnd, steady, pause, slow, missing, still.untold)
 
 
-def partition(seen: Observed, shown: Shown) -> Cells:
+def partition(seen: Observed, shown: RuleEvidence) -> Cells:
     """Return what limited each instant of T."""
     edges = _edges(seen, shown)
     begin, end = edges[:-1], edges[1:]
     limit = np.full(len(begin), int(Limit.CONGESTION_WINDOW))
-    part = np.full(len(begin), int(Part.NONE))
+    part = np.full(len(begin), int(LimitSubtype.NONE))
     possible = np.zeros(len(begin), dtype=bool)
     _paint(shown, begin, limit, part, possible)
-    limit[begin < seen.opened_ns], part[begin < seen.opened_ns] = Limit.HANDSHAKE, Part.NONE
+    limit[begin < seen.opened_ns], part[begin < seen.opened_ns] = Limit.HANDSHAKE, LimitSubtype.NONE
     possible[begin < seen.opened_ns] = False
     cells = Cells(begin, end, limit, part, possible).joined()
     cells = _whole_rounds(cells, seen, shown.cwnd)
     return _last_flight(cells, seen).joined()
 
 
-def _edges(seen: Observed, shown: Shown) -> Array:
+def _edges(seen: Observed, shown: RuleEvidence) -> Array:
     spans = (
         shown.out.spans, shown.link.spans, shown.hole.spans, shown.window.spans, shown.window.zero,
         shown.buffer, shown.steady, shown.slow, Spans(shown.pause.begin, shown.pause.end), shown.missing,
@@ -128,11 +128,15 @@ def _edges(seen: Observed, shown: Shown) -> Array:
     return np.concatenate([[seen.begin_ns], inner, [seen.end_ns]])
 
 
-def _paint(shown: Shown, begin: Array, limit: Array, part: Array, possible: Array) -> None:
+def _paint(shown: RuleEvidence, begin: Array, limit: Array, part: Array, possible: Array) -> None:
     """Write what holds at the begin of each cell, the last in order first."""
 
     def put(
-        where: Array, what: Limit, parts: Array | Part = Part.NONE, *, certain: Array | bool = True
+        where: Array,
+        what: Limit,
+        parts: Array | LimitSubtype = LimitSubtype.NONE,
+        *,
+        certain: Array | bool = True,
     ) -> None:
         limit[where] = int(what)
         part[where] = parts[where] if isinstance(parts, np.ndarray) else int(parts)
@@ -145,7 +149,7 @@ def _paint(shown: Shown, begin: Array, limit: Array, part: Array, possible: Arra
     put(at >= 0, Limit.APPLICATION, np.append(shown.pause.part, 0)[at])
     put(shown.buffer.holds(begin), Limit.SENDER_BUFFER)
     put(shown.window.spans.holds(begin), Limit.RECEIVER_WINDOW)
-    put(shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, Part.ZERO)
+    put(shown.window.zero.holds(begin), Limit.RECEIVER_WINDOW, LimitSubtype.ZERO)
     at = shown.hole.spans.which(begin)
     put(at >= 0, Limit.RECOVERY, np.append(shown.hole.part, 0)[at])
     put(shown.link.spans.holds(begin), Limit.LINK)
@@ -192,26 +196,26 @@ def _last_flight(cells: Cells, seen: Observed) -> Cells:
         return cells
     kept = int(limit[before[-1]])
     if kept in (Limit.APPLICATION, Limit.HANDSHAKE):
-        limit[behind], part[behind] = Limit.SLOW_START, Part.NONE
+        limit[behind], part[behind] = Limit.SLOW_START, LimitSubtype.NONE
     elif kept in (*_LASTING, *_REST):
         limit[behind], part[behind] = kept, part[before[-1]]
     return cells._replace(limit=limit, part=part)
 
 
-class Holes(NamedTuple):
+class LossHoles(NamedTuple):
     """Stretches in which the oldest outstanding byte had been lost."""
 
     spans: Spans
     part: Array
 
 
-def holes(seen: Observed, still: Quiet) -> Holes:
+def holes(seen: Observed, still: Quiet) -> LossHoles:
     """Return from when the oldest byte's acknowledgment was due until that of its repair came."""
     sends = seen.sends
     repairs = np.flatnonzero(sends.needed)
     by_timer = _unseen(seen, still).union(still.unheard)
     if not len(repairs) or not len(seen.answers):
-        return Holes(by_timer, np.full(len(by_timer.begin), int(Part.TIMER)))
+        return LossHoles(by_timer, np.full(len(by_timer.begin), int(LimitSubtype.TIMER)))
     ack = seen.answers.ack
     over = np.searchsorted(ack, sends.begin[repairs], side="right")  # the first answer that passes the repair
     came = np.append(seen.answers.time_ns, seen.end_ns)[over]
@@ -225,7 +229,7 @@ def holes(seen: Observed, still: Quiet) -> Holes:
     timed = np.zeros(len(spans.begin) + 1, dtype=bool)
     np.logical_or.at(timed, which, sends.by_timer[repairs])
     timed[spans.which(by_timer.end - 1)] = True
-    return Holes(spans, np.where(timed[:-1], int(Part.TIMER), int(Part.FAST)))
+    return LossHoles(spans, np.where(timed[:-1], int(LimitSubtype.TIMER), int(LimitSubtype.FAST)))
 
 
 def _unseen(seen: Observed, still: Quiet) -> Spans:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import BEGIN_OR_END, has
-from multitracer.analysis.two_points import Outcome
-from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.captured import Mark
+from multitracer.analysis.two_points import PacketOutcome
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause
+from multitracer.captured import CaptureMark
 from multitracer.diagnosis.packets.sender_view import SenderView
 from multitracer.diagnosis.ranges import spread
 from multitracer.schemas.tcp import Vantage
@@ -89,7 +89,7 @@ def dead_times(transfer: Transfer) -> list[DeadTime]:
     if transfer.layers.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
         return []
     verdicts, table = transfer.verdicts, transfer.sender
-    timer = np.isin(verdicts["cause"], (Cause.TIMEOUT, Cause.TAIL_LOSS_PROBE))
+    timer = np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
     chosen = timer & (table["payload_bytes"][verdicts["row"]] > 0)
     rows, needless = verdicts["row"][chosen], verdicts["necessity"][chosen] == Necessity.SPURIOUS
     if not len(rows):
@@ -144,7 +144,7 @@ class _Watch:
         self._soonest_ns = _SOONEST * int(transfer.rtt_ns.min()) if len(transfer.rtt_ns) else 0.0
         self._full_bytes = int(transfer.payload_bytes.max())
         self._before = self._acks[tries.following - 1]
-        duplicate = (self._table["kind"][self._before] & np.uint32(Kind.DUPLICATE_ACK)) != 0
+        duplicate = (self._table["kind"][self._before] & np.uint32(SegmentKind.DUPLICATE_ACK)) != 0
         self._uncertain = (duplicate | self._view.in_recovery(self._before)) & (not self._has_sacks)
         """Whether, without SACK, duplicate ACKs may have told of what arrived behind a loss."""
 
@@ -215,8 +215,8 @@ class _Watch:
         """Return how many tries got no answer; -1 if what was answered is older than the first of them."""
         table, tries = self._table, self._tries
         of_answer = answer[tries.of]
-        unstamped = ~has(table["marks"][tries.row], Mark.HAS_TIMESTAMPS)
-        stamped = (tries.counted(unstamped) == 0) & has(table["marks"][answer], Mark.HAS_TIMESTAMPS)
+        unstamped = ~has(table["marks"][tries.row], CaptureMark.HAS_TIMESTAMPS)
+        stamped = (tries.counted(unstamped) == 0) & has(table["marks"][answer], CaptureMark.HAS_TIMESTAMPS)
         since = (table["tsecr"][of_answer] - table["tsval"][tries.row]).view(np.int32)
         echoed = tries.counted(since >= 0)
         older = tries.counted(self._time[tries.row] <= self._time[of_answer] - self._soonest_ns)
@@ -318,7 +318,7 @@ class _Lost(NamedTuple):
 
 def _rows_lost(pairs: Pairs) -> Array:
     """Return the rows, of the end that sent them, of what was lost."""
-    return np.asarray(pairs.sent[(pairs.table["outcome"] == Outcome.LOST) & (pairs.sent != NA)])
+    return np.asarray(pairs.sent[(pairs.table["outcome"] == PacketOutcome.LOST) & (pairs.sent != NA)])
 
 
 def timeouts(transfer: Transfer) -> tuple[Array, Array]:
@@ -327,7 +327,7 @@ def timeouts(transfer: Transfer) -> tuple[Array, Array]:
     The first timeout of a segment is 1, the next without anything new acknowledged 2: its timer was doubled.
     """
     verdicts, begin = transfer.verdicts, transfer.sender["seq_bytes"]
-    rows = verdicts["row"][verdicts["cause"] == Cause.TIMEOUT]
+    rows = verdicts["row"][verdicts["cause"] == RetransmissionCause.TIMEOUT]
     first = np.ones(len(rows), dtype=bool)
     first[1:] = begin[rows][1:] != begin[rows][:-1]
     starts = np.flatnonzero(first)

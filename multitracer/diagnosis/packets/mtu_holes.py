@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.two_points import Outcome
+from multitracer.analysis.two_points import PacketOutcome
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
@@ -90,7 +90,9 @@ def _smaller_passed(transfer: Transfer, dead: DeadTime, full: int) -> bool:
         return False
     since = (pairs.sent != NA) & (table["time_ns"][np.maximum(pairs.sent, 0)] >= dead.begin_ns)
     is_full = table["payload_bytes"][np.maximum(pairs.sent, 0)] >= full
-    passed, lost = (since & (pairs.table["outcome"] == which) for which in (Outcome.MATCHED, Outcome.LOST))
+    passed, lost = (
+        since & (pairs.table["outcome"] == which) for which in (PacketOutcome.MATCHED, PacketOutcome.LOST)
+    )
     smaller = np.any(passed & ~is_full) and not np.any(lost & ~is_full)
     return bool(smaller and not np.any(passed & is_full) and np.count_nonzero(lost & is_full) >= _LEAST_LOST)
 
@@ -108,11 +110,11 @@ def _larger_lost_after(transfer: Transfer, dead: DeadTime, full: int) -> bool:
     since = (pairs.sent != NA) & (table["time_ns"][sent] >= dead.begin_ns)
     later = since & (table["time_ns"][sent] >= dead.end_ns)
     outcome, payload = pairs.table["outcome"], table["payload_bytes"][sent]
-    passed = outcome == Outcome.MATCHED
+    passed = outcome == PacketOutcome.MATCHED
     most = int(payload[since & passed].max(initial=0))
-    if most >= full or np.any(since & (outcome == Outcome.RECUT)):
+    if most >= full or np.any(since & (outcome == PacketOutcome.RECUT)):
         return False
-    larger = (outcome == Outcome.LOST) & (payload > most)
+    larger = (outcome == PacketOutcome.LOST) & (payload > most)
     is_later = np.count_nonzero(later & larger) >= _LEAST_LATER
     is_passed = np.count_nonzero(later & passed & (payload > 0)) >= LEAST_SMALLER
     return bool(is_later and is_passed and np.count_nonzero(since & larger) >= _LEAST_LOST)

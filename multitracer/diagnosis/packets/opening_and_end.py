@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
 from multitracer.captured import Flag
 from multitracer.tables import NA
@@ -28,7 +28,7 @@ _SOONEST = 0.8
 """Part of the shortest round trip within which nothing is answered."""
 
 
-class Opening:
+class HandshakeAndResets:
     """The handshake and the resets of a transfer's connection, as rows of `sender`.
 
     Parameters
@@ -42,7 +42,7 @@ class Opening:
         self.transfer = transfer
         self._table = transfer.sender if table is None else table
         self._flags = self._table["flags"]
-        self._once = (self._table["kind"] & np.uint32(Kind.CAPTURE_DUPLICATE)) == 0
+        self._once = (self._table["kind"] & np.uint32(SegmentKind.CAPTURE_DUPLICATE)) == 0
 
     @cached_property
     def syns(self) -> Array:
@@ -90,7 +90,7 @@ class Opening:
 
     def idle_ns(self, row: int) -> int:
         """Return how long nothing but keep-alives had passed, with nothing outstanding, before a row."""
-        kind = np.uint32(Kind.KEEP_ALIVE)
+        kind = np.uint32(SegmentKind.KEEP_ALIVE)
         real = np.flatnonzero((self._table["kind"][:row] & kind) == 0)
         real = real[(self._table["payload_bytes"][real] > 0) | has(self._flags[real], Flag.SYN | Flag.FIN)]
         if not len(real):
@@ -106,7 +106,7 @@ class Opening:
         return int(self._table["time_ns"][rows[0]]) if len(rows) else None
 
 
-def is_forgotten(opening: Opening, dead: DeadTime) -> bool:
+def is_forgotten(opening: HandshakeAndResets, dead: DeadTime) -> bool:
     """Return whether the first data after a long pause, and all tries after them, were never answered."""
     if dead.answer != NA or dead.failed < _TRIES:
         return False
@@ -122,6 +122,6 @@ def first_unanswered(transfer: Transfer, dead: DeadTime) -> int:
     return int(transfer.data[at])
 
 
-def paused_s(opening: Opening, row: int) -> float:
+def paused_s(opening: HandshakeAndResets, row: int) -> float:
     """Return the link time for which nothing had been outstanding or sent before a row."""
     return opening.idle_ns(row) * opening.transfer.speed / NS_PER_S

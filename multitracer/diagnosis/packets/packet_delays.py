@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, in_order, places
-from multitracer.analysis.two_points import Copies, Outcome, arrivals
-from multitracer.analysis.verdicts import Cause, Necessity
+from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -86,15 +86,15 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
         return _as_sent(transfer)
     outcome, arrived = _of_rows(pairs, len(transfer.sender))
     table, rows = transfer.sender, transfer.data
-    joined = outcome[rows] == Outcome.RECUT
+    joined = outcome[rows] == PacketOutcome.RECUT
     if offered_bytes is not None:
         joined |= transfer.payload_bytes > offered_bytes
     if not joined.any():
         return _as_captured(transfer, outcome, arrived)
     pieces = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
-    exact = outcome[pieces.row] == Outcome.MATCHED
+    exact = outcome[pieces.row] == PacketOutcome.MATCHED
     came = np.where(exact, arrived[pieces.row], _by_bytes(transfer, pieces, _arrivals(transfer, pairs)))
-    lost = (came == NA) & (outcome[pieces.row] != Outcome.NOT_COVERED)
+    lost = (came == NA) & (outcome[pieces.row] != PacketOutcome.NOT_COVERED)
     closes = (came != NA) & np.append(came[1:] != came[:-1], True)[: len(came)]
     return WireSegments(pieces.row, pieces.end - pieces.begin, came, closes, lost)
 
@@ -102,7 +102,7 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
 def _of_rows(pairs: Pairs, count: int) -> tuple[Array, Array]:
     """Return the outcome of each row of `sender` (NOT_COVERED if it has none), and where it arrived."""
     sent = np.flatnonzero(pairs.sent != NA)
-    outcome = np.full(count, Outcome.NOT_COVERED, dtype=np.uint8)
+    outcome = np.full(count, PacketOutcome.NOT_COVERED, dtype=np.uint8)
     arrived = np.full(count, NA, dtype=np.int64)
     outcome[pairs.sent[sent]] = pairs.table["outcome"][sent]
     arrived[pairs.sent[sent]] = pairs.arrived[sent]
@@ -112,7 +112,9 @@ def _of_rows(pairs: Pairs, count: int) -> tuple[Array, Array]:
 def _as_sent(transfer: Transfer) -> WireSegments:
     """Return the segments as one capture shows them: lost is what had to be sent again."""
     verdicts, rows = transfer.verdicts, transfer.data
-    needed = (verdicts["necessity"] == Necessity.NECESSARY) & (verdicts["cause"] != Cause.LOCAL_DROP)
+    needed = (verdicts["necessity"] == Necessity.NECESSARY) & (
+        verdicts["cause"] != RetransmissionCause.LOCAL_DROP
+    )
     nowhere = np.full(len(rows), NA, dtype=np.int64)
     payload = transfer.payload_bytes.astype(np.int64)
     lost = np.isin(rows, verdicts["earlier_row"][needed])
@@ -122,9 +124,9 @@ def _as_sent(transfer: Transfer) -> WireSegments:
 def _as_captured(transfer: Transfer, outcome: Array, arrived: Array) -> WireSegments:
     rows = transfer.data
     outcome, came = outcome[rows], arrived[rows]
-    came[outcome != Outcome.MATCHED] = NA
+    came[outcome != PacketOutcome.MATCHED] = NA
     payload = transfer.payload_bytes.astype(np.int64)
-    return WireSegments(rows, payload, came, came != NA, outcome == Outcome.LOST)
+    return WireSegments(rows, payload, came, came != NA, outcome == PacketOutcome.LOST)
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
@@ -155,8 +157,8 @@ def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
     assert transfer.receiver is not None
     of, end = _holding(came, distinct(pieces.end))
     came_ns = transfer.came_ns[came.row[of]]
-    sent = Copies(pieces.end, transfer.sender["time_ns"][pieces.row])
-    left, arrived = arrivals(sent, Copies(end, came_ns))
+    sent = PointPackets(pieces.end, transfer.sender["time_ns"][pieces.row])
+    left, arrived = arrivals(sent, PointPackets(end, came_ns))
     arrival_rows = np.full(len(pieces.row), NA, dtype=np.int64)
     arrival_rows[left] = came.row[of[arrived]]
     return arrival_rows
@@ -316,7 +318,7 @@ def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> P
 
 def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> PacketDelays | None:
     """Return the delays of the receiver's segments without payload."""
-    both = (pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
     both &= receiver["payload_bytes"][pairs.sent] == 0
     sent, arrived = pairs.sent[both], pairs.arrived[both]
     left_ns = transfer.came_ns[sent]

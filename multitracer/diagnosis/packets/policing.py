@@ -100,7 +100,7 @@ class Policing:
         return None if self._mine is None else _stream(self._mine)
 
     @cached_property
-    def _bucket(self) -> Bucket | None:
+    def _bucket(self) -> TokenBucket | None:
         return None if self._stream is None else bucket(self._stream)
 
     def _without_delay(self, least_losses: int) -> Carried | None:
@@ -271,7 +271,7 @@ class ArrivedStream:
         return float(self.size.max())
 
 
-class Bucket(NamedTuple):
+class TokenBucket(NamedTuple):
     """The bucket that explains most stretches between losses, and how well it does."""
 
     rate: float
@@ -286,7 +286,7 @@ class Bucket(NamedTuple):
     """Part of the packets that passed with no token left for them."""
 
 
-def bucket(stream: ArrivedStream) -> Bucket | None:
+def bucket(stream: ArrivedStream) -> TokenBucket | None:
     """Return the bucket that explains most stretches between losses; None without any."""
     lost, passed = stream.lost, stream.passed
     some = np.diff(passed[lost]) >= _LEAST_PASSED * stream.full
@@ -300,7 +300,7 @@ def bucket(stream: ArrivedStream) -> Bucket | None:
     return max(tried, key=lambda each: (each.explained, -each.too_many))
 
 
-def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> Bucket:
+def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> TokenBucket:
     """Return the bucket of a rate, with the size that explains most of some stretches between losses."""
     (most, short), lost = _levels(stream, rate), stream.lost
     most = most[:-1][some]
@@ -315,7 +315,7 @@ def _at_rate(stream: ArrivedStream, rate: float, some: Array) -> Bucket:
     left_of_full = left - np.maximum(most - size, 0.0)
     explained = float(np.mean(np.abs(left_of_full) <= off))
     too_many = short / (len(stream.is_lost) - len(lost))
-    return Bucket(rate, size, len(left), explained, too_many)
+    return TokenBucket(rate, size, len(left), explained, too_many)
 
 
 def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
@@ -326,7 +326,7 @@ def _levels(stream: ArrivedStream, rate: float) -> tuple[Array, int]:
     return np.maximum.reduceat(tokens + stream.passing, stream.lost), int(np.count_nonzero(short))
 
 
-def empty(stream: ArrivedStream, of: Bucket) -> tuple[Array, Array]:
+def empty(stream: ArrivedStream, of: TokenBucket) -> tuple[Array, Array]:
     """Return when the bucket held less than two packets, as stretches that may overlap; both float64, s."""
     tokens = np.maximum(_since_loss(stream, of.rate), 0.0) + stream.full / 2  # 0 to 1 packets at the loss
     missing = _EMPTY_PACKETS * stream.full - tokens

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places
 from multitracer.captured import Flag
@@ -97,7 +97,7 @@ def requests_at_receiver(transfer: Transfer, rows: Array, time_ns: Array) -> Req
 
     `rows` and `time_ns` as in `requests_at_sender`.
     """
-    real = ~_is(transfer.sender, rows, Kind.KEEP_ALIVE)
+    real = ~_is(transfer.sender, rows, SegmentKind.KEEP_ALIVE)
     peer = _Peer(transfer.sender, transfer.time_ns, transfer.acks, transfer.data)
     return Requests(time_ns[real], *_at_the_peer(peer, rows[real]))
 
@@ -106,7 +106,10 @@ def _at_the_peer(peer: _Peer, rows: Array) -> tuple[Array, Array]:
     """Return how long the peer had waited when it sent `rows`, and how much of this was for a repair."""
     table, time = peer.table, peer.time_ns
     own = peer.sent[table["payload_bytes"][peer.sent] > 0]
-    fresh, again = own[~_is(table, own, Kind.RETRANSMISSION)], _is(table, rows, Kind.RETRANSMISSION)
+    fresh, again = (
+        own[~_is(table, own, SegmentKind.RETRANSMISSION)],
+        _is(table, rows, SegmentKind.RETRANSMISSION),
+    )
     at = np.searchsorted(np.maximum.accumulate(table["end_bytes"][fresh]), table["seq_bytes"][rows], "right")
     first = np.where(again & (at < len(fresh)), np.append(fresh, 0)[at], rows)
     first = np.minimum(first, rows)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.intervals import places
 from multitracer.analysis.sender_state import applied
 from multitracer.protocols.sock_diag import ReadBy
@@ -91,7 +91,7 @@ class SenderView:
     def _retransmissions(self) -> tuple[Array, Array]:
         """Return the rows of what was sent again, and the highest end of these so far."""
         again = self.transfer.occupying[
-            (self._table["kind"][self.transfer.occupying] & np.uint32(Kind.RETRANSMISSION)) != 0
+            (self._table["kind"][self.transfer.occupying] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
         ]
         return again, np.asarray(np.maximum.accumulate(self._table["end_bytes"][again]))
 

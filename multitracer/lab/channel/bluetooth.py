@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from multitracer.lab.channel.bluetooth_piconet import (
     SLOT_NS,
     Air,
-    BitErrors,
     Piconet,
+    PiconetBitErrors,
     RfcommEnd,
     link_quality,
 )
 from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors, ReplayedErrors
-from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
-from multitracer.lab.channel.shared.outages import Outages, Signal
-from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
+from multitracer.lab.channel.shared.interface import LinkInterface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import OutageProcess, Signal
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery, RadioReading, one_of_two
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns
@@ -48,7 +48,7 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig, Packet
+    from multitracer.lab.channel.bluetooth_piconet import BasebandPacket, BluetoothConfig
     from multitracer.lab.channel.shared.frame_errors import ErrorProcess
     from multitracer.lab.channel.shared.outages import OutageKind
     from multitracer.lab.channel.shared.packet_link import HostName, Side
@@ -87,13 +87,13 @@ class BluetoothLink:
         self.config = config
         self._seed = f"{seed} bluetooth"
         self._agenda = Agenda()
-        self._out: list[Delivery] = []
+        self._out: list[LinkDelivery] = []
         self._ends = {side: _End(config, SideJournal(SLOT_NS)) for side in SIDES}
         self._signal = Signal(config.signal, luck=self._luck("signal"))
-        self._errors = BitErrors(config.errors, luck=self._luck("errors"))
+        self._errors = PiconetBitErrors(config.errors, luck=self._luck("errors"))
         self._fading = {side: FadingErrors(NoErrors(), luck=self._luck(f"fades {side}")) for side in SIDES}
         self._air = Air(
-            BitErrors(config.errors, luck=self._luck("errors")),  # a reading asks at its own times
+            PiconetBitErrors(config.errors, luck=self._luck("errors")),  # a reading asks at its own times
             Signal(config.signal, luck=self._luck("signal")),
             self._fading,
             self._luck("packets"),
@@ -104,7 +104,7 @@ class BluetoothLink:
         self._away_since_ns: int | None = None
         self._in_host = 0
         self._is_connected = True
-        self._outages = Outages([], agenda=self._agenda, seed=self._seed, changed=self._outage)
+        self._outages = OutageProcess([], agenda=self._agenda, seed=self._seed, changed=self._outage)
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
 
     def _luck(self, name: str) -> Random:
@@ -159,7 +159,7 @@ class BluetoothLink:
         self._attend(side, now_ns)
         return taken
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []
@@ -170,7 +170,7 @@ class BluetoothLink:
             self._ends[side].fill(now_ns)
             self._piconet.kick(side, now_ns)
 
-    def _piece(self, packet: Packet, now_ns: int, fate: str) -> None:
+    def _piece(self, packet: BasebandPacket, now_ns: int, fate: str) -> None:
         """Handle the end of a baseband packet with data."""
         fragment = packet.fragment
         assert fragment is not None
@@ -195,7 +195,7 @@ class BluetoothLink:
         def arrive(then_ns: int) -> None:
             del then_ns
             self._in_host -= 1
-            self._out.append(Delivery(side, packet))
+            self._out.append(LinkDelivery(side, packet))
 
         self._in_host += 1
         self._agenda.at(now_ns + 2 * self.config.host_ns, arrive)
@@ -287,7 +287,7 @@ class _End:
 
     def __init__(self, config: BluetoothConfig, journal: SideJournal) -> None:
         self.journal = journal
-        self.interface = Interface(config.queue, journal.add)
+        self.interface = LinkInterface(config.queue, journal.add)
         self._config = config
         self._begin()
 

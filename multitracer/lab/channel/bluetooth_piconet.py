@@ -1,8 +1,8 @@
 """Bluetooth's radio and baseband, and RFCOMM above it: what `bluetooth.py` sends its octets over.
 
 `RfcommEnd` puts octets into frames, under credits; `Piconet` takes turns and repeats each baseband packet
-until it arrives; `BitErrors` says how often bits are wrong, how likely a packet then fails, and which link
-quality the modem reports. Where each number comes from stands in the configurations.
+until it arrives; `PiconetBitErrors` says how often bits are wrong, how likely a packet then fails, and which
+link quality the modem reports. Where each number comes from stands in the configurations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SLOT_NS = 625 * NS_PER_US
 """A Bluetooth slot (baseband)."""
 
 
-class PacketType(NamedTuple):
+class BasebandPacketType(NamedTuple):
     """An ACL packet of the baseband."""
 
     name: str
@@ -47,12 +47,12 @@ class PacketType(NamedTuple):
 
 
 PACKET_TYPES = (
-    PacketType("DM1", 1, 17, True),
-    PacketType("DH1", 1, 27, False),
-    PacketType("DM3", 3, 121, True),
-    PacketType("DH3", 3, 183, False),
-    PacketType("DM5", 5, 224, True),
-    PacketType("DH5", 5, 339, False),
+    BasebandPacketType("DM1", 1, 17, True),
+    BasebandPacketType("DH1", 1, 27, False),
+    BasebandPacketType("DM3", 3, 121, True),
+    BasebandPacketType("DH3", 3, 183, False),
+    BasebandPacketType("DM5", 5, 224, True),
+    BasebandPacketType("DH5", 5, 339, False),
 )
 """Baseband: with two DH5 in turn 433.9 kb/s each way, with DH5 against DH1 723.2 and 57.6."""
 
@@ -167,7 +167,7 @@ _PAYLOAD_OVERHEAD_OCTETS = {1: 3, 3: 4, 5: 4}
 _QUALITY_STEP, _QUALITY_STEP_BAD, _QUALITY_KNEE = 2.5e-5, 8e-4, 215
 
 
-class BitErrors:
+class PiconetBitErrors:
     """Two states, good and bad, with exponential times.
 
     Parameters
@@ -197,7 +197,7 @@ def header_error(ber: float) -> float:
     return 1 - (1 - 3 * ber**2 + 2 * ber**3) ** _HEADER_TRIPLES
 
 
-def payload_error(ber: float, kind: PacketType, octets: int) -> float:
+def payload_error(ber: float, kind: BasebandPacketType, octets: int) -> float:
     """Return the probability that a payload of user octets fails its CRC."""
     bits = (octets + _PAYLOAD_OVERHEAD_OCTETS[kind.slots]) * BITS_PER_BYTE
     if not kind.coded:
@@ -367,12 +367,12 @@ _SENSITIVITY_BER = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Packet:
+class BasebandPacket:
     """A baseband packet; without a fragment it is POLL or NULL, of one slot."""
 
     side: Side
     """Who sends it."""
-    kind: PacketType
+    kind: BasebandPacketType
     fragment: Fragment | None
     began_ns: int
     attempt: int = 1
@@ -382,7 +382,7 @@ class Packet:
 class Air:
     """Decides whether a packet arrives."""
 
-    errors: BitErrors
+    errors: PiconetBitErrors
     signal: Signal
     fades: dict[Side, FadingErrors]
     luck: Random
@@ -411,7 +411,7 @@ class Piconet:
         air: Air,
         *,
         agenda: Agenda,
-        arrived: Callable[[Packet, int, str], None],
+        arrived: Callable[[BasebandPacket, int, str], None],
     ) -> None:
         self._config = config
         self._ends = ends
@@ -475,18 +475,18 @@ class Piconet:
         end_ns = now_ns + packet.kind.slots * SLOT_NS
         self._agenda.at(end_ns, lambda then_ns: self._master_ended(turn, packet, then_ns))
 
-    def _packet(self, side: Side, now_ns: int) -> Packet:
+    def _packet(self, side: Side, now_ns: int) -> BasebandPacket:
         types = self._types[side]
         fragment = self._ends[side].fragment(types[-1].payload_octets)
         if fragment is None:
-            return Packet(side, types[0], None, now_ns)
+            return BasebandPacket(side, types[0], None, now_ns)
         kind = next(kind for kind in types if kind.payload_octets >= fragment.octets)
         number, attempts = self._attempts[side]
         attempts = attempts + 1 if number == fragment.number else 1
         self._attempts[side] = fragment.number, attempts
-        return Packet(side, kind, fragment, now_ns, attempts)
+        return BasebandPacket(side, kind, fragment, now_ns, attempts)
 
-    def _master_ended(self, turn: int, packet: Packet, now_ns: int) -> None:
+    def _master_ended(self, turn: int, packet: BasebandPacket, now_ns: int) -> None:
         if turn != self._turns:
             return
         is_understood, is_whole = self._fate(packet, now_ns)
@@ -497,7 +497,7 @@ class Piconet:
         end_ns = now_ns + answer.kind.slots * SLOT_NS
         self._agenda.at(end_ns, lambda then_ns: self._slave_ended(turn, answer, is_whole, then_ns))
 
-    def _slave_ended(self, turn: int, answer: Packet, is_masters_whole: bool, now_ns: int) -> None:
+    def _slave_ended(self, turn: int, answer: BasebandPacket, is_masters_whole: bool, now_ns: int) -> None:
         if turn != self._turns:
             return
         is_understood, is_whole = self._fate(answer, now_ns)
@@ -518,7 +518,7 @@ class Piconet:
         else:
             self.kick("mobile", now_ns)
 
-    def _fate(self, packet: Packet, now_ns: int) -> tuple[bool, bool]:
+    def _fate(self, packet: BasebandPacket, now_ns: int) -> tuple[bool, bool]:
         """Return whether a packet's header is decoded and its payload correct; report payloads."""
         ber = 0.0 if self._air.replayed else self._ber(now_ns)
         fades = self._air.fades[packet.side].lost(now_ns // SLOT_NS)
@@ -535,7 +535,7 @@ class Piconet:
         self._arrived(packet, now_ns, "new" if is_new else "duplicate" if is_whole else "lost")
         return is_understood, is_whole
 
-    def _failed_then(self, packet: Packet, now_ns: int) -> bool:
+    def _failed_then(self, packet: BasebandPacket, now_ns: int) -> bool:
         """Return whether one of a packet's slots failed in the recording that is replayed."""
         if packet.side not in self._air.replayed:
             return False
@@ -549,7 +549,7 @@ class Piconet:
         return max(ber, _SENSITIVITY_BER) if dbm <= self._config.signal.sensitivity_dbm else ber
 
 
-def _family(longest: str) -> list[PacketType]:
+def _family(longest: str) -> list[BasebandPacketType]:
     """Return the packet types of the same code, up to the longest, by length."""
     last = next(kind for kind in PACKET_TYPES if kind.name == longest)
     return [kind for kind in PACKET_TYPES if kind.coded == last.coded and kind.slots <= last.slots]

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
-from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
+from multitracer.lab.channel.shared.interface import LinkInterface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery, RadioReading, one_of_two
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.capacity_trace import OPPORTUNITY_BYTES
@@ -79,7 +79,7 @@ class CapacityConfig:
 # The opportunities of a trace over the time of a run, found in steps that do not depend on their number.
 
 
-class Moment(NamedTuple):
+class DeliveryOpportunity(NamedTuple):
     """A time at which packets can leave."""
 
     time_ns: int
@@ -104,7 +104,7 @@ class Opportunities:
         self._lasts_ms = trace.lasts_ms
         self._repeats = repeats
 
-    def after(self, time_ns: int) -> Moment | None:
+    def after(self, time_ns: int) -> DeliveryOpportunity | None:
         """Return the first moment after a time; None if the trace is over and does not repeat."""
         time_ms = time_ns // NS_PER_MS
         round_, in_round_ms = divmod(time_ms, self._lasts_ms)
@@ -116,7 +116,7 @@ class Opportunities:
         is_at_end = place == len(self._stamps_ms) - 1
         if is_at_end and self._repeats and self._stamps_ms[0] == 0:
             count += self._counts[0]
-        return Moment(at_ms * NS_PER_MS, count)
+        return DeliveryOpportunity(at_ms * NS_PER_MS, count)
 
 
 # Packets over delivery opportunities: the rules of Mahimahi's mm-link.
@@ -153,7 +153,7 @@ class CapacityLink:
         del seed
         self.config = config
         self._agenda = Agenda()
-        self._out: list[Delivery] = []
+        self._out: list[LinkDelivery] = []
         self._journals = {side: SideJournal(NS_PER_MS) for side in SIDES}
         self._under_way = 0
         self._ways = {side: self._way(side) for side in SIDES}
@@ -207,7 +207,7 @@ class CapacityLink:
         way.attend(now_ns)
         return taken
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []
@@ -222,7 +222,7 @@ class CapacityLink:
             about = len(packet) + self.config.overhead_bytes, offset_bytes, facts.ip_id, facts.seq
             self._journals[far].add(PieceReceived, then_ns, *about)
             self._under_way -= 1
-            self._out.append(Delivery(far, packet))
+            self._out.append(LinkDelivery(far, packet))
 
         self._under_way += 1
         self._agenda.at(now_ns + self.config.delay_ns, arrive)
@@ -268,7 +268,7 @@ class _Way:
         queue = config.queue
         if queue.local_drops == "default":  # it is a router's, and no host hears of a drop there
             queue = replace(queue, local_drops="silent")
-        self.interface = Interface(queue, journal.add)
+        self.interface = LinkInterface(queue, journal.add)
         self._overhead_bytes = config.overhead_bytes
         repeats = config.at_end == "repeat"
         self._opportunities = None if trace is None else Opportunities(trace, repeats=repeats)
@@ -301,7 +301,7 @@ class _Way:
                 self._is_armed = True
                 self._agenda.at(moment.time_ns, lambda then_ns: self._use(moment, then_ns))
 
-    def _use(self, moment: Moment, now_ns: int) -> None:
+    def _use(self, moment: DeliveryOpportunity, now_ns: int) -> None:
         """Send what the opportunities of one time carry."""
         self._is_armed = False
         if self._is_closed:

@@ -1,7 +1,7 @@
 """cdma2000 1x packet data: a fundamental channel always, a supplemental one in bursts, and RLP above both.
 
 In come IP packets of mobiles and of the fixed host, a `Cdma2000Config`, a script and a seed; out come
-packets, events and readings of each modem. Read `Cdma2000Link` first; `Member` is all of one mobile.
+packets, events and readings of each modem. Read `Cdma2000Link` first; `SectorMobile` is all of one mobile.
 `cdma2000_radio.py` holds rates, frames, the signal and the assignments; `cdma2000_rlp.py` finds holes, asks
 for them in rounds and gives up.
 
@@ -29,13 +29,13 @@ from multitracer.lab.channel.cdma2000_radio import (
 )
 from multitracer.lab.channel.cdma2000_rlp import RlpPath
 from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors
-from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
-from multitracer.lab.channel.shared.outages import STATES, Outages
+from multitracer.lab.channel.shared.interface import LinkInterface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import STATES, OutageProcess
 from multitracer.lab.channel.shared.packet_link import (
     FAR,
     FIXED,
     SIDES,
-    Delivery,
+    LinkDelivery,
     Mobiles,
     RadioReading,
     host_names,
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
-    from multitracer.lab.channel.cdma2000_rlp import Nak, Piece
+    from multitracer.lab.channel.cdma2000_rlp import FrameOctets, Nak
     from multitracer.lab.channel.shared.outages import OutageKind
     from multitracer.lab.channel.shared.packet_link import HostName, Side
     from multitracer.lab.channel.shared.queue import QueueConfig
@@ -76,18 +76,18 @@ class _OnAir(NamedTuple):
     """What a side sends in one frame."""
 
     rate: Rate
-    pieces: list[Piece]
+    pieces: list[FrameOctets]
     nak: Nak | None
     sent_up_to: int | None
     """What its idle frame says; None if it sends data."""
 
 
-class Way:
+class ScheduledDirection:
     """One direction of one mobile, as the scheduler sees it.
 
     Parameters
     ----------
-    interface : Interface
+    interface : LinkInterface
         The queue before it.
     path : RlpPath
     pilot : Pilot
@@ -98,7 +98,7 @@ class Way:
 
     def __init__(
         self,
-        interface: Interface,
+        interface: LinkInterface,
         path: RlpPath,
         pilot: Pilot,
         errors: FrameErrors,
@@ -158,7 +158,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class Sector:
     """What the mobiles of a sector have in common."""
 
     config: Cdma2000Config
@@ -170,7 +170,7 @@ class Shared:
     """Takes a mobile, a side of it, a packet that has come out of RLP there, and the time."""
 
 
-class Member:
+class SectorMobile:
     """A mobile and its way to the base station controller.
 
     Parameters
@@ -178,7 +178,7 @@ class Member:
     host : HostName
     number : int
         Counts the mobiles, from 1.
-    shared : Shared
+    shared : Sector
     seed : str
         Of all its chance.
     """
@@ -187,7 +187,7 @@ class Member:
         self,
         host: HostName,
         number: int,
-        shared: Shared,
+        shared: Sector,
         *,
         seed: str,
     ) -> None:
@@ -214,10 +214,10 @@ class Member:
     def _luck(self, name: str) -> Random:
         return Random(f"{self._seed} {name}")
 
-    def _way(self, side: Side) -> Way:
+    def _way(self, side: Side) -> ScheduledDirection:
         config, luck = self._config, self._luck(f"errors {side}")
         queue = _buffer(config) if side == "fixed" else config.queue
-        interface = Interface(queue, self._journals[side].add)
+        interface = LinkInterface(queue, self._journals[side].add)
         rlp, error_map = config.rlp, config.errors
         if config.rate == "mean":
             rlp = replace(rlp, overhead_bytes=0)
@@ -225,7 +225,7 @@ class Member:
         far = self._journals[FAR[side]]
         path = RlpPath(rlp, interface.take, far, first_offset_bytes=self._first_offset)
         errors = FrameErrors(config.radio, error_map, self._fades[side], luck=luck)
-        return Way(interface, path, self._pilot, errors, steady=_steady(config, side))
+        return ScheduledDirection(interface, path, self._pilot, errors, steady=_steady(config, side))
 
     # --- packets ---
 
@@ -253,7 +253,9 @@ class Member:
             if sent is not None:
                 self._end_sent(side, way, sent, frame - 1, ecio_db, now_ns)
 
-    def _end_sent(self, side: Side, way: Way, sent: _OnAir, frame: int, ecio_db: float, now_ns: int) -> None:
+    def _end_sent(
+        self, side: Side, way: ScheduledDirection, sent: _OnAir, frame: int, ecio_db: float, now_ns: int
+    ) -> None:
         is_away = not self._has_channel()
         is_lost = way.errors.is_lost(frame, sent.rate, ecio_db) or is_away
         for piece in sent.pieces:
@@ -275,7 +277,7 @@ class Member:
             self._agenda.at(arrives_ns, lambda then_ns: self._arrive(side, pieces, nak, idle, then_ns))
 
     def _arrive(
-        self, side: Side, pieces: list[Piece], nak: Nak | None, sent_up_to: int | None, now_ns: int
+        self, side: Side, pieces: list[FrameOctets], nak: Nak | None, sent_up_to: int | None, now_ns: int
     ) -> None:
         """Take what a side has sent at the other one."""
         self.under_way -= 1
@@ -300,7 +302,7 @@ class Member:
             else:
                 self._end_burst(side, way, now_ns)
 
-    def _note_rate(self, side: Side, way: Way, frame: int, now_ns: int) -> None:
+    def _note_rate(self, side: Side, way: ScheduledDirection, frame: int, now_ns: int) -> None:
         way.assigned.step(frame)
         if way.rate is not way.reported:
             self._end_burst(side, way, now_ns)
@@ -308,13 +310,13 @@ class Member:
             about = way.rate.bits_per_s, way.backlog_bytes, self._first_offset
             self._journals[side].add(RateAssigned, now_ns, *about)
 
-    def _end_burst(self, side: Side, way: Way, now_ns: int) -> None:
+    def _end_burst(self, side: Side, way: ScheduledDirection, now_ns: int) -> None:
         """Note that frames of one rate with data, without a gap, are over."""
         if way.frames:
             self._journals[side].add(BurstSent, now_ns, way.frames * _AIR_US, way.frames, "done")
         way.frames = 0
 
-    def _frame(self, side: Side, way: Way, now_ns: int) -> _OnAir | None:
+    def _frame(self, side: Side, way: ScheduledDirection, now_ns: int) -> _OnAir | None:
         """Return what a side sends; None if that tells the other side nothing."""
         nak = self.ways[FAR[side]].path.nak(self._journals[side], now_ns)
         rate = way.rate
@@ -400,11 +402,11 @@ class Cdma2000Link:
         self.hosts = host_names(config.mobiles)
         self._seed = f"{seed} cdma2000"
         self._agenda = Agenda()
-        self._out: list[Delivery] = []
+        self._out: list[LinkDelivery] = []
         self._on_wire = 0
         self._is_awake = False
         self._journal = SideJournal(FRAME_NS)
-        self._outages = Outages([], agenda=self._agenda, seed=self._seed, changed=self._outage)
+        self._outages = OutageProcess([], agenda=self._agenda, seed=self._seed, changed=self._outage)
         self._members = {host: self._member(number, host) for number, host in enumerate(self.hosts[:-1], 1)}
         self._mobiles = Mobiles(self._members)
         self._schedulers = {
@@ -413,10 +415,10 @@ class Cdma2000Link:
         }
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
 
-    def _member(self, number: int, host: HostName) -> Member:
+    def _member(self, number: int, host: HostName) -> SectorMobile:
         """Return a mobile; the first has the chance of an only one."""
-        shared = Shared(self.config, self._agenda, self._journal, lambda: not self._outages, self._deliver)
-        return Member(host, number, shared, seed=self._seed if number == 1 else f"{self._seed} {host}")
+        shared = Sector(self.config, self._agenda, self._journal, lambda: not self._outages, self._deliver)
+        return SectorMobile(host, number, shared, seed=self._seed if number == 1 else f"{self._seed} {host}")
 
     # --- packets ---
 
@@ -458,7 +460,7 @@ class Cdma2000Link:
         self._journal.add(PacketDropped, now_ns, 0, len(packet), facts.ip_id, facts.seq, "no-route")
         return True
 
-    def _over_wire(self, member: Member, packet: bytes, now_ns: int) -> None:
+    def _over_wire(self, member: SectorMobile, packet: bytes, now_ns: int) -> None:
         """Carry a packet of the fixed host to the buffer of a mobile."""
 
         def arrive(then_ns: int) -> None:
@@ -472,18 +474,18 @@ class Cdma2000Link:
     def _deliver(self, host: HostName, side: Side, packet: bytes, now_ns: int) -> None:
         """Hand a packet up at the mobile, or carry it to the fixed host."""
         if side == "mobile":
-            self._out.append(Delivery(host, packet))
+            self._out.append(LinkDelivery(host, packet))
             return
 
         def arrive(then_ns: int) -> None:
             del then_ns
             self._on_wire -= 1
-            self._out.append(Delivery(FIXED, packet))
+            self._out.append(LinkDelivery(FIXED, packet))
 
         self._on_wire += 1
         self._agenda.at(now_ns + self.config.wired.fixed_ns, arrive)
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []

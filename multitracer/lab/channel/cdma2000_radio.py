@@ -90,7 +90,7 @@ def _check(name: str, value: float, least: float, most: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RadioConfig:
+class Cdma2000RadioConfig:
     """The pilot's Ec/Io at each mobile, and what of fading is left after power control."""
 
     ecio_db: float = -4.0
@@ -173,7 +173,7 @@ class AssignmentConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RlpConfig:
+class Rlp3Config:
     """RLP type 3: rounds of NAKs, each with so many copies; after the last one a hole is given up."""
 
     first_naks: int = 1
@@ -231,13 +231,13 @@ class Cdma2000Config:
     """For each mobile at the base station controller (paper: 25 to 35 KB); what does not fit is lost."""
     queue: QueueConfig = field(default_factory=QueueConfig)
     """Interface queue at the mobile."""
-    radio: RadioConfig = field(default_factory=RadioConfig)
+    radio: Cdma2000RadioConfig = field(default_factory=Cdma2000RadioConfig)
     errors: ErrorMapConfig = field(default_factory=ErrorMapConfig)
     forward: AssignmentConfig = field(default_factory=AssignmentConfig)
     """To the mobiles."""
     reverse: AssignmentConfig = field(default_factory=AssignmentConfig)
     """From them; codes do not limit it."""
-    rlp: RlpConfig = field(default_factory=RlpConfig)
+    rlp: Rlp3Config = field(default_factory=Rlp3Config)
     wired: WiredConfig = field(default_factory=WiredConfig)
     report_ns: int = 1 * NS_PER_S
     """The frame error rate of a reading is that of the last so many seconds (ours)."""
@@ -286,12 +286,12 @@ class Pilot:
 
     Parameters
     ----------
-    config : RadioConfig
+    config : Cdma2000RadioConfig
     luck : Random
         Where chance comes from; two pilots with the same chance agree.
     """
 
-    def __init__(self, config: RadioConfig, *, luck: Random) -> None:
+    def __init__(self, config: Cdma2000RadioConfig, *, luck: Random) -> None:
         correlation_s = config.still_ns / NS_PER_S
         if config.speed_m_per_s > 0:
             correlation_s = min(correlation_s, config.correlation_m / config.speed_m_per_s)
@@ -326,7 +326,7 @@ class FrameErrors:
 
     Parameters
     ----------
-    radio : RadioConfig
+    radio : Cdma2000RadioConfig
     errors : ErrorMapConfig
     fades : FadingErrors
         Those of the script.
@@ -335,7 +335,7 @@ class FrameErrors:
     """
 
     def __init__(
-        self, radio: RadioConfig, errors: ErrorMapConfig, fades: FadingErrors, *, luck: Random
+        self, radio: Cdma2000RadioConfig, errors: ErrorMapConfig, fades: FadingErrors, *, luck: Random
     ) -> None:
         self._config = errors
         self._fades = fades
@@ -372,7 +372,7 @@ class FrameErrors:
         return self._is_faded or self._chance < self.rate_of(rate, ecio_db, self._remainder_db)
 
 
-def _remainder(radio: RadioConfig) -> tuple[float, float]:
+def _remainder(radio: Cdma2000RadioConfig) -> tuple[float, float]:
     """Return the correlation of the remainder from frame to frame, and its deviation in dB within a frame."""
     if radio.speed_m_per_s <= 0 or radio.remainder_db <= 0:
         return 0.0, 0.0
@@ -399,7 +399,7 @@ def _remainder(radio: RadioConfig) -> tuple[float, float]:
 # the order are ours.
 
 
-class Burst(NamedTuple):
+class BurstAssignment(NamedTuple):
     """An assignment; frames are counted from the link's begin."""
 
     rate: Rate
@@ -414,8 +414,8 @@ class Assigned:
     """What one mobile has in one direction."""
 
     def __init__(self) -> None:
-        self.present: Burst | None = None
-        self.promised: Burst | None = None
+        self.present: BurstAssignment | None = None
+        self.promised: BurstAssignment | None = None
 
     @property
     def power(self) -> float:
@@ -490,7 +490,9 @@ class Scheduler:
             if share <= power and rate.walsh <= codes:
                 present = user.assigned.present
                 begin = max(frame + self._delay, present.end if present else 0)
-                user.assigned.promised = Burst(rate, begin, begin + self._config.burst_frames, share)
+                user.assigned.promised = BurstAssignment(
+                    rate, begin, begin + self._config.burst_frames, share
+                )
                 return
 
     def _wanted(self, backlog: int) -> list[Rate]:

@@ -19,14 +19,14 @@ from multitracer.protocols.link_events import NakGivenUp, NakSent, PieceReceived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.lab.channel.cdma2000_radio import RlpConfig
+    from multitracer.lab.channel.cdma2000_radio import Rlp3Config
     from multitracer.lab.channel.shared.interface import SideJournal
 
 _MOST_HOLES_IN_NAK = 4
 """Holes that one NAK names; further ones wait for the next frame (ours)."""
 
 
-class Piece(NamedTuple):
+class FrameOctets(NamedTuple):
     """Octets of the stream in one frame."""
 
     begin: int
@@ -101,7 +101,7 @@ class RlpPath:
 
     Parameters
     ----------
-    config : RlpConfig
+    config : Rlp3Config
     take_packet : callable
         Returns the next packet of the sender's queue at a time, or None.
     journal : SideJournal
@@ -112,7 +112,7 @@ class RlpPath:
 
     def __init__(
         self,
-        config: RlpConfig,
+        config: Rlp3Config,
         take_packet: Callable[[int], bytes | None],
         journal: SideJournal,
         *,
@@ -150,10 +150,10 @@ class RlpPath:
         """The number that an idle frame names: behind the last octet that was sent."""
         return self._sender.next
 
-    def fill(self, octets: int, now_ns: int) -> list[Piece]:
+    def fill(self, octets: int, now_ns: int) -> list[FrameOctets]:
         """Return what the next frame with room for so many octets carries: what is asked for comes first."""
         sender = self._sender
-        pieces: list[Piece] = []
+        pieces: list[FrameOctets] = []
         while octets and sender.resend:
             begin, end, attempt = sender.resend[0]
             if any(begin < piece.end and piece.begin < end for piece in pieces):
@@ -183,11 +183,11 @@ class RlpPath:
         self._packets.append(_Packet(begin, end, data, facts.ip_id, facts.seq))
         return True
 
-    def _piece(self, begin: int, octets: int, attempt: int) -> Piece:
+    def _piece(self, begin: int, octets: int, attempt: int) -> FrameOctets:
         for packet in self._packets:
             if begin < packet.end:
-                return Piece(begin, octets, attempt, packet.ip_id, packet.seq)
-        return Piece(begin, octets, attempt, None, None)  # a copy that is not needed any more
+                return FrameOctets(begin, octets, attempt, packet.ip_id, packet.seq)
+        return FrameOctets(begin, octets, attempt, None, None)  # a copy that is not needed any more
 
     def requested(self, nak: Nak) -> None:
         """Take a NAK that has arrived at the sender."""
@@ -195,7 +195,7 @@ class RlpPath:
 
     # --- the receiver ---
 
-    def receive(self, pieces: list[Piece], now_ns: int) -> list[bytes]:
+    def receive(self, pieces: list[FrameOctets], now_ns: int) -> list[bytes]:
         """Take the octets of a frame; return the packets that can be handed up now."""
         for piece in pieces:
             is_new = piece.begin >= self._expected
@@ -220,7 +220,7 @@ class RlpPath:
         else:
             self._give_up(hole, now_ns)
 
-    def _fill_holes(self, piece: Piece, now_ns: int) -> int:
+    def _fill_holes(self, piece: FrameOctets, now_ns: int) -> int:
         filled = 0
         for hole in self._holes:
             octets = hole.fill(piece.begin, piece.end)

@@ -1,8 +1,8 @@
 """CDPD, Cellular Digital Packet Data: the links of 1 to 30 mobiles to the fixed host, and their cell.
 
 In come IP packets at the hosts, a configuration (`cdpd_config.py`), a script and a seed; out come packets,
-events and readings of the modems. Read `CdpdLink` first; `Member` is all of one mobile. `cdpd_mdlp.py` cuts
-packets into frames and repeats what was lost, `cdpd_channel.py` packs frames into blocks and sends them;
+events and readings of the modems. Read `CdpdLink` first; `CellMobile` is all of one mobile. `cdpd_mdlp.py`
+cuts packets into frames and repeats what was lost, `cdpd_channel.py` packs frames into blocks and sends them;
 behind the base station is the `FixedNetwork`.
 
 What must hold: everything happens in order of one scheduler, at times that do not depend on how often the
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from multitracer.lab.channel.cdpd_channel import (
     BlockPath,
     BlockRadio,
-    Cell,
+    CdpdCell,
     ForwardChannel,
     ReverseChannel,
     ReverseTransmitter,
@@ -27,13 +27,13 @@ from multitracer.lab.channel.cdpd_channel import (
 )
 from multitracer.lab.channel.cdpd_mdlp import MdlpEntity, PacketEnd
 from multitracer.lab.channel.shared.frame_errors import FadingErrors, NoErrors, error_process
-from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
-from multitracer.lab.channel.shared.outages import STATES, Chance, Outages, Signal
+from multitracer.lab.channel.shared.interface import LinkInterface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import STATES, Chance, OutageProcess, Signal
 from multitracer.lab.channel.shared.packet_link import (
     FAR,
     FIXED,
     SIDES,
-    Delivery,
+    LinkDelivery,
     Mobiles,
     RadioReading,
     host_names,
@@ -120,12 +120,12 @@ class FixedNetwork:
 
 # One mobile of a CDPD cell: its two ends of the data link, their queues, its radio and its transmitter.
 #
-# What it shares with the other mobiles is a `Shared`: the channels in both directions, the journal of the
-# fixed side and the time.
+# What it shares with the other mobiles is a `CdpdChannelState`: the channels in both directions, the journal
+# of the fixed side and the time.
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class CdpdChannelState:
     """What the mobiles of a cell have in common."""
 
     config: CdpdConfig
@@ -135,7 +135,7 @@ class Shared:
     forward: ForwardChannel
     journal: SideJournal
     """Of the fixed side."""
-    hops: Outages
+    hops: OutageProcess
     """The channel is away for all."""
     deliver: Callable[[HostName, bytes], None]
     """Takes a packet that has arrived at a host."""
@@ -143,7 +143,7 @@ class Shared:
     """Called when a mobile's own outage is over."""
 
 
-class Member:
+class CellMobile:
     """A mobile and its path to the fixed host.
 
     Parameters
@@ -152,12 +152,12 @@ class Member:
         Its name.
     number : int
         Counts the mobiles, from 1.
-    shared : Shared
+    shared : CdpdChannelState
     seed : str
         Of all its chance.
     """
 
-    def __init__(self, host: HostName, number: int, shared: Shared, *, seed: str) -> None:
+    def __init__(self, host: HostName, number: int, shared: CdpdChannelState, *, seed: str) -> None:
         config = shared.config
         self.host = host
         self._number = number
@@ -166,7 +166,7 @@ class Member:
         self._seed = seed
         self.journal = SideJournal(shared.times.microslot_ns)
         self._journals: dict[Side, SideJournal] = {"mobile": self.journal, "fixed": shared.journal}
-        self._interfaces = {side: Interface(config.queue, self._journals[side].add) for side in SIDES}
+        self._interfaces = {side: LinkInterface(config.queue, self._journals[side].add) for side in SIDES}
         self._ends = {side: self._end(side) for side in SIDES}
         self._armed: dict[Side, int | None] = dict.fromkeys(SIDES)
         self._loss: dict[Side, float] = {"mobile": config.loss.up, "fixed": config.loss.down}
@@ -182,7 +182,9 @@ class Member:
             has_work=self._has_work,
             luck=self._luck("access"),
         )
-        self._outages = Outages(_chances(config), agenda=self._agenda, seed=seed, changed=self._own_outage)
+        self._outages = OutageProcess(
+            _chances(config), agenda=self._agenda, seed=seed, changed=self._own_outage
+        )
 
     # --- parts ---
 
@@ -432,7 +434,7 @@ def _chances(config: CdpdConfig) -> list[Chance]:
 #     host
 #
 # Downlink packets wait at the router that ends MDLP: it has a queue for each mobile, which overflows; the
-# host has none. Everything of one mobile is a `Member`; all members share both channels. What the model
+# host has none. Everything of one mobile is a `CellMobile`; all members share both channels. What the model
 # leaves out (sleep mode, other users' forward traffic, header and V.42bis compression) and what is uncertain
 # in it is told in docs/links.md.
 
@@ -458,7 +460,7 @@ class CdpdLink:
         self.hosts = host_names(config.mobiles)
         self._seed = f"{seed} cdpd"
         self._agenda = Agenda()
-        self._out: list[Delivery] = []
+        self._out: list[LinkDelivery] = []
         self._tuning = Random(f"{self._seed} tuning")
         self._channel = self._tuning.choice(_AMPS_CHANNELS)
         shared = self._shared_parts()
@@ -470,32 +472,32 @@ class CdpdLink:
 
     # --- parts ---
 
-    def _shared_parts(self) -> Shared:
+    def _shared_parts(self) -> CdpdChannelState:
         config, agenda = self.config, self._agenda
         times = block_times(config.bits_per_s, is_coded=config.recovery == "mdlp")
         journal = SideJournal(times.microslot_ns)
         reverse = ReverseChannel(config.access, times, remembers_ns=config.report_ns)
-        Cell(reverse, config.cell, config.access, agenda=agenda, seed=self._seed)
+        CdpdCell(reverse, config.cell, config.access, agenda=agenda, seed=self._seed)
         of = config.outages
         hops = Chance("hop", of.hop_every_ns, of.hop_min_ns, of.hop_max_ns)
-        return Shared(
+        return CdpdChannelState(
             config=config,
             times=times,
             agenda=agenda,
             reverse=reverse,
             forward=ForwardChannel(times, agenda, journal),
             journal=journal,
-            hops=Outages([hops], agenda=agenda, seed=self._seed, changed=self._hop),
-            deliver=lambda host, packet: self._out.append(Delivery(host, packet)),
+            hops=OutageProcess([hops], agenda=agenda, seed=self._seed, changed=self._hop),
+            deliver=lambda host, packet: self._out.append(LinkDelivery(host, packet)),
             outage_ended=self._outage_ended,
         )
 
-    def _joined(self, shared: Shared) -> dict[HostName, Member]:
+    def _joined(self, shared: CdpdChannelState) -> dict[HostName, CellMobile]:
         """Return the mobiles by name; the first has the chance of an only one."""
         members = {}
         for number, host in enumerate(self.hosts[:-1], start=1):
             seed = self._seed if number == 1 else f"{self._seed} {host}"
-            members[host] = Member(host, number, shared, seed=seed)
+            members[host] = CellMobile(host, number, shared, seed=seed)
         return members
 
     # --- packets ---
@@ -536,7 +538,7 @@ class CdpdLink:
         self._journal.add(PacketDropped, now_ns, 0, len(packet), facts.ip_id, facts.seq, "no-route")
         return True
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.lab.channel.cdpd_config import AccessConfig
-    from multitracer.lab.channel.cdpd_mdlp import Frame, MdlpEntity, PacketEnd
+    from multitracer.lab.channel.cdpd_mdlp import MdlpEntity, MdlpTransmission, PacketEnd
     from multitracer.lab.channel.shared.frame_errors import ErrorProcess
     from multitracer.lab.channel.shared.interface import SideJournal
     from multitracer.lab.channel.shared.outages import Signal
@@ -173,7 +173,7 @@ class BlockPath:
 class Carriage:
     """One transmission of a frame, in as many blocks as it needs."""
 
-    frame: Frame
+    frame: MdlpTransmission
     bits_left: int
     began_ns: int
     path: BlockPath
@@ -182,7 +182,7 @@ class Carriage:
 
 
 @dataclass(slots=True)
-class Block:
+class BlockContent:
     """The content of one block."""
 
     carriages: list[Carriage] = field(default_factory=list)
@@ -212,12 +212,12 @@ class BlockFiller:
         """Whether no frame is partly sent."""
         return self._open is None
 
-    def fill(self, now_ns: int) -> Block | None:
+    def fill(self, now_ns: int) -> BlockContent | None:
         """Return the next block, or None if nothing is to be sent."""
         carriage = self._open or self._next_carriage(now_ns)
         if carriage is None:
             return None
-        block = Block()
+        block = BlockContent()
         room = self._payload_bits
         while carriage is not None:
             block.carriages.append(carriage)
@@ -289,7 +289,7 @@ class ForwardChannel:
             self._journal.add(BurstSent, now_ns, air_us, self._blocks, "done")
         self._blocks = 0
 
-    def _ended(self, block: Block, now_ns: int) -> None:
+    def _ended(self, block: BlockContent, now_ns: int) -> None:
         self._blocks += 1
         number = now_ns // self._block_ns - 1
         for carriage in block.carriages:
@@ -309,7 +309,7 @@ class ForwardChannel:
 
 
 @dataclass(slots=True, eq=False)
-class Burst:
+class StationBurst:
     """A station's use of the channel."""
 
     began_ns: int
@@ -318,7 +318,7 @@ class Burst:
     has_collided: bool = False
 
 
-class Span(NamedTuple):
+class StationSpan(NamedTuple):
     """A time in which a station held the channel."""
 
     begin_ns: int
@@ -341,10 +341,10 @@ class ReverseChannel:
         self.times = times
         self.flag_delay_ns = config.flag_delay_microslots * times.microslot_ns
         self._remembers_ns = remembers_ns
-        self._on_air: list[Burst] = []
+        self._on_air: list[StationBurst] = []
         """In the order in which they began."""
         self._busy_until_ns = 0
-        self._past: deque[Span] = deque()
+        self._past: deque[StationSpan] = deque()
 
     def is_busy(self, now_ns: int) -> bool:
         """Return what the flag shows now: the state of the channel a short time ago."""
@@ -352,18 +352,18 @@ class ReverseChannel:
             return True
         return bool(self._on_air) and self._on_air[0].began_ns <= now_ns - self.flag_delay_ns
 
-    def begin(self, burst: Burst) -> None:
+    def begin(self, burst: StationBurst) -> None:
         """Start a station's burst; a station that transmits already collides with it."""
         self._on_air.append(burst)
         if len(self._on_air) > 1:
             for each in self._on_air:
                 each.has_collided = True
 
-    def end(self, burst: Burst, now_ns: int) -> None:
+    def end(self, burst: StationBurst, now_ns: int) -> None:
         """End a station's burst."""
         self._on_air.remove(burst)
         self._busy_until_ns = max(self._busy_until_ns, now_ns + self.flag_delay_ns)
-        self._past.append(Span(burst.began_ns, now_ns, burst.owner))
+        self._past.append(StationSpan(burst.began_ns, now_ns, burst.owner))
         while self._past[0].end_ns < now_ns - self._remembers_ns:
             self._past.popleft()
 
@@ -374,13 +374,13 @@ class ReverseChannel:
         """
         while self._past and self._past[0].end_ns < since_ns:
             self._past.popleft()
-        spans = [*self._past, *(Span(b.began_ns, now_ns, b.owner) for b in self._on_air)]
+        spans = [*self._past, *(StationSpan(b.began_ns, now_ns, b.owner) for b in self._on_air)]
         free_ns = now_ns - since_ns - _covered_ns([s for s in spans if s.owner == owner], since_ns)
         others_ns = _covered_ns([s for s in spans if s.owner != owner], since_ns)
         return 100 * others_ns / free_ns if free_ns > 0 else None
 
 
-def _covered_ns(spans: list[Span], since_ns: int) -> int:
+def _covered_ns(spans: list[StationSpan], since_ns: int) -> int:
     """Return the length of the union of spans."""
     covered, reached = 0, since_ns
     for begin, end, _ in sorted(spans):
@@ -514,8 +514,8 @@ class ReverseTransmitter:
         self._completed = path.completed
         self._has_work = has_work
         self._access = Access(channel, config, agenda=path.agenda, luck=luck, begin=self._begin)
-        self._burst: Burst | None = None
-        self._block: Block | None = None
+        self._burst: StationBurst | None = None
+        self._block: BlockContent | None = None
         self._blocks = 0
         self._waits_since_ns = 0
         self._is_away = False
@@ -546,15 +546,15 @@ class ReverseTransmitter:
         self._waited(now_ns, "burst" if self._block else "given-up")
         if self._block is None:  # what waited was thrown away by a reset of the data link
             return
-        self._burst = Burst(now_ns, self._owner)
+        self._burst = StationBurst(now_ns, self._owner)
         self._blocks = 0
         self._channel.begin(self._burst)
         self._send_block(self._burst, now_ns + self._times.preamble_ns)
 
-    def _send_block(self, burst: Burst, now_ns: int) -> None:
+    def _send_block(self, burst: StationBurst, now_ns: int) -> None:
         self._agenda.at(now_ns + self._times.reverse_ns, lambda then_ns: self._block_ended(burst, then_ns))
 
-    def _block_ended(self, burst: Burst, now_ns: int) -> None:
+    def _block_ended(self, burst: StationBurst, now_ns: int) -> None:
         block = self._block
         if burst is not self._burst or block is None:
             return  # an outage ended the burst
@@ -576,7 +576,7 @@ class ReverseTransmitter:
         else:
             self._send_block(burst, now_ns)
 
-    def _failed(self, burst: Burst, cause: str, now_ns: int) -> None:
+    def _failed(self, burst: StationBurst, cause: str, now_ns: int) -> None:
         if burst is not self._burst:
             return
         self._over(now_ns, cause)
@@ -626,7 +626,7 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.scheduler import Agenda
 
 
-class Cell:
+class CdpdCell:
     """Starts other users' bursts at a rate that varies slowly.
 
     Each burst is one of a new user's, or, with `stations`, of one of so many users: he contends with all
@@ -697,12 +697,12 @@ class Cell:
 class _Station:
     """Another mobile and its bursts, one after another; their blocks are never lost by bad radio."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: CdpdCell) -> None:
         self._cell = cell
         self._times = cell.channel.times
         self._waiting: deque[int] = deque()
         """Lengths in blocks; the first is the one that is being sent."""
-        self._burst = Burst(0)
+        self._burst = StationBurst(0)
         self._access = Access(
             cell.channel, cell.access, agenda=cell.agenda, luck=cell.luck, begin=self._begin
         )
@@ -715,7 +715,7 @@ class _Station:
                 self._access.want(now_ns)
 
     def _begin(self, now_ns: int) -> None:
-        self._burst = Burst(now_ns)
+        self._burst = StationBurst(now_ns)
         self._cell.channel.begin(self._burst)
         first_ns = self._times.preamble_ns + self._times.reverse_ns + self._cell.channel.flag_delay_ns
         self._cell.agenda.at(now_ns + first_ns, self._first_block_told)

@@ -27,7 +27,7 @@ Kind = Literal["I", "RR", "SREJ", "SABME", "UA"]
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class MdlpTransmission:
     """One transmission of a link frame."""
 
     kind: Kind
@@ -74,8 +74,8 @@ class MdlpEntity:
         self._config = config
         self._take_packet = take_packet
         self._journal = journal
-        self._segments: deque[Frame] = deque()
-        self._control: deque[Frame] = deque()
+        self._segments: deque[MdlpTransmission] = deque()
+        self._control: deque[MdlpTransmission] = deque()
         self._offset_bytes = first_offset_bytes
         self._set_ups = 0
         self._peers_set_up = 0
@@ -85,12 +85,12 @@ class MdlpEntity:
     def _forget(self) -> None:
         """Forget all frames in transit, and number from 0."""
         self._v_s = 0
-        self._unacked: dict[int, Frame] = {}
+        self._unacked: dict[int, MdlpTransmission] = {}
         self._resend: deque[tuple[int, str]] = deque()
         self._polls = 0
         self._t200_ns: int | None = None
         self._v_r = 0
-        self._stored: dict[int, Frame] = {}
+        self._stored: dict[int, MdlpTransmission] = {}
         self._requested: set[int] = set()
         self._partial: list[bytes] = []
         self._unacknowledged = 0
@@ -99,16 +99,16 @@ class MdlpEntity:
 
     # --- what the channel asks ---
 
-    def frame_octets(self, frame: Frame) -> int:
+    def frame_octets(self, frame: MdlpTransmission) -> int:
         """Return the length of a frame, headers and a flag included."""
         segment = self._config.sndcp_octets + len(frame.payload) if frame.kind == "I" else 0
         return self._config.header_octets + segment
 
-    def frame_bits(self, frame: Frame) -> int:
+    def frame_bits(self, frame: MdlpTransmission) -> int:
         """Return the length of a frame on the channel in bits, bit stuffing included."""
         return -(-self.frame_octets(frame) * 8 * (1000 + round(10 * self._config.stuffing_percent)) // 1000)
 
-    def next_frame(self, now_ns: int) -> Frame | None:
+    def next_frame(self, now_ns: int) -> MdlpTransmission | None:
         """Return the frame to send now, or None."""
         if self._control:
             return replace(self._control.popleft(), n_r=self._v_r)
@@ -118,12 +118,12 @@ class MdlpEntity:
         self._unacknowledged = 0
         self._ack_at_ns = None
         self._is_ack_due = False
-        return replace(frame or Frame("RR"), n_r=self._v_r)
+        return replace(frame or MdlpTransmission("RR"), n_r=self._v_r)
 
     def _owes_ack(self, now_ns: int) -> bool:
         return self._is_ack_due or (self._ack_at_ns is not None and now_ns >= self._ack_at_ns)
 
-    def _retransmitted(self) -> Frame | None:
+    def _retransmitted(self) -> MdlpTransmission | None:
         while self._resend:
             number, cause = self._resend.popleft()
             if number in self._unacked:
@@ -133,7 +133,7 @@ class MdlpEntity:
                 return frame
         return None
 
-    def _new(self, now_ns: int) -> Frame | None:
+    def _new(self, now_ns: int) -> MdlpTransmission | None:
         if not self._is_window_open:
             return None
         if not self._segments:
@@ -150,12 +150,12 @@ class MdlpEntity:
     def _is_window_open(self) -> bool:
         return self._v_s - min(self._unacked, default=self._v_s) < self._config.window
 
-    def _cut(self, packet: bytes) -> list[Frame]:
+    def _cut(self, packet: bytes) -> list[MdlpTransmission]:
         size = self._config.n201_octets - self._config.sndcp_octets
         facts = ip_facts(packet)
         begins = range(0, len(packet), size)
         frames = [
-            Frame(
+            MdlpTransmission(
                 "I",
                 payload=packet[at : at + size],
                 is_last=at + size >= len(packet),
@@ -168,14 +168,14 @@ class MdlpEntity:
         self._offset_bytes += len(packet)
         return frames
 
-    def sent(self, frame: Frame, now_ns: int) -> None:
+    def sent(self, frame: MdlpTransmission, now_ns: int) -> None:
         """Note that a frame has left."""
         if self._t200_ns is None and frame.kind in ("I", "SABME"):
             self._t200_ns = now_ns + self._config.t200_ns
 
     # --- what arrives ---
 
-    def receive(self, frame: Frame, now_ns: int) -> list[bytes]:
+    def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
         """Take an intact frame; return the packets that are complete."""
         if frame.kind == "SABME":
             self._peer_sets_up(frame.n_s, now_ns)
@@ -203,7 +203,7 @@ class MdlpEntity:
             self._polls = 0
             self._t200_ns = now_ns + self._config.t200_ns if self._unacked else None
 
-    def _information(self, frame: Frame, now_ns: int) -> list[bytes]:
+    def _information(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
         is_known = frame.n_s < self._v_r or frame.n_s in self._stored
         self._note(frame, now_ns, "duplicate" if is_known else "")
         packets: list[bytes] = []
@@ -229,15 +229,15 @@ class MdlpEntity:
                 self._partial = []
         return packets
 
-    def _ask_for_holes(self, frame: Frame) -> None:
+    def _ask_for_holes(self, frame: MdlpTransmission) -> None:
         if frame.is_poll:
             self._requested.clear()
         for number in range(self._v_r, frame.n_s):
             if number not in self._stored and number not in self._requested:
                 self._requested.add(number)
-                self._control.append(Frame("SREJ", n_s=number))
+                self._control.append(MdlpTransmission("SREJ", n_s=number))
 
-    def _note(self, frame: Frame, now_ns: int, cause: str) -> None:
+    def _note(self, frame: MdlpTransmission, now_ns: int, cause: str) -> None:
         octets = self.frame_octets(frame)
         self._journal.add(PieceReceived, now_ns, octets, frame.offset_bytes, frame.ip_id, frame.seq, cause)
 
@@ -257,7 +257,7 @@ class MdlpEntity:
             return
         self._t200_ns = None
         if self._is_resetting:
-            self._control.append(Frame("SABME", n_s=self._set_ups))
+            self._control.append(MdlpTransmission("SABME", n_s=self._set_ups))
         elif self._polls >= self._config.n200:
             self._set_up_anew(now_ns)
         elif self._unacked:
@@ -270,7 +270,7 @@ class MdlpEntity:
         self._flush(now_ns)
         self._is_resetting = True
         self._set_ups += 1
-        self._control.append(Frame("SABME", n_s=self._set_ups))
+        self._control.append(MdlpTransmission("SABME", n_s=self._set_ups))
 
     def _peer_sets_up(self, number: int, now_ns: int) -> None:
         if number != self._peers_set_up:
@@ -279,7 +279,7 @@ class MdlpEntity:
                 self._journal.add(ResetStarted, now_ns, "peer", None, None)
                 self._flush(now_ns)
                 self._journal.add(ResetDone, now_ns)
-        self._control.append(Frame("UA", n_s=number))
+        self._control.append(MdlpTransmission("UA", n_s=number))
 
     def _flush(self, now_ns: int) -> None:
         """Lose the frames in transit, and the rest of a packet whose beginning is among them."""
@@ -348,15 +348,15 @@ class PacketEnd:
         self._offset_bytes = first_offset_bytes
         self._under_way = 0
 
-    def frame_octets(self, frame: Frame) -> int:
+    def frame_octets(self, frame: MdlpTransmission) -> int:
         """Return the length of a frame: that of its packet."""
         return len(frame.payload)
 
-    def frame_bits(self, frame: Frame) -> int:
+    def frame_bits(self, frame: MdlpTransmission) -> int:
         """Return how many bits a frame takes on the channel."""
         return 8 * len(frame.payload)
 
-    def next_frame(self, now_ns: int) -> Frame | None:
+    def next_frame(self, now_ns: int) -> MdlpTransmission | None:
         """Return the next packet as a frame, or None."""
         packet = self._take_packet(now_ns)
         if packet is None:
@@ -364,16 +364,18 @@ class PacketEnd:
         facts = ip_facts(packet)
         offset, self._offset_bytes = self._offset_bytes, self._offset_bytes + len(packet)
         self._under_way += 1
-        return Frame("I", payload=packet, is_last=True, offset_bytes=offset, ip_id=facts.ip_id, seq=facts.seq)
+        return MdlpTransmission(
+            "I", payload=packet, is_last=True, offset_bytes=offset, ip_id=facts.ip_id, seq=facts.seq
+        )
 
-    def sent(self, frame: Frame, now_ns: int) -> None:
+    def sent(self, frame: MdlpTransmission, now_ns: int) -> None:
         """Do nothing: no timer waits for an answer."""
 
     def settled(self) -> None:
         """Note that a frame of this end has arrived or is lost."""
         self._under_way -= 1
 
-    def receive(self, frame: Frame, now_ns: int) -> list[bytes]:
+    def receive(self, frame: MdlpTransmission, now_ns: int) -> list[bytes]:
         """Take a frame of the other end; return its packet."""
         about = len(frame.payload), frame.offset_bytes, frame.ip_id, frame.seq
         self._journal.add(PieceReceived, now_ns, *about, "")

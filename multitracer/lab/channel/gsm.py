@@ -6,8 +6,8 @@ for each direction and plays the script. An end is interface queue, PPP, relay a
 `Drain` is the terminal that reads at a fixed rate. The protocols are those beside `channel/`.
 
 What must hold: time passes in slots, and a driver calls `tick` once for each, in order, in virtual or in real
-time. A frame's fate is decided in the slot in which it arrives. For each direction a `Ledger` counts where
-every character went: delivered, thrown away by a reset, or still inside; nothing vanishes.
+time. A frame's fate is decided in the slot in which it arrives. For each direction a `DirectionLedger` counts
+where every character went: delivered, thrown away by a reset, or still inside; nothing vanishes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,21 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.channel.shared.frame_errors import BitErrors, ErrorConfig, FadingErrors, error_process
-from multitracer.lab.channel.shared.interface import Interface, ip_facts
-from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, Side, one_of_two
+from multitracer.lab.channel.shared.frame_errors import (
+    ErrorConfig,
+    FadingErrors,
+    TwoStateBitErrors,
+    error_process,
+)
+from multitracer.lab.channel.shared.interface import LinkInterface, ip_facts
+from multitracer.lab.channel.shared.packet_link import (
+    FAR,
+    SIDES,
+    LinkDelivery,
+    RadioReading,
+    Side,
+    one_of_two,
+)
 from multitracer.lab.channel.shared.queue import QueueConfig
 from multitracer.lab.ppp import PppDamage, PppDeframer, PppFramer
 from multitracer.lab.rlp.entity import RlpEntity
@@ -218,7 +230,7 @@ class Balance:
         return least >= 0 and self.bytes_in == self.delivered + self.flushed + self.queued
 
 
-class Ledger:
+class DirectionLedger:
     """Follows one direction by the sender's events and the receiver's counts."""
 
     def __init__(self) -> None:
@@ -313,7 +325,7 @@ class GsmEnd:
         self.config = config
         self.rlp = RlpEntity(_rlp_config(role, config))
         self.l2r = L2rEntity(self.rlp, _l2r_config(config))
-        self.interface = Interface(config.queue_of(role), self._tell)
+        self.interface = LinkInterface(config.queue_of(role), self._tell)
         self.queue = self.interface.queue
         self.drain = Drain(bytes_per_s=config.drain_bytes_per_s, slot_ns=config.slot_ns)
         self.received_bytes = 0
@@ -523,7 +535,7 @@ class GsmLink:
             "fixed": _radio(config.down, config, seed=f"{seed} down"),
         }
         self._pipe: dict[Side, deque[tuple[int, bytes | None]]] = {side: deque() for side in SIDES}
-        self._ledgers: dict[Side, Ledger] = {side: Ledger() for side in SIDES}
+        self._ledgers: dict[Side, DirectionLedger] = {side: DirectionLedger() for side in SIDES}
         self._on_air = on_air
         self._lost_down: deque[bool] = deque(maxlen=_REPORT_SLOTS)
         unknown = {event.kind for event in script} - {"fade", "reset", "xoff", "drop"}
@@ -587,20 +599,20 @@ class GsmLink:
         """Link time at which the next slot begins."""
         return (self.slot + 1) * self.config.slot_ns
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all slots up to `now_ns` of link time; return the packets that come out."""
-        out: list[Delivery] = []
+        out: list[LinkDelivery] = []
         while self.next_ns <= now_ns:
             out += self.tick(self.next_ns)
         return out
 
-    def tick(self, now_ns: int) -> list[Delivery]:
+    def tick(self, now_ns: int) -> list[LinkDelivery]:
         """Run one slot in both directions; return the packets that come out."""
         self.slot += 1
         self._play_script(now_ns)
         for side in SIDES:
             self._pipe[side].append((self.slot, self.ends[side].outgoing(now_ns)))
-        return [Delivery(FAR[side], packet) for side in SIDES for packet in self._arrive(side, now_ns)]
+        return [LinkDelivery(FAR[side], packet) for side in SIDES for packet in self._arrive(side, now_ns)]
 
     def _arrive(self, side: Side, now_ns: int) -> list[bytes]:
         """Deliver the frame that `side` sent one pipe length ago."""
@@ -699,7 +711,7 @@ def _radio(errors: ErrorConfig, config: LinkConfig, *, seed: str) -> FadingError
     luck = Random(f"{seed} errors")
     if errors.kind == "bits":
         bits, weights = config.frame_bits, WEIGHTS[config.code]
-        coded = BitErrors(errors, frame_bits=bits, weights=weights, slot_ns=config.slot_ns, luck=luck)
+        coded = TwoStateBitErrors(errors, frame_bits=bits, weights=weights, slot_ns=config.slot_ns, luck=luck)
         return FadingErrors(coded, luck=Random(f"{seed} fades"))
     below = error_process(errors, slot_ns=config.slot_ns, luck=luck)
     return FadingErrors(below, luck=Random(f"{seed} fades"))

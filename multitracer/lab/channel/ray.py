@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from multitracer.lab.channel.ray_scene import NodeConfig, RadioConfig, RayConfig, Surface
+    from multitracer.lab.channel.ray_scene import NodeConfig, RayConfig, RayRadioConfig, Surface
     from multitracer.tables import Array, Mask, Numbers
 
 # Where a node is at each step.
@@ -74,12 +74,12 @@ _OHM = 60.0
 """S/m times metres of wavelength times this: imaginary part of the relative permittivity, 1/(2 pi c eps0)."""
 
 
-def coefficient(radio: RadioConfig, surface: Surface, sine: Array) -> Array | float:
+def coefficient(radio: RayRadioConfig, surface: Surface, sine: Array) -> Array | float:
     """Return the factor by which a reflection multiplies the field.
 
     Parameters
     ----------
-    radio : RadioConfig
+    radio : RayRadioConfig
     surface : Surface
         The ground meets the field of upright antennas in the plane of incidence, a wall across it.
     sine : (n,) float64
@@ -144,7 +144,7 @@ class _Chain(NamedTuple):
         return _mirrored(image, distance, self.surfaces[-1])
 
 
-def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig) -> Iterator[Ray]:
+def rays_between(scene: Scene, source: Array, target: Array, radio: RayRadioConfig) -> Iterator[Ray]:
     """Yield every ray with at most `radio.order` reflections, the direct one first.
 
     Parameters
@@ -153,7 +153,7 @@ def rays_between(scene: Scene, source: Array, target: Array, radio: RadioConfig)
         What reflects and what is in the way.
     source, target : (n, 3) or (1, 3) float64
         The antennas at each step, m.
-    radio : RadioConfig
+    radio : RayRadioConfig
     """
     rows = np.arange(scene.steps)
     seen: dict[tuple[int, ...], list[tuple[_Chain, Array]]] = {}
@@ -227,7 +227,7 @@ def _at(array: Array, rows: Array) -> Array:
     return array if len(array) in (1, len(rows)) else array[rows]  # as many rows as lines are all of them
 
 
-def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RadioConfig) -> Array | complex:
+def _gain(chain: _Chain, points: list[Array], rows: Array, radio: RayRadioConfig) -> Array | complex:
     """Return the product of the reflection coefficients; points go from the receiver back."""
     gain: Array | complex = 1.0 + 0.0j
     last = len(chain.surfaces)
@@ -350,7 +350,7 @@ def channel_of(config: RayConfig, *, seed: int) -> Channel:
     return Channel(config.radio.step_ns, power_dbm)
 
 
-def received_dbm(rays: Iterable[Ray], radio: RadioConfig) -> Array:
+def received_dbm(rays: Iterable[Ray], radio: RayRadioConfig) -> Array:
     """Return the power of the sum of all rays at the antenna, (n,) float64 dBm.
 
     Source: paper 002, equation (1).

@@ -46,7 +46,7 @@ def _check_range(owner: object, least: float, most: float, *keys: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RadioConfig:
+class RayRadioConfig:
     """The wave, what a reflection leaves of it, and the steps in time."""
 
     frequency_mhz: float = 915.0
@@ -241,7 +241,7 @@ class RoadConfig:
 class RayConfig:
     """A whole ray-traced channel."""
 
-    radio: RadioConfig = field(default_factory=RadioConfig)
+    radio: RayRadioConfig = field(default_factory=RayRadioConfig)
     mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
     fixed: NodeConfig = field(default_factory=NodeConfig)
     street: StreetConfig = field(default_factory=StreetConfig)
@@ -536,7 +536,7 @@ def check_places(places: Mapping[str, Array], scene: Scene, config: RayConfig, t
             _check_solid(name, path, solid, times_s)
 
 
-def _check_distance(one: Array, other: Array, radio: RadioConfig, times_s: Array) -> None:
+def _check_distance(one: Array, other: Array, radio: RayRadioConfig, times_s: Array) -> None:
     apart_m = lengths(one - other)
     at = int(np.argmin(apart_m))
     if apart_m[at] < radio.wavelength_m:

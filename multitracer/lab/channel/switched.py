@@ -25,15 +25,15 @@ from multitracer.lab.channel.ray_scene import (
     MOST_STEPS,
     BuildingConfig,
     NodeConfig,
-    RadioConfig,
     RayConfig,
+    RayRadioConfig,
     RoadConfig,
     StreetConfig,
     WallConfig,
 )
-from multitracer.lab.channel.shared.interface import Interface, SideJournal, ip_facts
-from multitracer.lab.channel.shared.outages import Outages
-from multitracer.lab.channel.shared.packet_link import FAR, SIDES, Delivery, RadioReading, one_of_two
+from multitracer.lab.channel.shared.interface import LinkInterface, SideJournal, ip_facts
+from multitracer.lab.channel.shared.outages import OutageProcess
+from multitracer.lab.channel.shared.packet_link import FAR, SIDES, LinkDelivery, RadioReading, one_of_two
 from multitracer.lab.channel.shared.queue import QueueConfig, named
 from multitracer.lab.channel.shared.scheduler import Agenda, Script
 from multitracer.protocols.link_events import (
@@ -211,7 +211,7 @@ class SwitchedConfig:
     """A power trace, named by `power` in a scenario, instead of all that follows (ours)."""
     at_end: Literal["repeat", "stop"] = "repeat"
     """What follows a power trace's end: the trace again, or the end of the link and so of the run."""
-    radio: RadioConfig = field(default_factory=RadioConfig)
+    radio: RayRadioConfig = field(default_factory=RayRadioConfig)
     mobile: NodeConfig = field(default_factory=lambda: NodeConfig(x_m=10.0))
     fixed: NodeConfig = field(default_factory=NodeConfig)
     street: StreetConfig = field(default_factory=StreetConfig)
@@ -319,14 +319,14 @@ class SwitchedLink:
         self.is_dropped = False
         """Whether a power trace that is not repeated is over, and the link with it."""
         self._agenda = Agenda()
-        self._out: list[Delivery] = []
+        self._out: list[LinkDelivery] = []
         self._journals = {side: SideJournal(NS_PER_MS) for side in SIDES}
-        self._interfaces = {side: Interface(config.queue, self._journals[side].add) for side in SIDES}
+        self._interfaces = {side: LinkInterface(config.queue, self._journals[side].add) for side in SIDES}
         self._sent_bytes = dict.fromkeys(SIDES, 0)
         self._sending = dict.fromkeys(SIDES, False)
         self._in_transit = 0
         self._falls = 0
-        self._outages = Outages([], agenda=self._agenda, seed=f"{seed} switched", changed=self._outage)
+        self._outages = OutageProcess([], agenda=self._agenda, seed=f"{seed} switched", changed=self._outage)
         self._script = Script(script, kinds=_KINDS, agenda=self._agenda, play=self._play)
         self._plan_switch()
         if config.power is not None and config.at_end == "stop":
@@ -368,7 +368,7 @@ class SwitchedLink:
         self._start(side, now_ns)
         return taken
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
         self._agenda.advance(now_ns)
         out, self._out = self._out, []
@@ -404,7 +404,7 @@ class SwitchedLink:
         self._in_transit -= 1
         if sent.falls == self._falls and self.is_up:
             self._journals[far].add(PieceReceived, now_ns, *sent.about, "")
-            self._out.append(named(Delivery, (far, sent.packet)))
+            self._out.append(named(LinkDelivery, (far, sent.packet)))
         else:
             self._journals[far].add(PieceLost, now_ns, *sent.about, "outage")
 

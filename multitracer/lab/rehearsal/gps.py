@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from multitracer.lab.rehearsal.journey import Place
+    from multitracer.lab.rehearsal.journey import CarPosition
     from multitracer.schemas.schema import Document
 
 _KNOT_MPS = 1852 / 3600
 _STANDARD_INPUT = 0
 
 
-def sentences(where: Place, time_ns: int) -> bytes:
+def sentences(where: CarPosition, time_ns: int) -> bytes:
     """Return GGA, GSA and RMC for a place at a time (ns since 1970)."""
     now = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
     tod, date = f"{now:%H%M%S}.{time_ns % NS_PER_S // NS_PER_MS:03d}", f"{now:%d%m%y}"
@@ -64,11 +64,11 @@ def _angle(value: float, digits: int, sides: str) -> str:
     return f"{int(whole):0{digits}d}{minutes:07.4f},{sides[value < 0]}"
 
 
-class Rehearsal:
+class RehearsedGps:
     """The receiver with its port."""
 
     def __init__(
-        self, link: Path, *, hz: float, where: Callable[[float], Place], zero_ns: int | None = None
+        self, link: Path, *, hz: float, where: Callable[[float], CarPosition], zero_ns: int | None = None
     ) -> None:
         self._link = link
         self._period_ns = round(NS_PER_S / hz)
@@ -142,7 +142,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     return options.parse_args(argv)
 
 
-def _route(seed: int | None, speed: float) -> Callable[[float], Place]:
+def _route(seed: int | None, speed: float) -> Callable[[float], CarPosition]:
     """Return where the car is after some seconds."""
     return Journey(seed).place if seed is not None else lambda elapsed_s: place(elapsed_s * speed)
 
@@ -152,7 +152,7 @@ def main(argv: Sequence[str]) -> None:
     chosen = _options(argv)
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
         where = _route(chosen.journey, chosen.speed)
-        rehearsal = Rehearsal(chosen.link, hz=chosen.hz, where=where, zero_ns=chosen.began)
+        rehearsal = RehearsedGps(chosen.link, hz=chosen.hz, where=where, zero_ns=chosen.began)
         try:
             rehearsal.run(stop, control=chosen.control)
         finally:

@@ -36,7 +36,7 @@ _FLOOR_DBM = -113.0
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CarPosition:
     """The position of the car, its speed, and its direction."""
 
     lat_deg: float
@@ -46,7 +46,7 @@ class Place:
     in_tunnel: bool
 
 
-def place(elapsed_s: float) -> Place:
+def place(elapsed_s: float) -> CarPosition:
     """Return the position of the car after some time: along a rectangle, at one speed."""
     sides = [_distance_m(a, b) for a, b in zip(_CORNERS, (*_CORNERS[1:], _CORNERS[0]), strict=True)]
     speed = sum(sides) / LOOP_S
@@ -58,7 +58,7 @@ def place(elapsed_s: float) -> Place:
     a, b = _CORNERS[side], _CORNERS[(side + 1) % len(_CORNERS)]
     share = left / sides[side]
     lat, lon = (a[n] + share * (b[n] - a[n]) for n in (0, 1))
-    return Place(lat, lon, speed, _heading_deg(a, b), is_in_tunnel(elapsed_s))
+    return CarPosition(lat, lon, speed, _heading_deg(a, b), is_in_tunnel(elapsed_s))
 
 
 def is_in_tunnel(elapsed_s: float) -> bool:
@@ -106,7 +106,7 @@ def radio(elapsed_s: float) -> dict[str, object]:
     }
 
 
-class Drive:
+class BundledDrive:
     """The values of the bundled drive; `speed` times as fast as a clock."""
 
     def __init__(self, *, speed: float = 1.0) -> None:
@@ -173,7 +173,7 @@ CELL = 0x1A2D000
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class PlantedFault:
     """What was planted: from its begin to its end the link carries little or nothing, or the server waits."""
 
     kind: Kind
@@ -190,18 +190,18 @@ class Journey:
     seed: int
 
     @cached_property
-    def events(self) -> tuple[Event, ...]:
+    def events(self) -> tuple[PlantedFault, ...]:
         """What happens, in order."""
         return () if self.seed == CONTROL else tuple(self._drawn(random.Random(self.seed)))  # noqa: S311
 
-    def _drawn(self, draw: random.Random) -> Iterator[Event]:
+    def _drawn(self, draw: random.Random) -> Iterator[PlantedFault]:
         at_s, cell = _FIRST_S + draw.uniform(0.0, 5.0), 0
         while True:
             for name in draw.sample(sorted(_LENGTH_S), len(_LENGTH_S)):
                 end_s = at_s + draw.uniform(*_LENGTH_S[name])
                 if end_s > LONGEST_S:
                     return
-                yield Event(_KINDS[name], round(at_s, 3), round(end_s, 3), cell)
+                yield PlantedFault(_KINDS[name], round(at_s, 3), round(end_s, 3), cell)
                 cell += _KINDS[name] == "handover"
                 at_s = end_s + draw.uniform(*_PAUSE_S)
 
@@ -222,15 +222,15 @@ class Journey:
         """How fast the car drives, all the time."""
         return random.Random(f"speed {self.seed}").uniform(*_SPEED_MPS)  # noqa: S311
 
-    def place(self, at_s: float) -> Place:
+    def place(self, at_s: float) -> CarPosition:
         """Return where the car is."""
         times, legs = self._corners
         at_s = min(max(at_s, 0.0), LONGEST_S)
         leg = bisect_right(times, at_s) - 1
         lat, lon = _moved(legs[leg], self.speed_mps * (at_s - times[leg]))
-        return Place(lat, lon, self.speed_mps, legs[leg][2], in_tunnel=False)
+        return CarPosition(lat, lon, self.speed_mps, legs[leg][2], in_tunnel=False)
 
-    def event(self, at_s: float) -> Event | None:
+    def event(self, at_s: float) -> PlantedFault | None:
         """Return what happens at a time, if anything does."""
         row = bisect_right(self.events, at_s, key=lambda event: event.begin_s) - 1
         return self.events[row] if row >= 0 and at_s < self.events[row].end_s else None

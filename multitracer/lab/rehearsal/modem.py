@@ -26,7 +26,7 @@ from collectors._options import parser, run
 from collectors._stop import Stop
 from multitracer.errors import InputError
 from multitracer.lab.rehearsal._terminal import Terminal, say_back
-from multitracer.lab.rehearsal.journey import Drive, Journey, SetValues
+from multitracer.lab.rehearsal.journey import BundledDrive, Journey, SetValues
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 
 if TYPE_CHECKING:
@@ -353,7 +353,7 @@ class FakeModem:
             self._to_say.append((self._free_ns, piece))
 
 
-class Rehearsal:
+class RehearsedModem:
     """The modem with its port, and the events of both."""
 
     def __init__(
@@ -466,7 +466,7 @@ def main(argv: Sequence[str]) -> None:
     """Act as a modem until stopped."""
     chosen = _options(argv)
     values = SetValues()
-    provider: Provider = values if chosen.fixed else Drive(speed=chosen.speed)
+    provider: Provider = values if chosen.fixed else BundledDrive(speed=chosen.speed)
     events = _events(chosen.script)
     if chosen.journey is not None:
         journey = Journey(chosen.journey)
@@ -481,7 +481,7 @@ def main(argv: Sequence[str]) -> None:
         chatter=chosen.chatter,
     )
     with Stop(duration_ns=chosen.duration, outlive_parent=chosen.outlive_parent) as stop:
-        rehearsal = Rehearsal(modem, values, chosen.link, stop, zero_ns=chosen.began)
+        rehearsal = RehearsedModem(modem, values, chosen.link, stop, zero_ns=chosen.began)
         try:
             rehearsal.run(events, control=chosen.control)
         finally:

@@ -23,7 +23,7 @@ from collectors._stop import Stop
 from multitracer.errors import CollectorError
 from multitracer.lab.rehearsal._terminal import say_back
 from multitracer.lab.rehearsal.journey import Journey
-from multitracer.lab.rehearsal.relay import Relay, Way, open_tun, rate_bps
+from multitracer.lab.rehearsal.relay import Relay, RelayQueue, open_tun, rate_bps
 from multitracer.lab.rehearsal.server import ADDRESS, PORT
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
         ending.callback(_stop_all, _children(chosen))
         journey = Journey(chosen.seed)
         rate = partial(rate_bps, journey)
-        ways = {phone: Way(rate), core: Way(rate)}
+        ways = {phone: RelayQueue(rate), core: RelayQueue(rate)}
         say_back(ready=PHONE)
         Relay(
             ways, lambda due, fds: stop.wait(due, readable=fds),

@@ -22,7 +22,7 @@ _LARGEST_PACKET = 65_536
 _PATIENCE_NS = 1_000_000_000
 
 
-class Direction(Protocol):
+class RelayDirection(Protocol):
     """One direction of a link; reads no clock."""
 
     def accept(self, packet: bytes, *, now_ns: int) -> str | None:
@@ -89,7 +89,7 @@ class Relay:
 
     def __init__(
         self,
-        ways: Mapping[int, Direction],
+        ways: Mapping[int, RelayDirection],
         wait: Callable[[int, list[int]], bool],
         on_drop: Callable[[int, str, bytes], None],
         *,
@@ -174,7 +174,7 @@ def rate_bps(journey: Journey, at_s: float) -> float:
     return BANDWIDTH_HZ * efficiency * (1 - busy / 100)
 
 
-class Way(Pipe):
+class RelayQueue(Pipe):
     """One direction of the link: packets in, and out when their time has come. Reads no clock.
 
     Parameters

@@ -30,7 +30,7 @@ _CONGESTION_CONTROL = b"cubic"
 _TICK_NS = 20 * NS_PER_MS
 
 
-class Server:
+class RehearsalServer:
     """One client at a time; a client that ends its side is answered with the end of ours."""
 
     def __init__(self, listening: socket.socket, stop: Stop, journey: Journey, began_ns: int) -> None:
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
         listening.setblocking(False)
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, _CONGESTION_CONTROL)
         say_back(listening=PORT)
-        Server(listening, stop, Journey(chosen.seed), chosen.began).run()
+        RehearsalServer(listening, stop, Journey(chosen.seed), chosen.began).run()
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from multitracer.lab.scenario.library import (
     read_error_trace,
     read_power_trace,
 )
-from multitracer.lab.scenario.model import Scenario, Traffic, mtu_problem
+from multitracer.lab.scenario.model import Scenario, ScenarioTraffic, mtu_problem
 from multitracer.lab.scenario.radio import Realism, realism_of, under_errors
 from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile, as_linux
 from multitracer.manifest import read_manifest
@@ -122,7 +122,7 @@ _NEVER = OutageConfig(hop_every_ns=0, ejection_every_ns=0, blackout_every_ns=0)
 
 
 @dataclass(frozen=True)
-class Radio:
+class RigRadio:
     """A radio to run over.
 
     Attributes
@@ -140,7 +140,9 @@ class Radio:
     trace_s: float = 0.0
 
 
-def radio_of(name: str, *, direction: Direction, seconds: float, threshold_dbm: float | None = None) -> Radio:
+def radio_of(
+    name: str, *, direction: Direction, seconds: float, threshold_dbm: float | None = None
+) -> RigRadio:
     """Return the radio that a user names.
 
     Parameters
@@ -161,11 +163,11 @@ def radio_of(name: str, *, direction: Direction, seconds: float, threshold_dbm: 
     FormatError
         If its file is damaged.
     """
-    radio = _radio_of(name, Traffic(bytes=_WHOLE, direction=direction), seconds)
+    radio = _radio_of(name, ScenarioTraffic(bytes=_WHOLE, direction=direction), seconds)
     return radio if threshold_dbm is None else _with_threshold(radio, threshold_dbm)
 
 
-def _radio_of(name: str, traffic: Traffic, seconds: float) -> Radio:
+def _radio_of(name: str, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
     path = Path(name)
     if path.is_dir():
         return _of_session(path, traffic, seconds)
@@ -191,20 +193,22 @@ def _head(path: Path) -> bytes:
         ) from error
 
 
-def _scenario(name: str, link: AnyLinkConfig, tcp: TcpProfile, traffic: Traffic, seconds: float) -> Scenario:
+def _scenario(
+    name: str, link: AnyLinkConfig, tcp: TcpProfile, traffic: ScenarioTraffic, seconds: float
+) -> Scenario:
     return Scenario(name=name, link=link, mobile=tcp, fixed=tcp, traffic=(traffic,), limit_s=seconds)
 
 
-def _of_scenario(scenario: Scenario, traffic: Traffic, seconds: float) -> Radio:
+def _of_scenario(scenario: Scenario, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
     """Return the radio of a scenario; a link to measure over gets a transfer."""
     if not scenario.traffic:
         scenario = replace(scenario, traffic=(traffic,), limit_s=seconds)
     realism = realism_of(scenario.link)
     trace_s = realism.lasts_ns / NS_PER_S if realism.at_end == "repeat" else 0.0
-    return Radio(scenario, realism, trace_s)
+    return RigRadio(scenario, realism, trace_s)
 
 
-def _of_capacity(name: str, trace: CapacityTrace, traffic: Traffic, seconds: float) -> Radio:
+def _of_capacity(name: str, trace: CapacityTrace, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
     traced = TracedConfig(trace=trace)
     is_up = traffic.direction == "up"
     link = CapacityConfig(up=traced) if is_up else CapacityConfig(down=traced)
@@ -212,7 +216,7 @@ def _of_capacity(name: str, trace: CapacityTrace, traffic: Traffic, seconds: flo
     return _of_scenario(_scenario(name, link, tcp, traffic, seconds), traffic, seconds)
 
 
-def _of_power(name: str, trace: PowerTrace, traffic: Traffic, seconds: float) -> Radio:
+def _of_power(name: str, trace: PowerTrace, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
     try:
         link = SwitchedConfig(power=trace, queue=QueueConfig(limit_packets=_QUEUE_PACKETS))
     except LocalProtocolError as error:
@@ -221,7 +225,7 @@ def _of_power(name: str, trace: PowerTrace, traffic: Traffic, seconds: float) ->
     return _of_scenario(_scenario(name, link, tcp, traffic, seconds), traffic, seconds)
 
 
-def _with_threshold(radio: Radio, threshold_dbm: float) -> Radio:
+def _with_threshold(radio: RigRadio, threshold_dbm: float) -> RigRadio:
     """Return a radio whose link is up above another power."""
     link = radio.scenario.link
     if not isinstance(link, SwitchedConfig):
@@ -234,12 +238,12 @@ def _with_threshold(radio: Radio, threshold_dbm: float) -> Radio:
 
 
 def _of_errors(
-    name: str, trace: ErrorTrace, traffic: Traffic, seconds: float, base: Scenario | None = None
-) -> Radio:
+    name: str, trace: ErrorTrace, traffic: ScenarioTraffic, seconds: float, base: Scenario | None = None
+) -> RigRadio:
     """Return the radio of an error trace, over the link of a scenario or the one that has such slots."""
     scenario = base or _scenario(name, *_link_with_slots(name, trace), traffic, seconds)
     scenario, realism = under_errors(scenario, trace, path=name, at_end="repeat")
-    return Radio(scenario, realism, trace.lasts_ns / NS_PER_S)
+    return RigRadio(scenario, realism, trace.lasts_ns / NS_PER_S)
 
 
 def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpProfile]:
@@ -260,7 +264,7 @@ def _link_with_slots(name: str, trace: ErrorTrace) -> tuple[AnyLinkConfig, TcpPr
     )
 
 
-def _of_session(folder: Path, traffic: Traffic, seconds: float) -> Radio:
+def _of_session(folder: Path, traffic: ScenarioTraffic, seconds: float) -> RigRadio:
     """Return the radio of a session: its link if nothing befalls that but by a trace or by the power of its
     radio; its errors; else the capacity that its receiver saw.
     """  # noqa: D205  # one sentence that needs two lines

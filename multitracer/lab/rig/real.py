@@ -21,7 +21,7 @@ from multitracer import __version__
 from multitracer.errors import CollectorError, InputError
 from multitracer.lab.rig.radio_join import join_radio
 from multitracer.lab.rig.radios import check_carried, profile_name
-from multitracer.lab.rig.real_host import READY, Task
+from multitracer.lab.rig.real_host import READY, HostTask
 from multitracer.lab.rig.watchers import modem_profile, modem_values
 from multitracer.lab.scenario.session_folder import SERVER_PORT, make_folders, rlp_facts, write_radio
 from multitracer.lab.testbed.children import PYTHON, numbered
@@ -31,8 +31,8 @@ from multitracer.lab.testbed.namespaces import Interruption, remove_stale
 from multitracer.lab.testbed.privileges import required
 from multitracer.lab.testbed.world import RealWorld, Workload, check_link
 from multitracer.manifest import Host, Manifest, Role, Variables
-from multitracer.measure.run import Journal, is_left, opened, tell
-from multitracer.measure.transports import Options
+from multitracer.measure.run import MeasureJournal, is_left, opened, tell
+from multitracer.measure.transports import TransportOptions
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.links import AnyLinkConfig
     from multitracer.lab.channel.shared.packet_link import PacketLink, Side
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.lab.testbed.children import Child, Children
+    from multitracer.lab.testbed.children import Children, TestbedProcess
     from multitracer.lab.testbed.driver import LinkClock
     from multitracer.lab.testbed.world import Lateness
-    from multitracer.measure.plan import Plan
+    from multitracer.measure.plan import MeasurementPlan
     from multitracer.measure.run import Progress
     from multitracer.schemas.schema import Document
 
@@ -61,12 +61,12 @@ _READ_BYTES = 65_536
 _LAST_WORDS = 300
 
 
-class Course:
+class RealCourse:
     """Follows a run from event to event; a context in which the programs live.
 
     Parameters
     ----------
-    task : Task
+    task : HostTask
         The client's; the server records in the folder of its host.
     children : Children
     link : PacketLink
@@ -74,7 +74,7 @@ class Course:
         Told after each transaction.
     """
 
-    def __init__(self, task: Task, children: Children, link: PacketLink, progress: Progress) -> None:
+    def __init__(self, task: HostTask, children: Children, link: PacketLink, progress: Progress) -> None:
         self._link = link
         self._progress = progress
         self._children = children
@@ -88,7 +88,7 @@ class Course:
         self._ended_ns: int | None = None
         self._problem = ""
 
-    def _started(self, role: str, side: Side, task: Task, stdout: int) -> Child:
+    def _started(self, role: str, side: Side, task: HostTask, stdout: int) -> TestbedProcess:
         child = self._children.start(
             f"measure-{role}",
             side,
@@ -146,14 +146,14 @@ class Course:
             raise CollectorError(f"measurement: {self._problem}")
 
 
-def _say(child: Child, line: bytes) -> None:
+def _say(child: TestbedProcess, line: bytes) -> None:
     assert child.process.stdin is not None
     with suppress(BrokenPipeError):  # it has ended, and its last words will be told
         child.process.stdin.write(line)
         child.process.stdin.flush()
 
 
-def _last_words(child: Child) -> str:
+def _last_words(child: TestbedProcess) -> str:
     words = child.words.read_text(errors="replace").strip().removeprefix(READY).strip()
     return words[-_LAST_WORDS:] or f"exit status {child.process.returncode}"
 
@@ -200,7 +200,7 @@ class RadioFeed:
         self._log = folder / "mobile" / numbered(RADIO_LOG, number)
         self._truth = (folder / numbered(TRUTH, number)).open("x", encoding="utf-8", newline="")
         self._writer = csv.writer(self._truth, lineterminator="\n")
-        self._modem: Child | None = None
+        self._modem: TestbedProcess | None = None
         self._clock: LinkClock | None = None
         self._due_ns = 0
 
@@ -269,21 +269,21 @@ _SNAP_BYTES = 96
 
 
 def run_real(  # noqa: PLR0913  # as `run_virtual`
-    plan: Plan,
+    plan: MeasurementPlan,
     folder: Path,
     scenario: Scenario,
     *,
     speed: float = 1,
     seed: int | None = None,
-    options: Options | None = None,
+    options: TransportOptions | None = None,
     capture: bool = False,
     progress: Progress,
-) -> Journal:
+) -> MeasureJournal:
     """Do what is left of a plan, over a modelled link in real time; write a session folder.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MeasurementPlan
         Its times are link times; its server does not matter.
     folder : Path
         New, empty, or of a run of the same plan over the same link that ended before its time.
@@ -293,7 +293,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
         Link seconds in a second.
     seed : int, optional
         Another one than the scenario's.
-    options : Options, optional
+    options : TransportOptions, optional
         CentaurusComm's.
     capture : bool
         Whether tcpdump and tcp_info record at both hosts.
@@ -302,7 +302,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
 
     Returns
     -------
-    Journal
+    MeasureJournal
         What became of each transaction, in the time of the link; closed.
 
     Raises
@@ -320,7 +320,7 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
     used = scenario.seed if seed is None else seed
     check_link(scenario, used)
     check_carried(plan.protocol, scenario)
-    options = replace(options or Options(), speed=speed)
+    options = replace(options or TransportOptions(), speed=speed)
     about = _about(folder.resolve().name, scenario, seed=used, options=options)
     privileges = required()
     with Interruption() as interruption, _alone(folder):
@@ -336,11 +336,11 @@ def run_real(  # noqa: PLR0913  # as `run_virtual`
             finally:
                 join_radio(folder)
         interruption.check()
-    with closing(Journal(folder, plan)) as journal:
+    with closing(MeasureJournal(folder, plan)) as journal:
         return journal
 
 
-def _about(name: str, scenario: Scenario, *, seed: int, options: Options) -> Manifest:
+def _about(name: str, scenario: Scenario, *, seed: int, options: TransportOptions) -> Manifest:
     """Return what the manifest says beside the plan; who goes on must say the same."""
     about = Manifest(name, created_ns=time.time_ns())
     about.hosts = {"mobile": Host(role=Role.CLIENT), "fixed": Host(role=Role.SERVER)}
@@ -373,9 +373,9 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _has_work(plan: Plan, folder: Path, progress: Progress) -> bool:
+def _has_work(plan: MeasurementPlan, folder: Path, progress: Progress) -> bool:
     """Tell how far the plan is; return whether anything is left."""
-    with closing(Journal(folder, plan)) as journal:
+    with closing(MeasureJournal(folder, plan)) as journal:
         tell(journal, plan, progress)
         return is_left(plan, journal)
 
@@ -384,12 +384,18 @@ class RealMeasurement(Workload):
     """What is left of a plan, in a world; see `run_real`."""
 
     every_socket = True
-    _course: Course
+    _course: RealCourse
     _radio: RadioFeed
     _link: PacketLink
 
     def __init__(
-        self, plan: Plan, world: RealWorld, options: Options, *, capture: bool, progress: Progress
+        self,
+        plan: MeasurementPlan,
+        world: RealWorld,
+        options: TransportOptions,
+        *,
+        capture: bool,
+        progress: Progress,
     ) -> None:
         self._plan = plan
         self._world = world
@@ -423,8 +429,8 @@ class RealMeasurement(Workload):
         if self._capture:
             world.start_collectors(self, snap_bytes=_SNAP_BYTES, tracing=False)
         address = f"{world.hosts.addresses['fixed']}:{SERVER_PORT}"
-        task = Task(self._plan, ".", address, self._options)
-        self._course = undo.enter_context(Course(task, world.children, link, self._progress))
+        task = HostTask(self._plan, ".", address, self._options)
+        self._course = undo.enter_context(RealCourse(task, world.children, link, self._progress))
 
     def begin(self, clock: LinkClock) -> None:
         """Give the modem the clock."""

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import MultiTracerError
 from multitracer.lab.testbed.privileges import take_real_time_priority
-from multitracer.measure.plan import Plan
-from multitracer.measure.run import Journal, do_all
-from multitracer.measure.transports import Options, client, server
+from multitracer.measure.plan import MeasurementPlan
+from multitracer.measure.run import MeasureJournal, do_all
+from multitracer.measure.transports import TransportOptions, client, server
 from multitracer.protocols.centaurus.messages import Extension
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from multitracer.measure.outcome import Client, Outcome
+    from multitracer.measure.outcome import Client, TransactionOutcome
     from multitracer.measure.plan import Transaction
     from multitracer.schemas.schema import Document
 
@@ -37,25 +37,25 @@ _WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class HostTask:
     """What a host is to do.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MeasurementPlan
         Times in it are link times.
     folder : str
         The client's: the session folder. The server's: where it records.
     address : str
         HOST:PORT of the server.
-    options : Options
+    options : TransportOptions
         Its `speed` is the link's.
     """
 
-    plan: Plan
+    plan: MeasurementPlan
     folder: str
     address: str
-    options: Options
+    options: TransportOptions
 
     def line(self) -> bytes:
         """Return the task for standard input."""
@@ -71,16 +71,16 @@ class Task:
         return json.dumps(document).encode() + b"\n"
 
     @classmethod
-    def parse(cls, line: str) -> Task:
+    def parse(cls, line: str) -> HostTask:
         """Return the task of a line."""
         document: Document = json.loads(line)
         key = document["key"]
-        options = Options(
+        options = TransportOptions(
             Extension(document["extensions"]),
             None if key is None else bytes.fromhex(key),
             speed=document["speed"],
         )
-        plan = Plan.of_document(document["plan"])
+        plan = MeasurementPlan.of_document(document["plan"])
         return cls(plan, document["folder"], document["address"], options)
 
 
@@ -95,7 +95,7 @@ class LinkTimeClient:
         """Return once the server answered."""
         self._client.reach()
 
-    def transact(self, transaction: Transaction) -> Outcome:
+    def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do one transaction."""
         return self._client.transact(transaction).in_link_time(self._speed)
 
@@ -104,12 +104,12 @@ class LinkTimeClient:
         self._client.close()
 
 
-def _measure(task: Task) -> None:
+def _measure(task: HostTask) -> None:
     """Do what is left of the plan, once there is a link: who is not reached then is a dropped transaction."""
     plan, options = task.plan, task.options
     timeout_s = plan.timeout_s / options.speed
     made = client(plan.protocol, task.address, run=secrets.randbits(64), timeout_s=timeout_s, options=options)
-    with contextlib.closing(made), contextlib.closing(Journal(Path(task.folder), plan)) as journal:
+    with contextlib.closing(made), contextlib.closing(MeasureJournal(Path(task.folder), plan)) as journal:
         _say_ready()
         if sys.stdin.readline():
             do_all(plan, journal, LinkTimeClient(made, options.speed), progress=_tell)
@@ -119,7 +119,7 @@ def _tell(done: int, dropped: int, total: int) -> None:
     print(done, dropped, total, flush=True)  # noqa: T201  # the parent reads it
 
 
-def _serve(task: Task) -> None:
+def _serve(task: HostTask) -> None:
     signal.signal(signal.SIGTERM, _end)
     folder = Path(task.folder)
     made, _ = server(task.plan.protocol, [task.address], folder=folder, options=task.options)
@@ -139,7 +139,7 @@ def _say_ready() -> None:
 
 def main() -> None:
     """Be the client or the server."""
-    task = Task.parse(sys.stdin.readline())
+    task = HostTask.parse(sys.stdin.readline())
     with contextlib.suppress(PermissionError):
         take_real_time_priority()
     try:

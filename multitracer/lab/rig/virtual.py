@@ -21,7 +21,7 @@ from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.rig.radio_join import FILE, join_radio
 from multitracer.lab.rig.radios import check_carried, profile_name
 from multitracer.lab.rig.virtual_transports import SERVER_ADDRESS, VirtualTcp, VirtualUdp, VirtualWtcp
-from multitracer.lab.rig.watchers import Recorder
+from multitracer.lab.rig.watchers import RigRecorder
 from multitracer.lab.scenario.session_folder import keep_scenario, log_files, write_radio
 from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.manifest import CollectorRun, Host, Manifest, Role, Variables, read_manifest, write_manifest
@@ -29,7 +29,7 @@ from multitracer.measure.centaurus import CentaurusClient
 from multitracer.measure.outcome import UnreachableError
 from multitracer.measure.run import carry_out
 from multitracer.measure.tcp import TcpClient
-from multitracer.measure.transports import Options, of_transport
+from multitracer.measure.transports import TransportOptions, of_transport
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.measure.outcome import Client, Outcome
-    from multitracer.measure.plan import Plan, ProtocolName, Transaction
-    from multitracer.measure.run import Journal, Progress
+    from multitracer.measure.outcome import Client, TransactionOutcome
+    from multitracer.measure.plan import MeasurementPlan, ProtocolName, Transaction
+    from multitracer.measure.run import MeasureJournal, Progress
 
 _LONGEST_SET_UP_NS = 60 * NS_PER_S
 _COMMAND = ["multitracer.rig"]
@@ -48,21 +48,21 @@ _RUN = 1
 
 
 def run_virtual(  # noqa: PLR0913  # all a run is determined by
-    plan: Plan,
+    plan: MeasurementPlan,
     folder: Path,
     scenario: Scenario,
     *,
     seed: int | None = None,
-    options: Options | None = None,
+    options: TransportOptions | None = None,
     capture: bool = False,
     nodelay: bool = True,
     progress: Progress,
-) -> Journal:
+) -> MeasureJournal:
     """Carry a plan out over a modelled link in virtual time; go on with it if it was interrupted.
 
     Parameters
     ----------
-    plan : Plan
+    plan : MeasurementPlan
         What to measure; the server is the one on the link.
     folder : Path
         The session folder: new, empty, or of an earlier run of the same.
@@ -70,7 +70,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
         The link, what befalls it, and the TCP of both hosts.
     seed : int, optional
         Another one than the scenario's.
-    options : Options, optional
+    options : TransportOptions, optional
         Of CentaurusComm.
     capture : bool
         Write packets, TCP's variables and the link's events of both hosts too.
@@ -81,7 +81,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
 
     Returns
     -------
-    Journal
+    MeasureJournal
         What became of each transaction; closed.
 
     Raises
@@ -94,7 +94,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
     make_client = of_transport(_CLIENTS, plan.protocol)
     seed = scenario.seed if seed is None else seed
     link_of(scenario.link, seed=seed, script=scenario.events)  # refuses what cannot be, before any folder
-    options = options or Options()
+    options = options or TransportOptions()
     about = _manifest(folder, scenario, seed=seed, options=options, capture=capture)
     if not nodelay:
         about.variables.more["nodelay"] = False
@@ -103,7 +103,7 @@ def run_virtual(  # noqa: PLR0913  # all a run is determined by
 
         def connect(_: int) -> Client:
             keep_scenario(folder, scenario)
-            recorder = files.enter_context(Recorder(folder, scenario, capture=capture))
+            recorder = files.enter_context(RigRecorder(folder, scenario, capture=capture))
             world = VirtualWorld(played, seed=seed, observers=[recorder], link_first=True)
             files.callback(world.drain)
             if capture:
@@ -125,34 +125,40 @@ def _undelayed(scenario: Scenario) -> Scenario:
     return replace(scenario, mobile=mobile, fixed=fixed)
 
 
-def _centaurus_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+def _centaurus_client(
+    plan: MeasurementPlan, world: VirtualWorld, scenario: Scenario, options: TransportOptions
+) -> Client:
     ends = VirtualUdp(world, scenario.hosts[0], options, mtu_bytes=scenario.mtu_bytes)
     return CentaurusClient(ends.client, SERVER_ADDRESS, run=_RUN, timeout_s=plan.timeout_s)
 
 
-def _tcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+def _tcp_client(
+    plan: MeasurementPlan, world: VirtualWorld, scenario: Scenario, options: TransportOptions
+) -> Client:
     del options
     mobile = scenario.hosts[0]
     tcp = VirtualTcp(world, mobile)
     return TcpClient(tcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
 
 
-def _wtcp_client(plan: Plan, world: VirtualWorld, scenario: Scenario, options: Options) -> Client:
+def _wtcp_client(
+    plan: MeasurementPlan, world: VirtualWorld, scenario: Scenario, options: TransportOptions
+) -> Client:
     mobile = scenario.hosts[0]
     wtcp = VirtualWtcp(world, mobile, options.wtcp())
     return TcpClient(wtcp.dial, run=_RUN, timeout_s=plan.timeout_s, clock=world.clock(mobile))
 
 
-_CLIENTS: Mapping[ProtocolName, Callable[[Plan, VirtualWorld, Scenario, Options], Client]] = MappingProxyType(
-    {"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client}
-)
+_CLIENTS: Mapping[
+    ProtocolName, Callable[[MeasurementPlan, VirtualWorld, Scenario, TransportOptions], Client]
+] = MappingProxyType({"tcp": _tcp_client, "centauruscomm": _centaurus_client, "wtcp": _wtcp_client})
 """Transport of a plan -> what makes its client and its server."""
 
 
 class _FromTheStart:
     """A client that first does again what a run before has done, and tells if it comes out otherwise."""
 
-    def __init__(self, client: Client, plan: Plan, folder: Path, link: str) -> None:
+    def __init__(self, client: Client, plan: MeasurementPlan, folder: Path, link: str) -> None:
         self._client = client
         self._link = link
         self._path = folder / FILE
@@ -172,7 +178,7 @@ class _FromTheStart:
         """Give back what is open."""
         self._client.close()
 
-    def transact(self, transaction: Transaction) -> Outcome:
+    def transact(self, transaction: Transaction) -> TransactionOutcome:
         """Do a transaction, and before it those before it."""
         for each in self._left:
             outcome = self._client.transact(each)
@@ -198,7 +204,9 @@ def _starts(folder: Path) -> dict[int, tuple[int, str]]:
 # --- the manifest ---
 
 
-def _manifest(folder: Path, scenario: Scenario, *, seed: int, options: Options, capture: bool) -> Manifest:
+def _manifest(
+    folder: Path, scenario: Scenario, *, seed: int, options: TransportOptions, capture: bool
+) -> Manifest:
     about = Manifest(folder.resolve().name, created_ns=EPOCH_NS, more={"multitracer": __version__})
     about.hosts = {
         scenario.hosts[0]: Host(role=Role.CLIENT, kernel="virtual"),

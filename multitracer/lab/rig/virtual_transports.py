@@ -15,11 +15,11 @@ from multitracer.lab.scenario.session_folder import SERVER_PORT
 from multitracer.lab.simulator.host import Application
 from multitracer.lab.simulator.host_logs import tcp_info_fields
 from multitracer.lab.tcp.packet import Endpoint
-from multitracer.lab.tcp.state import State
+from multitracer.lab.tcp.state import ConnectionState
 from multitracer.measure.centaurus import CentaurusServer
 from multitracer.measure.exchange import GOODBYE, HELLO, RECEIPT, REPLY, REQUEST
-from multitracer.measure.server import Dialogue, Records
-from multitracer.measure.wtcp import WtcpService, WtcpStream
+from multitracer.measure.server import Dialogue, TransactionLog
+from multitracer.measure.wtcp import WtcpClientStream, WtcpService
 from multitracer.protocols.centaurus.level1_udp import UdpWorker
 from multitracer.protocols.centaurus.messages import MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES
 from multitracer.units import NS_PER_S
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from multitracer.lab.channel.shared.packet_link import HostName
-    from multitracer.lab.simulator.host import Datagram, Host
+    from multitracer.lab.simulator.host import Datagram, SimulatedHost
     from multitracer.lab.simulator.world import VirtualWorld
     from multitracer.lab.tcp.connection import Connection
-    from multitracer.measure.transports import Options
+    from multitracer.measure.transports import TransportOptions
     from multitracer.protocols.centaurus.events import Address, Event
     from multitracer.protocols.centaurus.worker import Outgoing
     from multitracer.protocols.wtcp.state import WtcpConfig
@@ -51,11 +51,11 @@ class VirtualConnection(Application):
     ----------
     world : VirtualWorld
         The time.
-    host : Host
+    host : SimulatedHost
         The client's.
     """
 
-    def __init__(self, world: VirtualWorld, host: Host) -> None:
+    def __init__(self, world: VirtualWorld, host: SimulatedHost) -> None:
         self._world = world
         self._host = host
         self._timeout_ns = 0
@@ -65,13 +65,13 @@ class VirtualConnection(Application):
         self._socket = host.connect(Endpoint(world.hosts[FIXED].address, SERVER_PORT), self)
 
     @classmethod
-    def dial(cls, world: VirtualWorld, host: Host, timeout_s: float) -> VirtualConnection:
+    def dial(cls, world: VirtualWorld, host: SimulatedHost, timeout_s: float) -> VirtualConnection:
         """Return a connection to the server; an OSError says why there is none."""
         made = cls(world, host)
         made.settimeout(timeout_s)
         tcp = made._socket.connection
         try:
-            made._wait(lambda: tcp.state is not State.SYN_SENT)
+            made._wait(lambda: tcp.state is not ConnectionState.SYN_SENT)
         except OSError:
             made.close()
             raise
@@ -86,7 +86,7 @@ class VirtualConnection(Application):
     def sendall(self, octets: bytes, /) -> None:
         """Return when TCP has taken all octets."""
         self._unsent = octets
-        if self._socket.connection.state is not State.CLOSED:  # else `_wait` says why
+        if self._socket.connection.state is not ConnectionState.CLOSED:  # else `_wait` says why
             self._host.pump(self._socket)
         self._wait(lambda: not self._unsent)
 
@@ -101,9 +101,9 @@ class VirtualConnection(Application):
         """Close it; what was sent is still delivered, what comes from now on is answered by a RST."""
         tcp = self._socket.connection
         self._is_closed = True
-        if tcp.state is State.CLOSED:
+        if tcp.state is ConnectionState.CLOSED:
             return
-        if self._received or tcp.state is State.SYN_SENT:
+        if self._received or tcp.state is ConnectionState.SYN_SENT:
             tcp.abort()
         else:
             tcp.close()
@@ -136,7 +136,7 @@ class VirtualConnection(Application):
             self._unsent = self._unsent[connection.write(self._unsent) :]
 
 
-_WRITABLE = {State.ESTABLISHED, State.CLOSE_WAIT}
+_WRITABLE = {ConnectionState.ESTABLISHED, ConnectionState.CLOSE_WAIT}
 
 
 class _Served(Application):
@@ -176,7 +176,7 @@ class VirtualTcp:
     def __init__(self, world: VirtualWorld, mobile: HostName) -> None:
         self._world = world
         self._clock = world.clock(FIXED)
-        self._records = Records(None, self._clock)
+        self._records = TransactionLog(None, self._clock)
         self._mobile, server = world.hosts[mobile], world.hosts[FIXED]
         self._mobile.keeps_closed = server.keeps_closed = False
         server.listen(SERVER_PORT, lambda: _Served(self._dialogue))
@@ -209,7 +209,7 @@ class VirtualEndpoint:
         The protocol.
     world : VirtualWorld
         The link and the time.
-    host : Host
+    host : SimulatedHost
         Where it is.
     port : int
         Its UDP port.
@@ -221,7 +221,7 @@ class VirtualEndpoint:
         self,
         worker: UdpWorker,
         world: VirtualWorld,
-        host: Host,
+        host: SimulatedHost,
         port: int,
         arrived: Callable[[], None] | None = None,
     ) -> None:
@@ -306,13 +306,15 @@ class VirtualUdp:
         What they live in.
     mobile : str
         Name of the host that measures.
-    options : Options
+    options : TransportOptions
         Extensions and key.
     mtu_bytes : int
         Longest IP packet that the link carries.
     """
 
-    def __init__(self, world: VirtualWorld, mobile: HostName, options: Options, *, mtu_bytes: int) -> None:
+    def __init__(
+        self, world: VirtualWorld, mobile: HostName, options: TransportOptions, *, mtu_bytes: int
+    ) -> None:
         self._world = world
 
         def worker(*accepted: bytes) -> UdpWorker:
@@ -353,13 +355,13 @@ class VirtualWay:
     ----------
     world : VirtualWorld
         The link and the time.
-    host : Host
+    host : SimulatedHost
         Where the port is; the next free one.
     remote : Endpoint
         The peer.
     """
 
-    def __init__(self, world: VirtualWorld, host: Host, remote: Endpoint) -> None:
+    def __init__(self, world: VirtualWorld, host: SimulatedHost, remote: Endpoint) -> None:
         self.clock: Callable[[], int] = world.clock(host.name)
         self._world = world
         self._host = host
@@ -405,17 +407,17 @@ class VirtualWtcp:
         self._clock = world.clock(FIXED)
         self._service = WtcpService(
             config,
-            records=Records(None, self._clock),
+            records=TransactionLog(None, self._clock),
             clock=self._clock,
             random_bytes=world.random_bytes,
         )
         self._alarm_ns: int | None = None
         self._fixed.bind(SERVER_PORT, self._take)
 
-    def dial(self, timeout_s: float) -> WtcpStream:
+    def dial(self, timeout_s: float) -> WtcpClientStream:
         """Return a new connection from the mobile to the server; an OSError says why there is none."""
         way = VirtualWay(self._world, self._mobile, Endpoint(self._fixed.address, SERVER_PORT))
-        stream = WtcpStream(way, self._config, self._world.random_bytes)
+        stream = WtcpClientStream(way, self._config, self._world.random_bytes)
         stream.open(timeout_s)
         return stream
 

@@ -17,8 +17,8 @@ from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.channel.switched import SwitchedConfig
 from multitracer.lab.rehearsal.modem import answer
 from multitracer.lab.scenario.session_folder import rlp_facts
-from multitracer.lab.simulator.host_logs import HostLogs
-from multitracer.lab.simulator.world import Observer, host_clock
+from multitracer.lab.simulator.host_logs import HostLogWriter
+from multitracer.lab.simulator.world import WorldObserver, host_clock
 from multitracer.protocols.modem.decode import decode
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.links import AnyLinkConfig
     from multitracer.lab.channel.shared.packet_link import HostName, RadioReading
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.simulator.world import HostClock
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.simulator.host import SimulatedSocket
+    from multitracer.lab.simulator.world import SimulatedClock
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
 # What a modem on a modelled link says: the link's reading, in the words of the modems that are rehearsed.
@@ -68,7 +68,7 @@ def modem_values(reading: RadioReading, config: AnyLinkConfig) -> dict[str, obje
 # The log that `collectors.modem` would write in virtual time: each second, what the link's modem answers.
 
 
-class ModemLog:
+class RigModemLog:
     """Writes the mobile's radio log.
 
     Parameters
@@ -79,11 +79,13 @@ class ModemLog:
         The link; its kind tells which modem it has.
     host : str
         The mobile's name.
-    clock : HostClock
+    clock : SimulatedClock
         The mobile's clocks.
     """
 
-    def __init__(self, stream: BinaryIO, config: AnyLinkConfig, host: HostName, clock: HostClock) -> None:
+    def __init__(
+        self, stream: BinaryIO, config: AnyLinkConfig, host: HostName, clock: SimulatedClock
+    ) -> None:
         self._stream = stream
         self._config = config
         self._clock = clock
@@ -126,7 +128,7 @@ _SNAP_BYTES = 96
 """Of each packet in a capture: all headers."""
 
 
-class Recorder(Observer):
+class RigRecorder(WorldObserver):
     """Writes the logs of both ends from their start; a run that is done again replaces them at its end.
 
     Parameters
@@ -148,7 +150,7 @@ class Recorder(Observer):
         for host in (mobile, FIXED):
             (folder / host).mkdir(exist_ok=True)
         clock = host_clock(scenario, mobile)
-        self._modem = ModemLog(self._opened(mobile, MODEM), scenario.link, mobile, clock)
+        self._modem = RigModemLog(self._opened(mobile, MODEM), scenario.link, mobile, clock)
         self._logs = {host: self._logs_of(host, scenario) for host in (mobile, FIXED) if capture}
 
     def _opened(self, host: HostName, name: str) -> BinaryIO:
@@ -158,8 +160,8 @@ class Recorder(Observer):
             self._temporary.append(path)
         return self._files.enter_context(path.open("wb"))
 
-    def _logs_of(self, host: HostName, scenario: Scenario) -> HostLogs:
-        return HostLogs(
+    def _logs_of(self, host: HostName, scenario: Scenario) -> HostLogWriter:
+        return HostLogWriter(
             host,
             host_clock(scenario, host),
             opened=partial(self._opened, host),
@@ -176,7 +178,7 @@ class Recorder(Observer):
         self._modem.reading(reading, now_ns=now_ns)
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Write a packet into the host's capture."""
         del packet, outgoing
@@ -184,7 +186,7 @@ class Recorder(Observer):
         if host in self._logs:
             self._logs[host].packet(data, now_ns)
 
-    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
         """Write a socket's variables into the host's log."""
         if host in self._logs:
             self._logs[host].state(socket, now_ns)

@@ -25,7 +25,7 @@ from multitracer.protocols.rlp import (
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.lab.rlp.xid import Journal, Parameters, RlpConfig
+    from multitracer.lab.rlp.xid import Parameters, RlpConfig, SlotJournal
     from multitracer.protocols.rlp import RlpFrame
 
 # The two windows of RLP: frames sent and not acknowledged, frames received and not delivered.
@@ -267,7 +267,7 @@ class ExhaustedError(Exception):
         self.attempts = attempts
 
 
-class Loss(NamedTuple):
+class ResetLoss(NamedTuple):
     """What a reset discards."""
 
     unacked_bytes: int
@@ -278,7 +278,7 @@ class Loss(NamedTuple):
 class BalancedMode:
     """The numbered part of a link, from one set-up or reset to the next."""
 
-    def __init__(self, config: RlpConfig, journal: Journal) -> None:
+    def __init__(self, config: RlpConfig, journal: SlotJournal) -> None:
         self._config = config
         self._journal = journal
         self._send = SendWindow(size=MODULUS - 1)
@@ -299,9 +299,9 @@ class BalancedMode:
         self.t1_ticks = max(1, parameters.t1_ms * NS_PER_MS // self._config.slot_ns)
         self._n2 = parameters.n2
 
-    def clear(self) -> Loss:
+    def clear(self) -> ResetLoss:
         """Discard what is not delivered and number from 0; return what was discarded."""
-        loss = Loss(self._send.clear(), self.unsent_bytes, self._receive.clear())
+        loss = ResetLoss(self._send.clear(), self.unsent_bytes, self._receive.clear())
         self._queue.clear()
         self._polls = 0
         self._poll_tick = 0

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.rlp.balanced import BalancedMode, ExhaustedError, Sdu
-from multitracer.lab.rlp.xid import Command, Journal, RlpState, decode_parameters
+from multitracer.lab.rlp.xid import Command, RlpState, SlotJournal, decode_parameters
 from multitracer.protocols import link_events as say
 from multitracer.protocols.rlp import (
     U_FRAME,
@@ -68,7 +68,7 @@ class RlpEntity:
         """Number of times the link was cleared."""
         self.on_flush: Callable[[], int] | None = None
         """Called when the link is cleared: who buffers above flushes, and returns how many user octets."""
-        self.journal = Journal()
+        self.journal = SlotJournal()
         """Where all layers of this side note what happens, so that one log tells it in order."""
         self._balanced = BalancedMode(config, self.journal)
         self._command: Command | None = None
@@ -82,7 +82,7 @@ class RlpEntity:
             self.state = RlpState.ATTACHED
 
     def connect(self) -> None:
-        """Set the link up: XID if configured, then SABM. Tells `Connected` or `Disconnected` later.
+        """Set the link up: XID if configured, then SABM. Tells `LinkConnected` or `Disconnected` later.
 
         Raises
         ------
@@ -354,7 +354,9 @@ class RlpEntity:
             self.journal.note(say.ResetDone)
         else:
             agreed = self.parameters
-            self.journal.note(say.Connected, agreed.version, self._balanced.window, agreed.t1_ms, agreed.n2)
+            self.journal.note(
+                say.LinkConnected, agreed.version, self._balanced.window, agreed.t1_ms, agreed.n2
+            )
 
     def _give_up(self, failure: ExhaustedError) -> None:
         if self.config.when_exhausted == "drop-call":

@@ -254,7 +254,7 @@ class Command:
 # The records of both parts of an RLP entity: the present slot, and the events.
 
 
-class Journal:
+class SlotJournal:
     """The current slot, and the events since they were last taken."""
 
     __slots__ = ("_idle_received", "_idle_sent", "events", "now_ns", "tick")

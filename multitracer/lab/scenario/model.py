@@ -83,7 +83,7 @@ _MOST_SKEW_PPM = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class ScenarioTraffic:
     """One connection, opened by a mobile, that carries data one way."""
 
     host: str = ""
@@ -116,7 +116,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostClock:
+class ClockSetting:
     """An error of the fixed host's clock against the mobile's, put into its logs only."""
 
     offset_s: float = 0.0
@@ -144,10 +144,10 @@ class Scenario:
     mobile: TcpProfile = BSD
     fixed: TcpProfile = BSD
     link: AnyLinkConfig = field(default_factory=LinkConfig)
-    traffic: tuple[Traffic, ...] = ()
+    traffic: tuple[ScenarioTraffic, ...] = ()
     """The first one is what the summary is about; none for a link that is only measured over."""
     events: tuple[ScriptEvent, ...] = ()
-    clock: HostClock = HostClock()
+    clock: ClockSetting = ClockSetting()
     seed: int = 1
     """Used unless another one is given."""
     source: str = ""
@@ -169,15 +169,15 @@ class Scenario:
         """Return the TCP of a host."""
         return self.fixed if host == FIXED else self.mobile
 
-    def mobile_of(self, traffic: Traffic) -> HostName:
+    def mobile_of(self, traffic: ScenarioTraffic) -> HostName:
         """Return the mobile that opens the connection of a traffic."""
         return traffic.host or self.hosts[0]
 
-    def sender_of(self, traffic: Traffic) -> HostName:
+    def sender_of(self, traffic: ScenarioTraffic) -> HostName:
         """Return the host that sends the data of a traffic."""
         return self.mobile_of(traffic) if traffic.direction == "up" else FIXED
 
-    def receiver_of(self, traffic: Traffic) -> HostName:
+    def receiver_of(self, traffic: ScenarioTraffic) -> HostName:
         """Return the host that receives the data of a traffic."""
         return FIXED if traffic.direction == "up" else self.mobile_of(traffic)
 
@@ -246,7 +246,7 @@ class Scenario:
         for number, traffic in enumerate(self.traffic, 1):
             self._check(traffic, f"[[traffic]] number {number}:")
 
-    def _check(self, traffic: Traffic, where: str) -> None:
+    def _check(self, traffic: ScenarioTraffic, where: str) -> None:
         """Refuse a traffic that this scenario's hosts and link cannot carry."""
         *mobiles, _ = self.hosts
         if traffic.host and traffic.host not in mobiles:

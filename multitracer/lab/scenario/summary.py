@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.gsm import Balance
     from multitracer.lab.channel.shared.packet_link import HostName
-    from multitracer.lab.scenario.model import Scenario, Traffic
-    from multitracer.lab.tcp.packet import Endpoint, Packet
+    from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
+    from multitracer.lab.tcp.packet import Endpoint, TcpPacket
     from multitracer.protocols.link_events import LinkEvent
     from multitracer.schemas.schema import Document
 
@@ -61,7 +61,7 @@ class Summary:
     """Largest RTT sample (docs/analysis.md) at the data sender."""
     ledger: Balance | None
     """Characters of both directions of the link; None where it is no data call."""
-    flows: tuple[Flow, ...] = ()
+    flows: tuple[FlowSummary, ...] = ()
     """Each traffic that began, in the scenario's order."""
 
     def document(self) -> Document:
@@ -74,7 +74,7 @@ class Summary:
 
 
 @dataclass(slots=True)
-class Line:
+class RunningFit:
     """A least-squares line through points that come one by one."""
 
     count: int = 0
@@ -122,7 +122,7 @@ class LinkMeter:
     fixed host's log has the resets of all."""
     stream: int = 0
     """Whose frames count where the fixed host's log has those of several mobiles: 0 is the first one's."""
-    rlp: Line = field(default_factory=Line)
+    rlp: RunningFit = field(default_factory=RunningFit)
     retransmissions: int = 0
     resets: int = 0
     xoff_gaps_ns: list[int] = field(default_factory=list)
@@ -192,13 +192,13 @@ class TransferMeter:
     def __post_init__(self) -> None:
         self._directions = {(*self.sender, *self.receiver): True, (*self.receiver, *self.sender): False}
 
-    def _is_data(self, packet: Packet) -> bool | None:
+    def _is_data(self, packet: TcpPacket) -> bool | None:
         """Return True for the data's direction, False for the other, None for another connection."""
         segment = packet.segment
         ends = packet.source, segment.source_port, packet.destination, segment.destination_port
         return self._directions.get(ends)
 
-    def at_sender(self, packet: Packet, *, now_ns: int) -> None:
+    def at_sender(self, packet: TcpPacket, *, now_ns: int) -> None:
         """Take a packet that left or reached the data sender's interface."""
         is_data = self._is_data(packet)
         if is_data is None:
@@ -210,7 +210,7 @@ class TransferMeter:
         elif packet.checksum_ok and packet.segment.flags & Flag.ACK:
             self._note_ack(packet, now_ns)
 
-    def _note_sent(self, packet: Packet, now_ns: int) -> None:
+    def _note_sent(self, packet: TcpPacket, now_ns: int) -> None:
         segment = packet.segment
         if self._first_seq is None or segment.flags & Flag.SYN:
             self._first_seq = segment.seq
@@ -225,7 +225,7 @@ class TransferMeter:
             self._timed[end] = now_ns
         self._highest_sent = max(self._highest_sent, end)
 
-    def _note_ack(self, packet: Packet, now_ns: int) -> None:
+    def _note_ack(self, packet: TcpPacket, now_ns: int) -> None:
         ack = unwrap(packet.segment.ack - (self._first_seq or 0), near=self._acked)
         if ack <= self._acked or ack > self._highest_sent:
             return
@@ -236,14 +236,14 @@ class TransferMeter:
         while self._timed and (first := next(iter(self._timed))) < ack:
             del self._timed[first]  # they ascend
 
-    def at_receiver(self, packet: Packet, *, now_ns: int) -> None:
+    def at_receiver(self, packet: TcpPacket, *, now_ns: int) -> None:
         """Take a packet that reached the data receiver's interface."""
         if not packet.checksum_ok:
             self.checksum_errors += 1
         elif self._is_data(packet) and packet.segment.payload:
             self._note_arrival(packet, now_ns)
 
-    def _note_arrival(self, packet: Packet, now_ns: int) -> None:
+    def _note_arrival(self, packet: TcpPacket, now_ns: int) -> None:
         before = self._arrived.total
         begin = unwrap(packet.segment.seq - (self._first_seq or 0), near=self._highest_sent)
         self._arrived.add(begin, begin + len(packet.segment.payload))
@@ -282,7 +282,7 @@ class TransferMeter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
+class FlowSummary:
     """One flow of a run: the data of one traffic, one way; times in link seconds."""
 
     flow: str
@@ -305,7 +305,7 @@ def rate_bps(*, delivered_bytes: int, elapsed_ns: int) -> float | None:
     return delivered_bytes * BITS_PER_BYTE * NS_PER_S / elapsed_ns if elapsed_ns > 0 else None
 
 
-def flows_document(flows: Sequence[Flow]) -> Document:
+def flows_document(flows: Sequence[FlowSummary]) -> Document:
     """Return the keys of a summary about its flows; `share` is of all delivered bytes, None without any."""
     total = sum(flow.delivered_bytes for flow in flows)
     rates = [flow.rate_bps or 0.0 for flow in flows]
@@ -401,7 +401,7 @@ class Meters:
         self.flows[number] = meter
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Give a TCP packet to the meter of its flow."""
         del data
@@ -439,17 +439,17 @@ class Meters:
             flows=self._all_flows(end_ns=end_ns),
         )
 
-    def _all_flows(self, *, end_ns: int) -> tuple[Flow, ...]:
+    def _all_flows(self, *, end_ns: int) -> tuple[FlowSummary, ...]:
         """Return every flow that began, in the scenario's order."""
         began = ((number, self._scenario.traffic[number]) for number in sorted(self.flows))
         return tuple(self._flow(number, traffic, end_ns) for number, traffic in began)
 
-    def _flow(self, number: int, traffic: Traffic, end_ns: int) -> Flow:
+    def _flow(self, number: int, traffic: ScenarioTraffic, end_ns: int) -> FlowSummary:
         meter = self.flows[number]
         start_ns = end_ns if meter.began_ns is None else meter.began_ns
         is_complete = meter.arrived_bytes >= traffic.bytes and meter.latest_ns is not None
         until_ns = meter.latest_ns if is_complete and meter.latest_ns is not None else end_ns
-        return Flow(
+        return FlowSummary(
             flow=self._named[number],
             transport=traffic.transport,
             start_s=start_ns / NS_PER_S,

@@ -21,7 +21,7 @@ from multitracer.lab.channel.links import LINK_KINDS, AnyLinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
 from multitracer.lab.channel.switched import SwitchedConfig
-from multitracer.lab.scenario.model import HostClock, Scenario, Traffic
+from multitracer.lab.scenario.model import ClockSetting, Scenario, ScenarioTraffic
 from multitracer.lab.tcp.profile import TcpProfile, tcp_profile
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -112,9 +112,9 @@ class _Reader:
             mobile=self._profile(tcp, "mobile"),
             fixed=self._profile(tcp, "fixed"),
             link=self._link(self._table(document, "link")),
-            traffic=self._list(Traffic, document, "traffic"),
+            traffic=self._list(ScenarioTraffic, document, "traffic"),
             events=self._list(ScriptEvent, document, "event"),
-            clock=self._build(HostClock, self._table(document, "clock"), "[clock]"),
+            clock=self._build(ClockSetting, self._table(document, "clock"), "[clock]"),
         )
 
     def _profile(self, tcp: Document, host: str) -> TcpProfile:

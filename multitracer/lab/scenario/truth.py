@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from multitracer.lab.channel.gsm import OnAir
     from multitracer.lab.channel.shared.packet_link import HostName
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
 FRAMES_HEADER = "direction,sent_slot,arrival_slot,lost,header\n"
@@ -43,7 +43,7 @@ class _Pending(NamedTuple):
 
     host: HostName
     left_ns: int
-    packet: Packet | None
+    packet: TcpPacket | None
     data: bytes
 
     @property
@@ -88,13 +88,13 @@ class SegmentTruth:
         paths = [*((mobile, FIXED) for mobile in mobiles), *((FIXED, mobile) for mobile in mobiles)]
         self._pending: dict[tuple[HostName, HostName], deque[_Pending]] = {path: deque() for path in paths}
 
-    def left(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> None:
+    def left(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> None:
         """Take a packet that left a host."""
         path = self._path(host, data[16:20], outgoing=True)
         if path is not None:
             self._pending[path].append(named(_Pending, (host, now_ns, packet, data)))
 
-    def arrived(self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int) -> list[str]:
+    def arrived(self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int) -> list[str]:
         """Take a packet that reached a host; return the lines of those whose fate is now known."""
         path = self._path(host, data[12:16], outgoing=False)
         pending = deque[_Pending]() if path is None else self._pending[path]
@@ -132,7 +132,7 @@ class SegmentTruth:
         return [entry.line("queued") for pending in self._pending.values() for entry in pending]
 
 
-def _key(packet: Packet | None, data: bytes) -> bytes:
+def _key(packet: TcpPacket | None, data: bytes) -> bytes:
     """Return what a packet keeps on its way: its transport checksum and its payload."""
     header = (data[0] & 0x0F) * 4
     if packet is None:
@@ -140,7 +140,7 @@ def _key(packet: Packet | None, data: bytes) -> bytes:
     return data[header + 16 : header + 18] + packet.segment.payload
 
 
-def _place(pending: deque[_Pending], packet: Packet | None, data: bytes) -> int | None:
+def _place(pending: deque[_Pending], packet: TcpPacket | None, data: bytes) -> int | None:
     """Return which pending packet has arrived: the one with that id, or after damage the first alike."""
     if pending and pending[0].data == data:
         return 0

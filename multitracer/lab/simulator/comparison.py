@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TransportRun:
     """One run over one transport."""
 
     transport: str
@@ -36,15 +36,15 @@ class Outcome:
 
 
 MEASURES = ("goodput_bits_per_s", "retransmissions", "timeouts", "max_rtt_s", "hole_s")
-"""The numbers of an `Outcome`."""
+"""The numbers of an `TransportRun`."""
 
 
 @dataclass(frozen=True)
-class Compared:
+class TransportResults:
     """What one transport reached in all runs."""
 
     transport: str
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[TransportRun, ...]
 
     def values(self, measure: str) -> list[float | None]:
         """Return one of `MEASURES` of each run."""
@@ -71,7 +71,7 @@ def runs_of(scenario: Scenario, count: int, *, lasts_s: float = 0.0) -> Iterator
 
 def compare(
     runs: Sequence[Scenario], transports: Sequence[str], *, progress: Progress | None = None
-) -> list[Compared]:
+) -> list[TransportResults]:
     """Return what each transport reached in each run.
 
     Parameters
@@ -89,22 +89,22 @@ def compare(
         If there is no such transport, or the link cannot carry it.
     """
     chosen = [(name, [run.with_transport(name) for run in runs]) for name in transports]
-    compared: list[Compared] = []
+    compared: list[TransportResults] = []
     for name, scenarios in chosen:
-        outcomes: list[Outcome] = []
+        outcomes: list[TransportRun] = []
         for scenario in scenarios:
             outcomes.append(_outcome(name, scenario))
             if progress is not None:
                 progress(len(compared) * len(runs) + len(outcomes))
-        compared.append(Compared(name, tuple(outcomes)))
+        compared.append(TransportResults(name, tuple(outcomes)))
     return compared
 
 
-def _outcome(transport: str, scenario: Scenario) -> Outcome:
+def _outcome(transport: str, scenario: Scenario) -> TransportRun:
     summary = VirtualRun(scenario).run()
     flow = summary.flows[0] if summary.flows else None
     is_tcp = transport != WTCP
-    return Outcome(
+    return TransportRun(
         transport,
         scenario.seed,
         None if flow is None else flow.rate_bps,

@@ -14,14 +14,14 @@ from multitracer.lab.tcp.connection import Connection
 from multitracer.lab.tcp.packet import (
     IP_HEADER_BYTES,
     Endpoint,
-    Packet,
     Segment,
+    TcpPacket,
     build_packet,
     internet_checksum,
     parse_packet,
     sequence_length,
 )
-from multitracer.lab.tcp.state import State, earlier
+from multitracer.lab.tcp.state import ConnectionState, earlier
 from multitracer.measure.exchange import payload
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -110,7 +110,7 @@ class Application(ABC):
         return None
 
 
-class Stream(Protocol):
+class TransportStream(Protocol):
     """What every transport gives the application on it."""
 
     @property
@@ -140,7 +140,7 @@ class Stream(Protocol):
 
 
 class TcpStream:
-    """TCP as a `Stream`."""
+    """TCP as a `TransportStream`."""
 
     __slots__ = ("close", "connection", "read", "write")
 
@@ -151,7 +151,7 @@ class TcpStream:
     @property
     def is_established(self) -> bool:
         """Whether the state is ESTABLISHED."""
-        return self.connection.state is State.ESTABLISHED
+        return self.connection.state is ConnectionState.ESTABLISHED
 
     @property
     def free_bytes(self) -> int:
@@ -176,7 +176,7 @@ class StreamApplication(Application):
     """The stream over the connection that was used last."""
 
     @abstractmethod
-    def use(self, stream: Stream, now_ns: int) -> None:
+    def use(self, stream: TransportStream, now_ns: int) -> None:
         """Write, read or close, as far as is possible now."""
 
     def advance(self, connection: Connection, now_ns: int) -> None:
@@ -205,7 +205,7 @@ class BulkSender(StreamApplication):
         self._has_closed = False
         self.written_bytes = 0
 
-    def use(self, stream: Stream, now_ns: int) -> None:
+    def use(self, stream: TransportStream, now_ns: int) -> None:
         """Fill the send buffer, as far as the application has data."""
         stream.read()
         if self._bytes_per_s and stream.is_established and now_ns >= (self._due_ns or 0):
@@ -227,7 +227,7 @@ class BulkSender(StreamApplication):
         return self._due_ns
 
 
-class Reader(StreamApplication):
+class StreamReader(StreamApplication):
     """Reads to the end, then closes; compares each byte with the one that was sent.
 
     Parameters
@@ -242,7 +242,7 @@ class Reader(StreamApplication):
         self._has_closed = False
         self.read_bytes = 0
 
-    def use(self, stream: Stream, now_ns: int) -> None:
+    def use(self, stream: TransportStream, now_ns: int) -> None:
         """Read as much as the configured rate allows now."""
         if self._bytes_per_s == 0:
             self._take(stream.read())
@@ -266,7 +266,7 @@ class Reader(StreamApplication):
         return self._due_ns
 
 
-DONE = State.CLOSED, State.TIME_WAIT
+DONE = ConnectionState.CLOSED, ConnectionState.TIME_WAIT
 """States in which nothing is left to do for a socket."""
 _PORTS = (1 << 16) - FIRST_MOBILE_PORT
 
@@ -284,18 +284,20 @@ class World(Protocol):
     def initial_sequence_number(self) -> int:
         """Return a 32-bit number."""
 
-    def transmit(self, host: Host, data: bytes) -> bool:
+    def transmit(self, host: SimulatedHost, data: bytes) -> bool:
         """Offer a packet to the link; False if the host's interface refused it."""
 
-    def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
+    def saw_packet(
+        self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool
+    ) -> None:
         """Note a packet at a host's interface, as a capture sees it; `packet` is None for a datagram."""
 
-    def saw_state(self, host: Host, socket: Socket) -> None:
+    def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
         """Note that a socket's variables may have changed."""
 
 
 @dataclass(slots=True)
-class Socket:
+class SimulatedSocket:
     """A connection and the application on it."""
 
     connection: Connection
@@ -311,7 +313,7 @@ class Socket:
         return self.connection.state in DONE
 
 
-class Host:
+class SimulatedHost:
     """One host with one interface.
 
     Parameters
@@ -330,7 +332,7 @@ class Host:
         self.name = name
         self.address = address
         self.profile = profile
-        self.sockets: list[Socket] = []
+        self.sockets: list[SimulatedSocket] = []
         self.checksum_errors = 0
         """Segments whose checksum was wrong: TcpInCsumErrors of nstat."""
         self.malformed_packets = 0
@@ -338,7 +340,7 @@ class Host:
         """Whether a closed socket stays in `sockets`, with its counters."""
         self._world = world
         self._opened = 0
-        self._by_address: dict[tuple[int, bytes, int], Socket] = {}
+        self._by_address: dict[tuple[int, bytes, int], SimulatedSocket] = {}
         self._listening: dict[int, tuple[Callable[[], Application], TcpProfile]] = {}
         self._bound: dict[int, Callable[[Datagram], None]] = {}
         self._datagrams = 0
@@ -356,7 +358,7 @@ class Host:
 
     def connect(
         self, remote: Endpoint, application: Application, profile: TcpProfile | None = None
-    ) -> Socket:
+    ) -> SimulatedSocket:
         """Open a connection from the next free port."""
         local = Endpoint(self.address, self.free_port)
         isn = self._world.initial_sequence_number()
@@ -366,18 +368,18 @@ class Host:
         self.pump(socket)
         return socket
 
-    def _add(self, connection: Connection, application: Application) -> Socket:
+    def _add(self, connection: Connection, application: Application) -> SimulatedSocket:
         self._opened += 1
-        socket = Socket(connection, application, number=self._opened)
+        socket = SimulatedSocket(connection, application, number=self._opened)
         self.sockets.append(socket)
         return socket
 
-    def abort(self, socket: Socket) -> None:
+    def abort(self, socket: SimulatedSocket) -> None:
         """Reset the connection, as when the user gives up."""
         socket.connection.abort()
         self.pump(socket)
 
-    def forget(self, socket: Socket) -> None:
+    def forget(self, socket: SimulatedSocket) -> None:
         """Remove a closed socket."""
         ends = socket.connection
         self.sockets.remove(socket)
@@ -385,7 +387,7 @@ class Host:
 
     # --- packets ---
 
-    def deliver(self, data: bytes, packet: Packet | None = None) -> None:
+    def deliver(self, data: bytes, packet: TcpPacket | None = None) -> None:
         """Take a packet from the link; `packet` is what it holds, if that is known."""
         if packet is None and is_udp(data):
             self._take_datagram(data)
@@ -406,11 +408,11 @@ class Host:
         socket.connection.receive(packet, now_ns=self._world.now_ns)
         self.pump(socket)
 
-    def _socket_for(self, packet: Packet) -> Socket | None:
+    def _socket_for(self, packet: TcpPacket) -> SimulatedSocket | None:
         segment = packet.segment
         key = segment.destination_port, packet.source, segment.source_port
         socket = self._by_address.get(key)
-        if socket is not None and socket.connection.state is not State.CLOSED:
+        if socket is not None and socket.connection.state is not ConnectionState.CLOSED:
             return socket
         listener = self._listening.get(segment.destination_port)
         if listener is None or segment.flags & (Flag.SYN | Flag.ACK | Flag.RST) != Flag.SYN:
@@ -422,7 +424,7 @@ class Host:
         self._by_address[key] = self._add(connection, application())
         return self._by_address[key]
 
-    def _refuse(self, packet: Packet) -> None:
+    def _refuse(self, packet: TcpPacket) -> None:
         """Answer a segment that belongs to no connection with a RST (RFC 9293, section 3.5.2)."""
         segment = packet.segment
         if segment.flags & Flag.RST:
@@ -436,9 +438,9 @@ class Host:
             flags=Flag.RST if has_ack else Flag.RST | Flag.ACK,
             window=0,
         )
-        self._emit(Packet(self.address, packet.source, reset))
+        self._emit(TcpPacket(self.address, packet.source, reset))
 
-    def _emit(self, packet: Packet) -> bool:
+    def _emit(self, packet: TcpPacket) -> bool:
         data = build_packet(packet)
         self._world.saw_packet(self, packet, data, outgoing=True)
         return self._world.transmit(self, data)
@@ -477,28 +479,28 @@ class Host:
 
     # --- sockets ---
 
-    def pump(self, socket: Socket) -> None:
+    def pump(self, socket: SimulatedSocket) -> None:
         """Let application and TCP do all that they can do now, then set the alarm."""
         now_ns, connection = self._world.now_ns, socket.connection
-        if connection.state is not State.CLOSED:
+        if connection.state is not ConnectionState.CLOSED:
             socket.application.advance(connection, now_ns)
         while (packet := connection.next_packet(now_ns)) is not None:
             if not self._emit(packet):
                 connection.sender.on_local_drop(now_ns)
         self._world.saw_state(self, socket)
-        if connection.state is State.CLOSED and not self.keeps_closed:
+        if connection.state is ConnectionState.CLOSED and not self.keeps_closed:
             self.forget(socket)
         self._set_alarm(socket)
 
-    def _set_alarm(self, socket: Socket) -> None:
+    def _set_alarm(self, socket: SimulatedSocket) -> None:
         due_ns = earlier(socket.connection.next_timer_ns(), socket.application.next_timer_ns())
-        if due_ns is None or socket.connection.state is State.CLOSED:
+        if due_ns is None or socket.connection.state is ConnectionState.CLOSED:
             socket.timer_ns = None
         elif due_ns != socket.timer_ns:
             socket.timer_ns = max(due_ns, self._world.now_ns)
             self._world.at(socket.timer_ns, lambda: self._ring(socket))
 
-    def _ring(self, socket: Socket) -> None:
+    def _ring(self, socket: SimulatedSocket) -> None:
         if socket.timer_ns != self._world.now_ns:
             return  # another alarm was set meanwhile
         socket.timer_ns = None

@@ -14,7 +14,7 @@ from multitracer.lab.channel.shared.packet_link import side_of
 from multitracer.lab.channel.shared.queue import named
 from multitracer.lab.scenario.session_folder import CAPTURE, RLPDUMP, TCP_STATE
 from multitracer.lab.tcp.congestion.base import UNLIMITED_BYTES
-from multitracer.lab.tcp.state import CaState, State
+from multitracer.lab.tcp.state import CongestionState, ConnectionState
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.protocols.sock_diag import INFINITE_SSTHRESH, LAYOUT, SocketTimer, TcpState
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from multitracer.lab.channel.shared.packet_link import HostName
-    from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.simulator.world import HostClock
+    from multitracer.lab.simulator.host import SimulatedSocket
+    from multitracer.lab.simulator.world import SimulatedClock
     from multitracer.lab.tcp.connection import Connection
     from multitracer.protocols.link_events import LinkEvent
 
@@ -39,19 +39,19 @@ _UNKNOWN = {"I": 0, "B": 0, "H": 0, "Q": (1 << 64) - 1}
 _UNKNOWN_FIELDS = {name: _UNKNOWN[code] for name, code in LAYOUT}
 _NO_MIN_RTT = 0xFFFFFFFF
 _MOST_TIMEOUTS = 0xFFFF  # the field has 16 bits
-_CA_STATES = {state: number for number, state in enumerate(CaState)}
+_CA_STATES = {state: number for number, state in enumerate(CongestionState)}
 _STATES = {
-    State.CLOSED: TcpState.CLOSE.value,
-    State.LISTEN: TcpState.LISTEN.value,
-    State.SYN_SENT: TcpState.SYN_SENT.value,
-    State.SYN_RECEIVED: TcpState.SYN_RECV.value,
-    State.ESTABLISHED: TcpState.ESTABLISHED.value,
-    State.FIN_WAIT_1: TcpState.FIN_WAIT1.value,
-    State.FIN_WAIT_2: TcpState.FIN_WAIT2.value,
-    State.CLOSE_WAIT: TcpState.CLOSE_WAIT.value,
-    State.CLOSING: TcpState.CLOSING.value,
-    State.LAST_ACK: TcpState.LAST_ACK.value,
-    State.TIME_WAIT: TcpState.TIME_WAIT.value,
+    ConnectionState.CLOSED: TcpState.CLOSE.value,
+    ConnectionState.LISTEN: TcpState.LISTEN.value,
+    ConnectionState.SYN_SENT: TcpState.SYN_SENT.value,
+    ConnectionState.SYN_RECEIVED: TcpState.SYN_RECV.value,
+    ConnectionState.ESTABLISHED: TcpState.ESTABLISHED.value,
+    ConnectionState.FIN_WAIT_1: TcpState.FIN_WAIT1.value,
+    ConnectionState.FIN_WAIT_2: TcpState.FIN_WAIT2.value,
+    ConnectionState.CLOSE_WAIT: TcpState.CLOSE_WAIT.value,
+    ConnectionState.CLOSING: TcpState.CLOSING.value,
+    ConnectionState.LAST_ACK: TcpState.LAST_ACK.value,
+    ConnectionState.TIME_WAIT: TcpState.TIME_WAIT.value,
 }
 
 
@@ -110,7 +110,7 @@ def pack_tcp_info(fields: dict[str, int]) -> bytes:
     return _PACKED.pack(*(_UNKNOWN_FIELDS | fields).values())  # in the order of the struct
 
 
-class Reading(NamedTuple):
+class SimulatedReading(NamedTuple):
     """A socket's variables as they were at a time."""
 
     before: bytes
@@ -131,11 +131,11 @@ class TcpStateLog:
     ----------
     host : str
         The host's name.
-    clock : HostClock
+    clock : SimulatedClock
         Its clocks.
     """
 
-    def __init__(self, host: str, clock: HostClock) -> None:
+    def __init__(self, host: str, clock: SimulatedClock) -> None:
         self._host = host
         self._clock = clock
         self._clock_due_ns = 0
@@ -160,7 +160,7 @@ class TcpStateLog:
             }
         )
 
-    def reading(self, socket: Socket, now_ns: int) -> Reading | None:
+    def reading(self, socket: SimulatedSocket, now_ns: int) -> SimulatedReading | None:
         """Return the variables of a socket that may have changed; None if it has not."""
         connection = socket.connection
         now = tcp_info_values(connection), connection.sender.next_timer_ns()
@@ -177,9 +177,9 @@ class TcpStateLog:
             connection.profile.congestion,
         )
         read_ns = self._clock.monotonic_ns(now_ns)
-        return named(Reading, (self._clock_lines(now_ns), self._reads, read_ns, about, now[0]))
+        return named(SimulatedReading, (self._clock_lines(now_ns), self._reads, read_ns, about, now[0]))
 
-    def lines(self, readings: list[Reading]) -> bytes:
+    def lines(self, readings: list[SimulatedReading]) -> bytes:
         """Return the lines of readings."""
         return b"".join([part for reading in readings for part in _line_of(reading)])
 
@@ -208,7 +208,7 @@ _TEMPLATE = (
 """The line of a reading with its values open: a quarter of the time of a JSON encoder."""
 
 
-def _line_of(reading: Reading) -> tuple[bytes, bytes]:
+def _line_of(reading: SimulatedReading) -> tuple[bytes, bytes]:
     before, number, read_ns, about, values = reading
     raw = binascii.b2a_base64(pack_tcp_info(dict(zip(_FIELDS, values, strict=True))), newline=False).decode()
     return before, (_TEMPLATE % (number, read_ns, read_ns, *about, *values[1:], raw)).encode()
@@ -265,14 +265,14 @@ class _Log(Generic[Row]):
         self._file.write(self._encoded(rows) + last)
 
 
-class HostLogs:
+class HostLogWriter:
     """Writes what a capture, tcp_info and rlpdump would write on one host.
 
     Parameters
     ----------
     host : str
         Its name.
-    clock : HostClock
+    clock : SimulatedClock
         Its clocks.
     opened : callable
         Returns the open file for the name of a log; who gives it calls `write` and then closes it.
@@ -285,7 +285,7 @@ class HostLogs:
     def __init__(
         self,
         host: HostName,
-        clock: HostClock,
+        clock: SimulatedClock,
         *,
         opened: Callable[[str], BinaryIO],
         snap_bytes: int,
@@ -313,7 +313,7 @@ class HostLogs:
             ]
         )
 
-    def state(self, socket: Socket, now_ns: int) -> None:
+    def state(self, socket: SimulatedSocket, now_ns: int) -> None:
         """Write a socket's variables, if they changed."""
         reading = self._state.reading(socket, now_ns)
         if reading is not None:

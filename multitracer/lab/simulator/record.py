@@ -26,9 +26,9 @@ from multitracer.lab.scenario.session_folder import (
     write_summary,
 )
 from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
-from multitracer.lab.simulator.host_logs import HostLogs
+from multitracer.lab.simulator.host_logs import HostLogWriter
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import EPOCH_NS, Observer, host_clock
+from multitracer.lab.simulator.world import EPOCH_NS, WorldObserver, host_clock
 from multitracer.manifest import CollectorRun, write_manifest
 from multitracer.protocols.link_events import PacketDropped
 from multitracer.units import NS_PER_S
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName, PacketLink, RadioReading
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
-    from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.simulator.host import SimulatedSocket
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.manifest import Manifest
     from multitracer.protocols.link_events import LinkEvent
 
@@ -50,7 +50,7 @@ _COLLECTORS = {"tcpdump": CAPTURE, "tcp_info": TCP_STATE, "rlpdump": RLPDUMP}
 """Collector -> the log that a host's folder has of it."""
 
 
-class SessionRecorder(Observer):
+class SessionRecorder(WorldObserver):
     """Writes the events that it observes; created when the run begins, closed by `end`.
 
     Parameters
@@ -89,13 +89,13 @@ class SessionRecorder(Observer):
         self._frames.write(FRAMES_HEADER)
         self._segments.write(SEGMENTS_HEADER)
 
-    def _logs_of(self, host: HostName, scenario: Scenario, files: ExitStack) -> HostLogs:
+    def _logs_of(self, host: HostName, scenario: Scenario, files: ExitStack) -> HostLogWriter:
         def opened(name: str) -> BinaryIO:
             return files.enter_context((self._folder / host / name).open("xb"))
 
         facts = rlp_facts(scenario, speed=1)
         clock, snap = host_clock(scenario, host), snap_bytes(scenario)
-        logs = HostLogs(host, clock, opened=opened, snap_bytes=snap, facts=facts)
+        logs = HostLogWriter(host, clock, opened=opened, snap_bytes=snap, facts=facts)
         logs.open_link_log()
         files.callback(logs.write)
         return logs
@@ -106,7 +106,7 @@ class SessionRecorder(Observer):
     # --- what it observes ---
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Write a packet into the host's capture."""
         if now_ns >= self._clock_due_ns:
@@ -117,7 +117,7 @@ class SessionRecorder(Observer):
         else:
             self._segments.writelines(self._truth.arrived(host, packet, data, now_ns=now_ns))
 
-    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
         """Write a socket's variables into the host's log."""
         self._hosts[host].state(socket, now_ns)
 

@@ -14,8 +14,8 @@ from multitracer.lab.channel.shared.packet_link import FIXED
 from multitracer.lab.scenario.model import TCP_TRANSPORTS, WTCP, WTCP_PACKET_BYTES
 from multitracer.lab.scenario.session_folder import FIRST_PORT, has_pilot
 from multitracer.lab.scenario.summary import Meters, TcpCounts
-from multitracer.lab.simulator.host import DONE, BulkSender, Reader
-from multitracer.lab.simulator.world import Observer, VirtualWorld
+from multitracer.lab.simulator.host import DONE, BulkSender, StreamReader
+from multitracer.lab.simulator.world import VirtualWorld, WorldObserver
 from multitracer.lab.tcp.packet import Endpoint
 from multitracer.protocols.wtcp.connection import WtcpConnection
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
-    from multitracer.lab.simulator.host import Datagram, Host, Socket
+    from multitracer.lab.simulator.host import Datagram, SimulatedHost, SimulatedSocket
 
 # What the flows of all transports share: a traffic of a scenario, its two hosts, and when it gives up.
 
 
-class Flow(ABC):
+class SimulatedFlow(ABC):
     """One traffic: the mobile connects; the fixed host listens from the beginning.
 
     Parameters
@@ -68,11 +68,11 @@ class Flow(ABC):
         mobile = Endpoint(self._mobile.address, self._mobile.free_port)
         return mobile, Endpoint(self._fixed.address, self._port)
 
-    def _application(self, *, at_mobile: bool) -> BulkSender | Reader:
+    def _application(self, *, at_mobile: bool) -> BulkSender | StreamReader:
         """Return what one end runs."""
         if at_mobile == (self._traffic.direction == "up"):
             return BulkSender(size_bytes=self._traffic.bytes, bytes_per_s=self._traffic.writes_bytes_per_s)
-        return Reader(bytes_per_s=self._traffic.reads_bytes_per_s)
+        return StreamReader(bytes_per_s=self._traffic.reads_bytes_per_s)
 
     def _give_up_later(self, give_up: Callable[[], None]) -> None:
         """Let the mobile give up when the scenario says so, if it does; from now on."""
@@ -83,13 +83,13 @@ class Flow(ABC):
 # A traffic of a scenario over TCP: the mobile connects, one end writes, the other reads.
 
 
-class TcpFlow(Flow):
+class TcpFlow(SimulatedFlow):
     """One traffic over TCP."""
 
     def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
         super().__init__(number, scenario, world, meters)
         self._of_transport = TCP_TRANSPORTS[self._traffic.transport]
-        self._socket: Socket | None = None
+        self._socket: SimulatedSocket | None = None
         served = partial(self._application, at_mobile=False)
         self._fixed.listen(self._port, served, self._of_transport(self._fixed.profile))
 
@@ -111,8 +111,8 @@ class TcpFlow(Flow):
 # A traffic of a scenario over WTCP in UDP: the mobile connects, one end writes, the other reads.
 
 
-class WtcpStream:
-    """WTCP as a `Stream`."""
+class SimulatedWtcp:
+    """WTCP as a `TransportStream`."""
 
     def __init__(self, connection: WtcpConnection) -> None:
         self._connection = connection
@@ -190,7 +190,7 @@ class WtcpEnd:
     Parameters
     ----------
     world : VirtualWorld
-    host : Host
+    host : SimulatedHost
     port : int
     running : BulkSender or Reader
         The application.
@@ -201,9 +201,9 @@ class WtcpEnd:
     def __init__(
         self,
         world: VirtualWorld,
-        host: Host,
+        host: SimulatedHost,
         port: int,
-        running: BulkSender | Reader,
+        running: BulkSender | StreamReader,
         *,
         remote: Endpoint | None = None,
     ) -> None:
@@ -212,7 +212,7 @@ class WtcpEnd:
             config, initiator=remote is not None, random_bytes=world.random_bytes
         )
         self.meter: WtcpMeter | None = None
-        self._stream = WtcpStream(self.connection)
+        self._stream = SimulatedWtcp(self.connection)
         self._world = world
         self._host = host
         self._port = port
@@ -252,7 +252,7 @@ class WtcpEnd:
             self.pump()
 
 
-class WtcpFlow(Flow):
+class WtcpFlow(SimulatedFlow):
     """One traffic over WTCP."""
 
     def __init__(self, number: int, scenario: Scenario, world: VirtualWorld, meters: Meters) -> None:
@@ -289,11 +289,11 @@ class WtcpFlow(Flow):
 _PATIENCE_NS = 10 * NS_PER_S
 """How long a run goes on after its call was dropped."""
 
-_FLOWS: Mapping[str, type[Flow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
+_FLOWS: Mapping[str, type[SimulatedFlow]] = {**dict.fromkeys(TCP_TRANSPORTS, TcpFlow), WTCP: WtcpFlow}
 """Transport -> what carries a traffic over it."""
 
 
-class _ObservingMeters(Meters, Observer):
+class _ObservingMeters(Meters, WorldObserver):
     """The meters as one of the observers."""
 
 
@@ -306,7 +306,7 @@ class VirtualRun:
         What happens.
     seed : int, optional
         Another one than the scenario's.
-    observers : sequence of Observer
+    observers : sequence of WorldObserver
         Who watches.
 
     Raises
@@ -316,7 +316,7 @@ class VirtualRun:
     """
 
     def __init__(
-        self, scenario: Scenario, *, seed: int | None = None, observers: Sequence[Observer] = ()
+        self, scenario: Scenario, *, seed: int | None = None, observers: Sequence[WorldObserver] = ()
     ) -> None:
         scenario.check_traffic()
         self.scenario = scenario

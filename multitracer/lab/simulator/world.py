@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.packet_link import FIXED, HostName, host_address
-from multitracer.lab.simulator.host import Host
+from multitracer.lab.simulator.host import SimulatedHost
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.gsm import OnAir
     from multitracer.lab.channel.shared.packet_link import RadioReading
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.simulator.host import SimulatedSocket
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
 # Virtual time: one queue of events, run in order of time and, at one time, of scheduling.
@@ -70,7 +70,7 @@ same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class HostClock:
+class SimulatedClock:
     """CLOCK_MONOTONIC and CLOCK_REALTIME of one host.
 
     Parameters
@@ -112,15 +112,15 @@ class HostClock:
 # Who watches a run in virtual time; times are those of the link, ns since the run began.
 
 
-class Observer:
+class WorldObserver:
     """Each method is called when its event happens; here each does nothing."""
 
     def packet(
-        self, host: HostName, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool
+        self, host: HostName, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
     ) -> None:
         """Note a packet at a host's interface; `packet` is None if it holds no TCP segment."""
 
-    def state(self, host: HostName, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: HostName, socket: SimulatedSocket, *, now_ns: int) -> None:
         """Note that a socket's variables may have changed."""
 
     def link_events(self, host: HostName, events: list[LinkEvent]) -> None:
@@ -133,9 +133,9 @@ class Observer:
         """Note what a mobile's modem says, each second of a measurement or of a run that asks for it."""
 
 
-def watching(observers: Sequence[Observer], what: str) -> list[Callable[..., object]]:
+def watching(observers: Sequence[WorldObserver], what: str) -> list[Callable[..., object]]:
     """Return the methods of this name that do something: most are called for every packet."""
-    nothing = getattr(Observer, what)
+    nothing = getattr(WorldObserver, what)
     return [getattr(each, what) for each in observers if getattr(type(each), what) is not nothing]
 
 
@@ -144,12 +144,12 @@ _BOOTED_NS, _FIXED_BOOTED_NS = 1_000 * NS_PER_S, 86_400 * NS_PER_S
 _MOST_UNDER_WAY = 4096  # not measured: more than queues hold, 6 MB; those that were lost are in it, too
 
 
-def host_clock(scenario: Scenario, host: HostName) -> HostClock:
+def host_clock(scenario: Scenario, host: HostName) -> SimulatedClock:
     """Return a host's clocks; those of the fixed host have the scenario's error."""
     if host != FIXED:
-        return HostClock(_BOOTED_NS)
+        return SimulatedClock(_BOOTED_NS)
     offset_ns = round(scenario.clock.offset_s * NS_PER_S)
-    return HostClock(_FIXED_BOOTED_NS, offset_ns, scenario.clock.skew_ppm)
+    return SimulatedClock(_FIXED_BOOTED_NS, offset_ns, scenario.clock.skew_ppm)
 
 
 class VirtualWorld:
@@ -161,7 +161,7 @@ class VirtualWorld:
         The link, what befalls it, and the TCP of the hosts.
     seed : int
         Of all chance.
-    observers : sequence of Observer
+    observers : sequence of WorldObserver
         Who watches.
     link_first : bool
         What happens at one instant: whether the link's events come before those of the hosts, or all in the
@@ -173,7 +173,7 @@ class VirtualWorld:
         scenario: Scenario,
         *,
         seed: int,
-        observers: Sequence[Observer] = (),
+        observers: Sequence[WorldObserver] = (),
         link_first: bool = False,
     ) -> None:
         self._sees_packet = watching(observers, "packet")
@@ -185,13 +185,13 @@ class VirtualWorld:
         self._loop = EventLoop()
         self._luck = Random(f"{seed} hosts")  # a run is to be repeated
         self._due_ns: int | None = None
-        self._under_way: dict[bytes, Packet] = {}
+        self._under_way: dict[bytes, TcpPacket] = {}
         """What hosts sent, by its octets: what arrives unchanged is not parsed."""
         on_air = self._on_air if self._sees_frame else None
         self.link = link_of(scenario.link, seed=seed, script=scenario.events, on_air=on_air)
         self.clocks = {name: host_clock(scenario, name) for name in self.link.hosts}
         self.hosts = {
-            name: Host(name, address=host_address(name), profile=scenario.profile(name), world=self)
+            name: SimulatedHost(name, address=host_address(name), profile=scenario.profile(name), world=self)
             for name in self.link.hosts
         }
         self.moved: Callable[[], None] = _nothing
@@ -258,13 +258,15 @@ class VirtualWorld:
         """Return octets that the seed determines."""
         return self._luck.randbytes(count)
 
-    def transmit(self, host: Host, data: bytes) -> bool:
+    def transmit(self, host: SimulatedHost, data: bytes) -> bool:
         """Offer a host's packet to the link; False if the interface refused it."""
         taken = self.link.send(host.name, data, now_ns=self._loop.now_ns)
         self._wake()
         return taken
 
-    def saw_packet(self, host: Host, packet: Packet | None, data: bytes, *, outgoing: bool) -> None:
+    def saw_packet(
+        self, host: SimulatedHost, packet: TcpPacket | None, data: bytes, *, outgoing: bool
+    ) -> None:
         """Report a packet at a host's interface to the observers."""
         now_ns = self._loop.now_ns
         if outgoing and packet is not None:
@@ -274,7 +276,7 @@ class VirtualWorld:
         for see in self._sees_packet:
             see(host.name, packet, data, now_ns=now_ns, outgoing=outgoing)
 
-    def saw_state(self, host: Host, socket: Socket) -> None:
+    def saw_state(self, host: SimulatedHost, socket: SimulatedSocket) -> None:
         """Report to the observers that a socket may have changed."""
         now_ns = self._loop.now_ns
         for see in self._sees_state:

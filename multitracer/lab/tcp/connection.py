@@ -21,14 +21,14 @@ from multitracer.lab.tcp.packet import (
     TCP_HEADER_BYTES,
     Ecn,
     Endpoint,
-    Packet,
     Segment,
+    TcpPacket,
     sack_blocks_that_fit,
     sequence_length,
     unwrap,
 )
-from multitracer.lab.tcp.receiver import Receiver
-from multitracer.lab.tcp.state import AckInfo, AnswerLimit, State, earlier
+from multitracer.lab.tcp.receiver import TcpReceiver
+from multitracer.lab.tcp.state import AckInfo, AnswerLimit, ConnectionState, earlier
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.profile import TcpProfile
@@ -44,7 +44,7 @@ _TIMESTAMP_BYTES = 12  # RFC 7323, appendix A: with two NOPs
 _MAX_WINDOW_SHIFT = 14  # RFC 7323, 2.3
 
 
-class Options:
+class EndOptions:
     """The options of one end; before `settle`, those that it offers.
 
     Parameters
@@ -185,7 +185,10 @@ class Numbering:
 
 _ACK, _CWR, _ECE, _FIN, _PSH = (flag.value for flag in (Flag.ACK, Flag.CWR, Flag.ECE, Flag.FIN, Flag.PSH))
 _RST, _SYN = Flag.RST.value, Flag.SYN.value
-_SILENT = State.CLOSED, State.LISTEN  # nothing but a RST is sent; a set would take the hash of a state
+_SILENT = (
+    ConnectionState.CLOSED,
+    ConnectionState.LISTEN,
+)  # nothing but a RST is sent; a set would take the hash of a state
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.profile import TcpProfile
@@ -209,12 +212,12 @@ class Connection:
         self.profile = profile
         self.local = local
         self.remote = remote
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         self.error: str | None = None
         """Why the connection ended before its time: reset, refused, timed out, aborted."""
         self.sender = sender_of(profile, mss_bytes=DEFAULT_MSS_BYTES)
-        self.receiver = Receiver(profile)
-        self.options = Options(profile)
+        self.receiver = TcpReceiver(profile)
+        self.options = EndOptions(profile)
         self.numbering = Numbering(isn=isn, tick_ns=profile.timer_tick_ns)
         self._last_ack_sent = 0
         self._congestion_experienced = False
@@ -227,14 +230,14 @@ class Connection:
     def connect(cls, profile: TcpProfile, *, local: Endpoint, remote: Endpoint, isn: int) -> Connection:
         """Return a connection; its SYN is the first packet from `next_packet`."""
         connection = cls(profile, local=local, remote=remote, isn=isn)
-        connection.state = State.SYN_SENT
+        connection.state = ConnectionState.SYN_SENT
         return connection
 
     @classmethod
     def listen(cls, profile: TcpProfile, *, local: Endpoint, isn: int) -> Connection:
         """Return a connection that waits for a SYN."""
         connection = cls(profile, local=local, remote=Endpoint(bytes(4), 0), isn=isn)
-        connection.state = State.LISTEN
+        connection.state = ConnectionState.LISTEN
         return connection
 
     # --- the application's side ---
@@ -247,7 +250,7 @@ class Connection:
         LocalProtocolError
             After `close`, or when the connection has ended.
         """
-        if self.sender.stream.closed or self.state is State.CLOSED:
+        if self.sender.stream.closed or self.state is ConnectionState.CLOSED:
             raise LocalProtocolError(f"TCP {self.state}: cannot write; the sending side is closed")
         return self.sender.stream.write(data)
 
@@ -263,33 +266,38 @@ class Connection:
     def close(self) -> None:
         """Send all written data, then a FIN."""
         self.sender.stream.closed = True
-        if self.state is State.ESTABLISHED:
-            self.state = State.FIN_WAIT_1
-        elif self.state is State.CLOSE_WAIT:
-            self.state = State.LAST_ACK
-        elif self.state is State.LISTEN:
-            self.state = State.CLOSED
+        if self.state is ConnectionState.ESTABLISHED:
+            self.state = ConnectionState.FIN_WAIT_1
+        elif self.state is ConnectionState.CLOSE_WAIT:
+            self.state = ConnectionState.LAST_ACK
+        elif self.state is ConnectionState.LISTEN:
+            self.state = ConnectionState.CLOSED
 
     def abort(self) -> None:
         """Discard everything and send a RST."""
-        self._reset_due = self.state not in {State.CLOSED, State.LISTEN, State.SYN_SENT, State.TIME_WAIT}
+        self._reset_due = self.state not in {
+            ConnectionState.CLOSED,
+            ConnectionState.LISTEN,
+            ConnectionState.SYN_SENT,
+            ConnectionState.TIME_WAIT,
+        }
         self._end("aborted")
 
     def _end(self, error: str | None) -> None:
-        self.state = State.CLOSED
+        self.state = ConnectionState.CLOSED
         self.error = error
         self._time_wait_ns = None
 
     # --- what arrives ---
 
-    def receive(self, packet: Packet, *, now_ns: int) -> None:
+    def receive(self, packet: TcpPacket, *, now_ns: int) -> None:
         """Take a packet with a correct checksum that is addressed to this connection."""
         segment = packet.segment
-        if self.state is State.CLOSED:
+        if self.state is ConnectionState.CLOSED:
             return
-        if self.state is State.LISTEN:
+        if self.state is ConnectionState.LISTEN:
             self._receive_listening(packet)
-        elif self.state is State.SYN_SENT:
+        elif self.state is ConnectionState.SYN_SENT:
             self._receive_syn_sent(segment, now_ns)
         else:
             seq = self._seq_of(segment)
@@ -297,13 +305,13 @@ class Connection:
             if self._passes_checks(segment, seq, seq + length, now_ns):
                 self._receive_synchronized(packet, seq, length, now_ns)
 
-    def _receive_listening(self, packet: Packet) -> None:
+    def _receive_listening(self, packet: TcpPacket) -> None:
         segment = packet.segment
         if segment.flags & (Flag.RST | Flag.ACK) or not segment.flags & Flag.SYN:
             return
         self.remote = Endpoint(packet.source, segment.source_port)
         self._take_syn(segment)
-        self.state = State.SYN_RECEIVED
+        self.state = ConnectionState.SYN_RECEIVED
 
     def _receive_syn_sent(self, segment: Segment, now_ns: int) -> None:
         acknowledges = bool(segment.flags & Flag.ACK)
@@ -319,7 +327,7 @@ class Connection:
         self._take_syn(segment)
         self.receiver.demand_ack()
         if not acknowledges:  # simultaneous open
-            self.state = State.SYN_RECEIVED
+            self.state = ConnectionState.SYN_RECEIVED
             self.sender.snd_nxt = 0
             return
         self._acknowledge(segment, self._seq_of(segment), ack, now_ns, pure=False)
@@ -339,7 +347,7 @@ class Connection:
         self.sender.snd_wnd_bytes = syn.window
 
     def _established(self) -> None:
-        self.state = State.FIN_WAIT_1 if self.sender.stream.closed else State.ESTABLISHED
+        self.state = ConnectionState.FIN_WAIT_1 if self.sender.stream.closed else ConnectionState.ESTABLISHED
 
     def _seq_of(self, segment: Segment) -> int:
         return self.numbering.seq(segment, near=self.receiver.rcv_nxt)
@@ -353,7 +361,7 @@ class Connection:
             return False
         if segment.flags & _RST:
             if seq == self.receiver.rcv_nxt:
-                self._end("refused" if self.state is State.SYN_RECEIVED else "reset")
+                self._end("refused" if self.state is ConnectionState.SYN_RECEIVED else "reset")
             else:
                 self._challenge(segment, now_ns)
             return False
@@ -370,14 +378,14 @@ class Connection:
         if segment.flags & Flag.RST:
             return
         self.receiver.note_duplicate(seq, seq + len(segment.payload))
-        if self.state is State.SYN_RECEIVED and segment.flags & Flag.SYN:
+        if self.state is ConnectionState.SYN_RECEIVED and segment.flags & Flag.SYN:
             self._answer_repeated_syn(segment, seq, now_ns)
             return
         self._challenge(segment, now_ns)
         if segment.flags & Flag.ACK and not self._is_old_by_timestamp(segment):
             pure = sequence_length(segment) == 0
             self._acknowledge(segment, seq, self._ack_of(segment), now_ns, pure=pure)
-        if self.state is State.TIME_WAIT:
+        if self.state is ConnectionState.TIME_WAIT:
             self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
     def _answer_repeated_syn(self, segment: Segment, seq: int, now_ns: int) -> None:
@@ -394,7 +402,7 @@ class Connection:
         if self._answers.allow(segment, now_ns=now_ns):
             self.receiver.demand_ack()
 
-    def _receive_synchronized(self, packet: Packet, seq: int, length: int, now_ns: int) -> None:
+    def _receive_synchronized(self, packet: TcpPacket, seq: int, length: int, now_ns: int) -> None:
         segment = packet.segment
         ack = self._ack_of(segment)
         if ack > self.sender.snd_max:
@@ -405,7 +413,7 @@ class Connection:
         if self.options.ecn:
             self._note_congestion(packet)
         self._acknowledge(segment, seq, ack, now_ns, pure=length == 0)
-        if self.state is State.SYN_RECEIVED:
+        if self.state is ConnectionState.SYN_RECEIVED:
             if ack < 1:
                 return
             self._established()
@@ -422,7 +430,7 @@ class Connection:
         if seq <= self._last_ack_sent:
             self.numbering.ts_recent = tsval
 
-    def _note_congestion(self, packet: Packet) -> None:
+    def _note_congestion(self, packet: TcpPacket) -> None:
         """Echo a CE mark until the peer sends CWR (RFC 3168, section 6.1.3)."""
         if packet.segment.flags & _CWR:
             self._congestion_experienced = False
@@ -450,29 +458,29 @@ class Connection:
         self.receiver.take(seq, segment.payload, fin=fin, now_ns=now_ns)
         if not self.receiver.fin_received:
             return
-        if self.state is State.ESTABLISHED:
-            self.state = State.CLOSE_WAIT
-        elif self.state is State.FIN_WAIT_1:
-            self.state = State.CLOSING
-        elif self.state is State.FIN_WAIT_2:
+        if self.state is ConnectionState.ESTABLISHED:
+            self.state = ConnectionState.CLOSE_WAIT
+        elif self.state is ConnectionState.FIN_WAIT_1:
+            self.state = ConnectionState.CLOSING
+        elif self.state is ConnectionState.FIN_WAIT_2:
             self._enter_time_wait(now_ns)
 
     def _advance_closing(self, now_ns: int) -> None:
         """Change state when the peer has acknowledged our FIN (RFC 9293, section 3.10.7.4, fifth check)."""
-        if self.state is State.FIN_WAIT_1:
-            self.state = State.FIN_WAIT_2
-        elif self.state is State.CLOSING:
+        if self.state is ConnectionState.FIN_WAIT_1:
+            self.state = ConnectionState.FIN_WAIT_2
+        elif self.state is ConnectionState.CLOSING:
             self._enter_time_wait(now_ns)
-        elif self.state is State.LAST_ACK:
+        elif self.state is ConnectionState.LAST_ACK:
             self._end(None)
 
     def _enter_time_wait(self, now_ns: int) -> None:
-        self.state = State.TIME_WAIT
+        self.state = ConnectionState.TIME_WAIT
         self._time_wait_ns = now_ns + 2 * self.profile.msl_ns
 
     # --- what leaves ---
 
-    def next_packet(self, now_ns: int) -> Packet | None:
+    def next_packet(self, now_ns: int) -> TcpPacket | None:
         """Return the next packet that leaves at `now_ns`, or None."""
         if self.state in _SILENT:
             return self._reset_packet(now_ns)
@@ -488,7 +496,7 @@ class Connection:
         marked = self.options.ecn and transmission is not None and transmission.may_be_marked
         return self._packet(segment, marked=marked)
 
-    def _reset_packet(self, now_ns: int) -> Packet | None:
+    def _reset_packet(self, now_ns: int) -> TcpPacket | None:
         if not self._reset_due:
             return None
         self._reset_due = False
@@ -506,7 +514,7 @@ class Connection:
             flags=0,
             window=self.receiver.window_field(self.options.window_shift(syn=syn)),
         )
-        if self.state is not State.SYN_SENT:
+        if self.state is not ConnectionState.SYN_SENT:
             segment.flags |= _ACK
             segment.ack = self.numbering.wire_ack(self.receiver.rcv_nxt)
         if self._congestion_experienced:
@@ -523,7 +531,7 @@ class Connection:
         segment.seq = self.numbering.wire_seq(transmission.seq)
         segment.payload = transmission.payload
         if transmission.syn:
-            self.options.put(segment, first=self.state is State.SYN_SENT)
+            self.options.put(segment, first=self.state is ConnectionState.SYN_SENT)
         if transmission.fin:
             segment.flags |= _FIN
         if transmission.payload and self.sender.stream.end == transmission.seq + len(transmission.payload):
@@ -531,9 +539,9 @@ class Connection:
         if transmission.cwr:
             segment.flags |= _CWR
 
-    def _packet(self, segment: Segment, *, marked: bool) -> Packet:
+    def _packet(self, segment: Segment, *, marked: bool) -> TcpPacket:
         self._identification = (self._identification + 1) & 0xFFFF
-        return Packet(
+        return TcpPacket(
             source=self.local.address,
             destination=self.remote.address,
             segment=segment,

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.flight import Arrived, Flight, Undo
-from multitracer.lab.tcp.sender import Sender
-from multitracer.lab.tcp.state import CaState, earlier
+from multitracer.lab.tcp.sender import TcpSender
+from multitracer.lab.tcp.state import CongestionState, earlier
 from multitracer.lab.tcp.transmitter import DUP_THRESH, is_dsack
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from multitracer.lab.tcp.state import AckInfo
     from multitracer.lab.tcp.transmitter import Transmission
 
-_REDUCING = frozenset({CaState.RECOVERY, CaState.LOSS})
+_REDUCING = frozenset({CongestionState.RECOVERY, CongestionState.LOSS})
 
 
-class LinuxSender(Sender):
+class LinuxSender(TcpSender):
     """A sender as Linux', where SACK is agreed."""
 
     def __init__(self, profile: TcpProfile, *, mss_bytes: int, sack: bool) -> None:
@@ -86,7 +86,7 @@ class LinuxSender(Sender):
     def _sent(self, segment: Transmission, now_ns: int) -> Transmission:
         if self.sack and segment.seq >= self.snd_nxt and not segment.syn:
             self._flight.add(segment.seq, segment.end, now_ns, fin=segment.fin)
-        if self.ca_state is CaState.RECOVERY:
+        if self.ca_state is CongestionState.RECOVERY:
             self._left += 1
         return super()._sent(segment, now_ns)
 
@@ -126,16 +126,16 @@ class LinuxSender(Sender):
             self._drop_acknowledged(info.ack, now_ns)
             self._end_tail_probe(info.ack, now_ns)
         repeated = not acked_bytes and info.pure and same_window
-        if repeated or info.blocks or self.ca_state is not CaState.OPEN:
+        if repeated or info.blocks or self.ca_state is not CongestionState.OPEN:
             reported = repeated or sacked.segments > 0
             original = sacked.has_original or acked.has_original
             self._react(info, advanced=acked_bytes > 0, reported=reported, original=original, now_ns=now_ns)
         if acked_bytes and self.flight_bytes:
             self._arm(now_ns)  # once more: whether the tail may be probed depends on the state
-        if self.ca_state is CaState.RECOVERY:
+        if self.ca_state is CongestionState.RECOVERY:
             clean = acked_bytes > 0 and self._flight.lost <= lost_before
             self._reduce(sacked.segments + acked.segments, clean=clean)
-        elif acked_bytes and self.ca_state is not CaState.CWR:
+        elif acked_bytes and self.ca_state is not CongestionState.CWR:
             ack = Acked(
                 now_ns=now_ns,
                 acked_bytes=acked_bytes,
@@ -202,31 +202,33 @@ class LinuxSender(Sender):
         self._end_what_is_over(info)
         if self._undoes_partly(info, advanced=advanced):
             return
-        if self.ca_state is CaState.LOSS:
+        if self.ca_state is CongestionState.LOSS:
             self._process_loss(info, advanced=advanced, reported=reported, original=original)
-        elif self.ca_state is not CaState.CWR and self._undo.came_all_back:
+        elif self.ca_state is not CongestionState.CWR and self._undo.came_all_back:
             self._take_back_reduction(unmark=False)
             self._keep_open()
         lost_again = self._detect(now_ns)
-        if self.ca_state is CaState.RECOVERY or (self.ca_state is CaState.LOSS and not lost_again):
+        if self.ca_state is CongestionState.RECOVERY or (
+            self.ca_state is CongestionState.LOSS and not lost_again
+        ):
             return
         if self._flight.lost:
             self._begin_recovery(now_ns)
-        elif self.ca_state is not CaState.CWR:
+        elif self.ca_state is not CongestionState.CWR:
             self._keep_open()
 
     def _end_what_is_over(self, info: AckInfo) -> None:
         """Leave a state whose data are all acknowledged."""
-        if self.ca_state is CaState.OPEN:
+        if self.ca_state is CongestionState.OPEN:
             self._undo.resent_ns = None
-        elif self.ca_state is CaState.CWR and self.snd_una >= self._ecn_recover:
-            self.ca_state = CaState.OPEN
-        elif self.ca_state is CaState.RECOVERY and self.snd_una >= self._recover:
+        elif self.ca_state is CongestionState.CWR and self.snd_una >= self._ecn_recover:
+            self.ca_state = CongestionState.OPEN
+        elif self.ca_state is CongestionState.RECOVERY and self.snd_una >= self._recover:
             self._leave_recovery_of(info)
 
     def _undoes_partly(self, info: AckInfo, *, advanced: bool) -> bool:
         """Undo a recovery whose first segments were only late (tcp_try_undo_partial)."""
-        is_recovery = self.ca_state is CaState.RECOVERY
+        is_recovery = self.ca_state is CongestionState.RECOVERY
         if not (is_recovery and advanced and self._undo.is_delayed(info.echoed_ns)):
             return False
         if not self._flight.repairing:
@@ -240,14 +242,14 @@ class LinuxSender(Sender):
             self._take_back_reduction(unmark=False)
         elif self._undo.since is not None:
             self.congestion.cwnd_bytes = self.congestion.ssthresh_bytes
-        self.ca_state = CaState.OPEN
+        self.ca_state = CongestionState.OPEN
 
     def _keep_open(self) -> None:
         """Return to Open, or to Disorder while something is missing (tcp_try_keep_open)."""
         if not self._flight.any_resent:
             self._undo.resent_ns = None
         missing = self._flight.sacked or self._flight.lost or self._flight.any_resent
-        state = CaState.DISORDER if missing else CaState.OPEN
+        state = CongestionState.DISORDER if missing else CongestionState.OPEN
         if state is not self.ca_state:
             self.ca_state, self._recover = state, self.snd_max
 
@@ -255,13 +257,13 @@ class LinuxSender(Sender):
         self.counters.fast_retransmits += 1
         self._recover, self._tail_probe = self.snd_max, None
         self._before, self._delivered, self._left = self._window, 0, 0
-        if self.ca_state is CaState.CWR:
+        if self.ca_state is CongestionState.CWR:
             self._undo.forget_window()  # it was reduced for these data before
         else:
             self._note_before()
             self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
         self._undo.begin(self.snd_una, under_way=self._flight.repairing)
-        self.ca_state = CaState.RECOVERY
+        self.ca_state = CongestionState.RECOVERY
 
     def _note_before(self) -> None:
         """Remember the window and ssthresh, to return to them (tcp_current_ssthresh)."""
@@ -307,13 +309,13 @@ class LinuxSender(Sender):
         if recovered:
             if self._undo.is_needless(info.echoed_ns):
                 self._take_back_reduction(unmark=False)
-            self.ca_state = CaState.OPEN
+            self.ca_state = CongestionState.OPEN
 
     def _reopen(self) -> None:
         """Return to what was before a timeout that was needless (tcp_try_undo_loss)."""
         self._take_back_reduction(unmark=True)
         self.retries = 0
-        self.ca_state = CaState.OPEN
+        self.ca_state = CongestionState.OPEN
 
     def _take_back_reduction(self, *, unmark: bool) -> None:
         """Restore window and threshold (tcp_undo_cwnd_reduction)."""
@@ -350,7 +352,9 @@ class LinuxSender(Sender):
         self.counters.timeouts += 1
         is_new = self.ca_state not in _REDUCING
         reduces = (
-            is_new or self.snd_una >= self._recover or (self.ca_state is CaState.LOSS and self.retries == 0)
+            is_new
+            or self.snd_una >= self._recover
+            or (self.ca_state is CongestionState.LOSS and self.retries == 0)
         )
         self._flight.time_out(now_ns)
         if reduces:
@@ -362,14 +366,14 @@ class LinuxSender(Sender):
         self._is_frto = is_new or self.retries > 0
         self._tries_new = self._tail_due = False
         self._tail_probe = self._reorder_ns = None
-        self._recover, self.ca_state = self.snd_max, CaState.LOSS
+        self._recover, self.ca_state = self.snd_max, CongestionState.LOSS
         self.retries += 1
         self.rto.back_off()
         self._arm(now_ns)
         return True
 
 
-def sender_of(profile: TcpProfile, *, mss_bytes: int) -> Sender:
+def sender_of(profile: TcpProfile, *, mss_bytes: int) -> TcpSender:
     """Return the sender that a profile names, before SACK is agreed."""
-    kind = LinuxSender if profile.recovery == "linux" else Sender
+    kind = LinuxSender if profile.recovery == "linux" else TcpSender
     return kind(profile, mss_bytes=mss_bytes, sack=False)

@@ -74,7 +74,7 @@ class Segment:
 
 
 @dataclass(slots=True)
-class Packet:
+class TcpPacket:
     """An IPv4 packet that carries a TCP segment."""
 
     source: bytes
@@ -94,7 +94,7 @@ def internet_checksum(data: bytes) -> int:
     return 0xFFFF - (number % 0xFFFF or 0xFFFF * (number > 0))
 
 
-def build_packet(packet: Packet) -> bytes:
+def build_packet(packet: TcpPacket) -> bytes:
     """Return `packet` as bytes, lengths and both checksums filled in.
 
     Raises
@@ -109,7 +109,7 @@ def build_packet(packet: Packet) -> bytes:
     return b"".join((header, tcp[:16], checksum, tcp[18:]))
 
 
-def _ip_header(packet: Packet, total_bytes: int) -> bytes:
+def _ip_header(packet: TcpPacket, total_bytes: int) -> bytes:
     header = _IP.pack(
         *(0x45, packet.ecn, total_bytes, packet.identification, _DONT_FRAGMENT, _TTL),
         *(_TCP_NUMBER, 0, packet.source, packet.destination),
@@ -148,7 +148,7 @@ def sack_blocks_that_fit(*, timestamps: bool) -> int:
     return 3 if timestamps else 4
 
 
-def parse_packet(data: bytes) -> Packet:
+def parse_packet(data: bytes) -> TcpPacket:
     """Return the packet in `data`; bytes after its total length are ignored.
 
     Raises
@@ -163,7 +163,7 @@ def parse_packet(data: bytes) -> Packet:
     if len(tcp) < TCP_HEADER_BYTES:
         raise RemoteProtocolError(f"IPv4 packet: {len(tcp)} bytes cannot hold a TCP header")
     pseudo = source + destination + _PSEUDO.pack(0, _TCP_NUMBER, len(tcp))
-    return Packet(
+    return TcpPacket(
         source=source,
         destination=destination,
         segment=_parse_segment(tcp),

@@ -20,7 +20,7 @@ _REMEMBERED_ARRIVALS = 31
 """Out-of-order arrivals from which SACK blocks are chosen; a header holds at most four."""
 
 
-class Receiver:
+class TcpReceiver:
     """Receive state of one connection.
 
     Parameters

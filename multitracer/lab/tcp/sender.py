@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.lab.tcp.congestion.base import Acked
-from multitracer.lab.tcp.state import CaState, earlier
+from multitracer.lab.tcp.state import CongestionState, earlier
 from multitracer.lab.tcp.transmitter import DUP_THRESH, Transmitter, is_dsack
 
 if TYPE_CHECKING:
     from multitracer.lab.tcp.state import AckInfo
 
 
-class Sender(Transmitter):
+class TcpSender(Transmitter):
     """A sender with feedback (RFC 9293, section 3.10.7.4, and the RFCs of each mechanism)."""
 
     # --- what comes back ---
@@ -70,11 +70,14 @@ class Sender(Transmitter):
 
     def _reduce_once(self, now_ns: int) -> bool:
         """Reduce the window without a loss, only once for the data in flight; return whether it was done."""
-        if self.snd_una < self._ecn_recover or self.ca_state in {CaState.RECOVERY, CaState.LOSS}:
+        if self.snd_una < self._ecn_recover or self.ca_state in {
+            CongestionState.RECOVERY,
+            CongestionState.LOSS,
+        }:
             return False
         self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
         self._ecn_recover = self.snd_max
-        self.ca_state = CaState.CWR
+        self.ca_state = CongestionState.CWR
         return True
 
     def _advance(self, info: AckInfo, *, now_ns: int) -> None:
@@ -87,11 +90,11 @@ class Sender(Transmitter):
         self._drop_acknowledged(info.ack, now_ns)
         if self._tail_probe is not None:
             self._end_tail_probe(info.ack, now_ns)
-        if self.ca_state is CaState.RECOVERY:
+        if self.ca_state is CongestionState.RECOVERY:
             self._advance_in_recovery(acked)
             return
-        if self.ca_state is CaState.DISORDER or self.snd_una >= max(self._recover, self._ecn_recover):
-            self.ca_state = CaState.OPEN
+        if self.ca_state is CongestionState.DISORDER or self.snd_una >= max(self._recover, self._ecn_recover):
+            self.ca_state = CongestionState.OPEN
         ack = Acked(
             now_ns=now_ns,
             acked_bytes=acked,
@@ -102,7 +105,7 @@ class Sender(Transmitter):
             srtt_ns=self.rto.srtt_ns,
             limited=limited,
         )
-        if self.ca_state is not CaState.CWR and self.congestion.may_grow(ack):
+        if self.ca_state is not CongestionState.CWR and self.congestion.may_grow(ack):
             self.congestion.on_ack(ack)
 
     def _end_tail_probe(self, ack: int, now_ns: int) -> None:
@@ -149,21 +152,21 @@ class Sender(Transmitter):
             self._recover = self.snd_una - 1
 
     def _leave_recovery(self) -> None:
-        self.ca_state = CaState.OPEN
+        self.ca_state = CongestionState.OPEN
         if not self.sack:
             self.congestion.leave_fast_recovery()
 
     def _count_duplicate(self, now_ns: int) -> None:
         self.dup_acks += 1
-        if self.ca_state is CaState.RECOVERY:
+        if self.ca_state is CongestionState.RECOVERY:
             if not self.sack and self.snd_una < self._recover:
                 self.congestion.on_duplicate_ack(flight_bytes=self.flight_bytes)
             return
         lost = self.dup_acks >= DUP_THRESH or (self.sack and self.scoreboard.is_lost(self.snd_una))
         if lost and self.snd_una > self._recover:
             self._enter_recovery(now_ns)
-        elif self.ca_state is CaState.OPEN:
-            self.ca_state = CaState.DISORDER
+        elif self.ca_state is CongestionState.OPEN:
+            self.ca_state = CongestionState.DISORDER
 
     def _enter_recovery(self, now_ns: int) -> None:
         """Start a fast retransmit (RFC 5681, section 3.2; RFC 6675, section 5, step 4)."""
@@ -171,7 +174,7 @@ class Sender(Transmitter):
         self._recover = self.snd_max
         self._resend_first = True
         self.scoreboard.begin_recovery(self.snd_una)
-        self.ca_state = CaState.RECOVERY
+        self.ca_state = CongestionState.RECOVERY
         if self.sack:
             self.congestion.on_loss(flight_bytes=self.flight_bytes, now_ns=now_ns)
         elif not self.congestion.enter_fast_recovery(flight_bytes=self.flight_bytes, now_ns=now_ns):
@@ -183,7 +186,7 @@ class Sender(Transmitter):
         if self.profile.timeout_window == "half":
             self.congestion.cwnd_bytes = max(self.congestion.cwnd_bytes, self.congestion.ssthresh_bytes)
         self.snd_nxt = self.snd_una
-        self.ca_state = CaState.LOSS
+        self.ca_state = CongestionState.LOSS
         self._resend_first = self._tail_due = False
         self._tail_probe = None
         self.dup_acks = 0

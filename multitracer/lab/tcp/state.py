@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from multitracer.lab.tcp.packet import Segment
 
 
-class State(StrEnum):
+class ConnectionState(StrEnum):
     """States of a connection (RFC 9293, section 3.3.2)."""
 
     CLOSED = "CLOSED"
@@ -30,7 +30,7 @@ class State(StrEnum):
     __hash__ = str.__hash__  # asked for every packet: that of an Enum is a call in Python
 
 
-class CaState(StrEnum):
+class CongestionState(StrEnum):
     """State of the congestion machinery, with Linux' names (`tcpi_ca_state`)."""
 
     OPEN = "open"

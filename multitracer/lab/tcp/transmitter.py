@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from multitracer.lab.tcp.congestion import congestion_control
 from multitracer.lab.tcp.rto import TimedSegments, rto_estimator
-from multitracer.lab.tcp.state import CaState, SenderCounters
+from multitracer.lab.tcp.state import CongestionState, SenderCounters
 from multitracer.protocols.ranges import RangeSet
 from multitracer.units import NS_PER_MS
 
@@ -233,7 +233,7 @@ class Transmitter:
         self.counters = SenderCounters()
         self.snd_una = self.snd_nxt = self.snd_max = 0
         self.snd_wnd_bytes = 0
-        self.ca_state = CaState.OPEN
+        self.ca_state = CongestionState.OPEN
         self.dup_acks = 0
         self.retries = 0
         """Timeouts of the unit at `snd_una`."""
@@ -294,7 +294,7 @@ class Transmitter:
         """Units thought to be in the network, which cwnd limits."""
         if not self.sack:
             return self.snd_nxt - self.snd_una
-        if self.ca_state is CaState.RECOVERY:
+        if self.ca_state is CongestionState.RECOVERY:
             return self.scoreboard.pipe(una=self.snd_una, end=self.snd_max)
         return self.snd_nxt - self.snd_una - self.scoreboard.sacked_between(self.snd_una, self.snd_nxt)
 
@@ -318,7 +318,7 @@ class Transmitter:
             return self._probe_tail(now_ns)
         if self.snd_max == self.snd_una:
             self._restart_after_idle(now_ns)
-        if self.sack and self.ca_state is CaState.RECOVERY:
+        if self.sack and self.ca_state is CongestionState.RECOVERY:
             return self._next_in_sack_recovery(now_ns)
         return self._next_in_window(now_ns)
 
@@ -366,7 +366,7 @@ class Transmitter:
 
     def _cwnd_with_limited_transmit(self) -> int:
         """Return cwnd, plus two segments while the first duplicate ACKs arrive (RFC 3042)."""
-        if self.ca_state is not CaState.DISORDER or not self.profile.limited_transmit:
+        if self.ca_state is not CongestionState.DISORDER or not self.profile.limited_transmit:
             return self.congestion.cwnd_bytes
         return self.congestion.cwnd_bytes + min(self.dup_acks, DUP_THRESH - 1) * self.mss_bytes
 
@@ -441,7 +441,7 @@ class Transmitter:
     def _probes_tails(self) -> bool:
         if not (self.profile.tail_loss_probe and self.sack) or self._tail_probe is not None:
             return False
-        return self.ca_state in {CaState.OPEN, CaState.CWR} and self.rto.srtt_ns is not None
+        return self.ca_state in {CongestionState.OPEN, CongestionState.CWR} and self.rto.srtt_ns is not None
 
     def _arm(self, now_ns: int, *, oldest_ns: int | None = None) -> None:
         """Start the timer; earlier if a probe of the tail may bring an ACK (RFC 8985, section 7.2).
@@ -472,7 +472,7 @@ class Transmitter:
         self._copies = []
         self.counters.note_sent(-len(segment.payload), again=segment.retransmission, copies=-1)
         self._timed.take_back(segment.end)
-        self._resend_first = segment.retransmission and self.ca_state is CaState.RECOVERY
+        self._resend_first = segment.retransmission and self.ca_state is CongestionState.RECOVERY
         self._waits = True
         if self.flight_bytes == 0:
             self.retransmit_ns = None

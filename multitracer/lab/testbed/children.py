@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import Side
     from multitracer.lab.testbed.namespaces import Hosts, Interruption, Maker
     from multitracer.lab.testbed.privileges import Privileges
-    from multitracer.lab.testbed.shift_clock import ClockError
+    from multitracer.lab.testbed.shift_clock import ClockShift
 
     Ready = Callable[[Path], bool]
     """Whether a collector records, given what it writes to standard error."""
@@ -43,7 +43,7 @@ _PATIENCE_S = 10.0
 _LAST_WORDS = 200
 
 
-class Child:
+class TestbedProcess:
     """One process, and its entry in the manifest."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Children:
         self._hosts = hosts
         self._maker = maker
         self._interruption = interruption
-        self._children: list[Child] = []
+        self._children: list[TestbedProcess] = []
 
     def start(  # all of them are what a process is started with
         self,
@@ -119,7 +119,7 @@ class Children:
         version: str,
         stdin: int | IO[bytes] | None = subprocess.DEVNULL,
         stdout: int | str = subprocess.DEVNULL,
-    ) -> Child:
+    ) -> TestbedProcess:
         """Start a process at a host; its standard error goes to `SIDE/NAMESUFFIX.log`.
 
         `stdout` is a name in the host's folder, or what `subprocess` takes.
@@ -139,7 +139,7 @@ class Children:
             )
         run = CollectorRun(name, side, argv, version, started_ns=time.time_ns())
         reads_another = stdin not in (subprocess.DEVNULL, subprocess.PIPE)
-        self._children.append(Child(process, run, words, reads_another=reads_another))
+        self._children.append(TestbedProcess(process, run, words, reads_another=reads_another))
         return self._children[-1]
 
     def _environment(self) -> dict[str, str]:
@@ -153,7 +153,7 @@ class Children:
         """The manifest's entries, in the order of their starts."""
         return [child.run for child in self._children]
 
-    def wait(self, child: Child, ready: Callable[[], bool], *, needed: bool = True) -> None:
+    def wait(self, child: TestbedProcess, ready: Callable[[], bool], *, needed: bool = True) -> None:
         """Wait until a child is ready.
 
         Raises
@@ -221,7 +221,7 @@ class Collectors:
         children: Children,
         *,
         addresses: Mapping[Side, str],
-        clock_errors: Mapping[Side, ClockError],
+        clock_errors: Mapping[Side, ClockShift],
         speed: float,
         number: int = 0,
     ) -> None:

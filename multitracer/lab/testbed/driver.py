@@ -22,7 +22,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from multitracer.lab.channel.shared.packet_link import Delivery, PacketLink, Side
+    from multitracer.lab.channel.shared.packet_link import LinkDelivery, PacketLink, Side
     from multitracer.protocols.link_events import LinkEvent
 
 _LARGEST_PACKET = 65_535
@@ -59,7 +59,7 @@ class LinkClock:
         return self.monotonic_ns(link_ns) + self._ahead_ns
 
 
-class Observer(Protocol):
+class RunObserver(Protocol):
     """Observes a run; times are link times."""
 
     def packet(self, side: Side, data: bytes, *, now_ns: int, outgoing: bool) -> None:
@@ -76,7 +76,7 @@ class Driver:
     """
 
     def __init__(
-        self, link: PacketLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer
+        self, link: PacketLink, clock: LinkClock, tuns: Mapping[Side, int], observer: RunObserver
     ) -> None:
         self._link = link
         self._clock = clock
@@ -135,7 +135,7 @@ class Driver:
             with suppress(OSError):  # a damaged packet that is none any more: the kernel refuses it
                 os.write(self._tuns[side], delivery.packet)
 
-    def _advance(self, now_ns: int) -> Iterable[Delivery]:
+    def _advance(self, now_ns: int) -> Iterable[LinkDelivery]:
         return self._link.advance(now_ns)
 
     def _take_packets(self, side: Side, now_ns: int) -> None:
@@ -164,14 +164,16 @@ class PullingDriver(Driver):
     A packet leaves that queue when the link has room for it.
     """
 
-    def __init__(self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: Observer) -> None:
+    def __init__(
+        self, link: GsmLink, clock: LinkClock, tuns: Mapping[Side, int], observer: RunObserver
+    ) -> None:
         super().__init__(link, clock, tuns, observer)
         self._call = link
 
     def _watched(self) -> list[int]:
         return []
 
-    def _advance(self, now_ns: int) -> Iterable[Delivery]:
+    def _advance(self, now_ns: int) -> Iterable[LinkDelivery]:
         while self._call.next_ns <= now_ns:
             self._pull_packets(now_ns)
             yield from self._call.tick(now_ns)

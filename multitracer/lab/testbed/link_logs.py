@@ -27,7 +27,7 @@ from multitracer.lab.scenario.summary import Meters
 from multitracer.lab.scenario.truth import FRAMES_HEADER, SEGMENTS_HEADER, SegmentTruth, frame_line
 from multitracer.lab.tcp.packet import Endpoint, parse_packet
 from multitracer.lab.testbed.children import numbered
-from multitracer.lab.testbed.shift_clock import ClockError
+from multitracer.lab.testbed.shift_clock import ClockShift
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.units import NS_PER_S
@@ -71,12 +71,12 @@ class LinkLogs:
         *,
         captures_bytes: int = 0,
         number: int = 0,
-        clock_errors: Mapping[Side, ClockError] | None = None,
+        clock_errors: Mapping[Side, ClockShift] | None = None,
     ) -> None:
         self._folder = folder
         self._number = number
         self._snap = captures_bytes
-        self._clock_errors = clock_errors or {side: ClockError() for side in SIDES}
+        self._clock_errors = clock_errors or {side: ClockShift() for side in SIDES}
         self._writers = {side: RlpdumpWriter(side=side, facts=facts) for side in SIDES}
         self._links: dict[Side, BinaryIO] = {}
         self._captures: dict[Side, BinaryIO] = {}
@@ -152,7 +152,7 @@ class LinkLogs:
 # What a run of traffic writes and measures beside the link's logs: the clocks, the truth, the summary.
 
 
-class Recorder(LinkLogs):
+class LinkLogRecorder(LinkLogs):
     """The link's logs, and what is beside them.
 
     Parameters
@@ -179,7 +179,7 @@ class Recorder(LinkLogs):
         folder: Path,
         scenario: Scenario,
         *,
-        clock_errors: Mapping[Side, ClockError],
+        clock_errors: Mapping[Side, ClockShift],
         addresses: Mapping[Side, bytes],
         speed: float,
         captures_bytes: int,

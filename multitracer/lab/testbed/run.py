@@ -26,11 +26,11 @@ from multitracer.lab.scenario.session_folder import (
 from multitracer.lab.scenario.summary import TcpCounts
 from multitracer.lab.testbed.children import PYTHON
 from multitracer.lab.testbed.driver import why_dropped
-from multitracer.lab.testbed.link_logs import Recorder
+from multitracer.lab.testbed.link_logs import LinkLogRecorder
 from multitracer.lab.testbed.namespaces import DEVICE, Interruption, congestion_control, remove_stale
 from multitracer.lab.testbed.privileges import required
-from multitracer.lab.testbed.shift_clock import ClockError
-from multitracer.lab.testbed.traffic import READY, Plan, Transfer
+from multitracer.lab.testbed.shift_clock import ClockShift
+from multitracer.lab.testbed.traffic import READY, TrafficPlan, TrafficTransfer
 from multitracer.lab.testbed.world import RealWorld, Workload, check_link
 from multitracer.manifest import CollectorRun
 from multitracer.units import NS_PER_S
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
     from multitracer.lab.tcp.profile import TcpProfile
-    from multitracer.lab.testbed.children import Child, Children
+    from multitracer.lab.testbed.children import Children, TestbedProcess
     from multitracer.lab.testbed.link_logs import LinkLogs
     from multitracer.lab.testbed.world import Lateness
 
@@ -60,11 +60,11 @@ _AFTER_DROP_NS = 10 * NS_PER_S
 """How long a run goes on after its link is over for good."""
 
 
-def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed: float) -> Plan:
+def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed: float) -> TrafficPlan:
     """Return the plan of one host's applications."""
     profile = scenario.profile(side)
     transfers = tuple(
-        Transfer(
+        TrafficTransfer(
             role="connect" if side == "mobile" else "accept",
             sends=(traffic.direction == "up") == (side == "mobile"),
             size=traffic.bytes,
@@ -77,7 +77,7 @@ def plan(scenario: Scenario, side: Side, *, addresses: Mapping[Side, str], speed
         )
         for number, traffic in enumerate(scenario.traffic)
     )
-    return Plan(
+    return TrafficPlan(
         speed=speed,
         local=addresses[side],
         remote=addresses[FAR[side]],
@@ -109,7 +109,7 @@ class Applications:
     def __init__(
         self, scenario: Scenario, children: Children, *, addresses: Mapping[Side, str], speed: float
     ) -> None:
-        self._children: list[Child] = []
+        self._children: list[TestbedProcess] = []
         sides: tuple[Side, Side] = ("fixed", "mobile")  # who listens is there first
         for side in sides:
             text = plan(scenario, side, addresses=addresses, speed=speed).text()
@@ -133,7 +133,7 @@ class Applications:
         return all(child.has_ended for child in self._children)
 
 
-class Course:
+class TestbedCourse:
     """Follows a run from event to event: when the applications begin, when it is over, and why.
 
     Parameters
@@ -247,15 +247,15 @@ def _check_transports(scenario: Scenario) -> None:
 class RealTraffic(Workload):
     """The traffic of a scenario in a world; see `run_real`."""
 
-    clock_errors: dict[Side, ClockError]
+    clock_errors: dict[Side, ClockShift]
     summary: Summary
     """When the run is over."""
-    _recorder: Recorder
-    _course: Course
+    _recorder: LinkLogRecorder
+    _course: TestbedCourse
     _link: PacketLink
 
     def __init__(self, world: RealWorld, progress: ProgressReport) -> None:
-        self.clock_errors = {"mobile": ClockError(), "fixed": ClockError.from_now(world.scenario.clock)}
+        self.clock_errors = {"mobile": ClockShift(), "fixed": ClockShift.from_now(world.scenario.clock)}
         self._world = world
         self._progress = progress
         self._before: dict[Side, dict[str, int]] = {}
@@ -266,7 +266,7 @@ class RealTraffic(Workload):
     def logs(self) -> LinkLogs:
         """Return who writes the logs of the link, the truth and the clocks."""
         world = self._world
-        self._recorder = Recorder(
+        self._recorder = LinkLogRecorder(
             world.folder,
             world.scenario,
             clock_errors=self.clock_errors,
@@ -286,7 +286,7 @@ class RealTraffic(Workload):
         world.start_collectors(self, snap_bytes=min(snap_bytes(scenario), largest), tracing=True)
         addresses = world.hosts.addresses
         applications = Applications(scenario, world.children, addresses=addresses, speed=world.speed)
-        self._course = Course(link, applications, limit_s=scenario.limit_s)
+        self._course = TestbedCourse(link, applications, limit_s=scenario.limit_s)
 
     def _count(self, side: Side, name: str) -> dict[str, int]:
         """Write the TCP counters of a host, and return them."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
-    from multitracer.lab.scenario.model import HostClock
+    from multitracer.lab.scenario.model import ClockSetting
     from multitracer.schemas.schema import Document
 
 # An error of the fixed host's clock, applied to its logs while they are written.
@@ -34,7 +34,7 @@ _PPM = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ClockError:
+class ClockShift:
     """How a host's clocks differ from the kernel's.
 
     Parameters
@@ -53,7 +53,7 @@ class ClockError:
     origin_monotonic_ns: int = 0
 
     @classmethod
-    def from_now(cls, clock: HostClock) -> ClockError:
+    def from_now(cls, clock: ClockSetting) -> ClockShift:
         """Return the error that a scenario states, beginning now."""
         offset_ns = round(clock.offset_s * NS_PER_S)
         return cls(offset_ns, clock.skew_ppm, time.time_ns(), time.monotonic_ns())
@@ -82,7 +82,7 @@ _FTRACE_STAMP = re.compile(rb"(\d+)\.(\d{6})(?=: )")
 _FTRACE_COMMENT = b"# multitracer "
 
 
-def pcap(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
+def pcap(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
     """Yield a pcap with nanosecond stamps, record by record."""
     yield source.read(_PCAP_HEADER)
     while len(header := source.read(_RECORD.size)) == _RECORD.size:
@@ -91,20 +91,20 @@ def pcap(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
         yield _RECORD.pack(seconds, rest, kept, length) + source.read(kept)
 
 
-def json_lines(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
+def json_lines(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
     """Yield a log of JSON objects, line by line."""
     for line in source:
         yield json.dumps(_shifted(json.loads(line), error), separators=(",", ":")).encode() + b"\n"
 
 
-def _shifted(record: Document, error: ClockError) -> Document:
+def _shifted(record: Document, error: ClockShift) -> Document:
     times = {key: error.monotonic_ns(record[key]) for key in record.keys() & _MONOTONIC_KEYS}
     if "realtime_ns" in record:
         times["realtime_ns"] = error.realtime_ns(record["realtime_ns"])
     return record | times
 
 
-def ftrace(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
+def ftrace(source: BinaryIO, error: ClockShift) -> Iterator[bytes]:
     """Yield a log of the kernel's tracing, line by line."""
     for line in source:
         if line.startswith(_FTRACE_COMMENT):
@@ -114,13 +114,13 @@ def ftrace(source: BinaryIO, error: ClockError) -> Iterator[bytes]:
             yield _FTRACE_STAMP.sub(lambda match: _stamp(match, error), line, count=1)
 
 
-def _stamp(match: re.Match[bytes], error: ClockError) -> bytes:
+def _stamp(match: re.Match[bytes], error: ClockShift) -> bytes:
     time_ns = int(match[1]) * NS_PER_S + int(match[2]) * NS_PER_US
     seconds, rest = divmod(error.monotonic_ns(time_ns), NS_PER_S)
     return b"%d.%06d" % (seconds, rest // NS_PER_US)
 
 
-FORMATS: dict[str, Callable[[BinaryIO, ClockError], Iterator[bytes]]] = {
+FORMATS: dict[str, Callable[[BinaryIO, ClockShift], Iterator[bytes]]] = {
     "pcap": pcap,
     "jsonl": json_lines,
     "ftrace": ftrace,
@@ -138,7 +138,7 @@ def main() -> None:
     options.add_argument("--only-of", default="", metavar="ADDRESS", help="of ftrace, this host's sockets")
     options.add_argument("-o", "--output", required=True)
     chosen = options.parse_args()
-    error = ClockError(
+    error = ClockShift(
         chosen.offset_ns, chosen.skew_ppm, chosen.origin_realtime_ns, chosen.origin_monotonic_ns
     )
     wanted = re.compile(

@@ -39,7 +39,7 @@ _NEVER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transfer:
+class TrafficTransfer:
     """One connection, as one host sees it; times in link seconds."""
 
     role: Literal["connect", "accept"]
@@ -56,7 +56,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TrafficPlan:
     """All connections of one host."""
 
     speed: float
@@ -66,24 +66,24 @@ class Plan:
     window_bytes: int
     send_buffer_bytes: int
     """0: the kernel's choice."""
-    transfers: Sequence[Transfer]
+    transfers: Sequence[TrafficTransfer]
 
     def text(self) -> str:
         """Return the plan for a command line."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> TrafficPlan:
         """Return the plan of `text`."""
         document = json.loads(text)
-        transfers = tuple(Transfer(**transfer) for transfer in document.pop("transfers"))
+        transfers = tuple(TrafficTransfer(**transfer) for transfer in document.pop("transfers"))
         return cls(**document, transfers=transfers)
 
 
 class _Run:
     """One transfer in progress."""
 
-    def __init__(self, plan: Plan, transfer: Transfer) -> None:
+    def __init__(self, plan: TrafficPlan, transfer: TrafficTransfer) -> None:
         self.plan = plan
         self.transfer = transfer
         self.moved_bytes = 0
@@ -180,7 +180,7 @@ class _Run:
             time.sleep(max(link_s / self.plan.speed, _LEAST_PAUSE_S))
 
 
-def _socket(plan: Plan, transfer: Transfer) -> socket.socket:
+def _socket(plan: TrafficPlan, transfer: TrafficTransfer) -> socket.socket:
     """Return a socket with the plan's window; a listening socket passes its options on."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     room = 1 if transfer.reads_bytes_per_s else _ROOM
@@ -199,7 +199,7 @@ def _unacknowledged(sock: socket.socket) -> int:
 
 def main() -> None:
     """Run the plan that the command line holds."""
-    plan = Plan.parse(sys.argv[1])
+    plan = TrafficPlan.parse(sys.argv[1])
     runs = [_Run(plan, transfer) for transfer in plan.transfers]
     print(READY, file=sys.stderr, flush=True)  # noqa: T201  # the parent reads it
     sys.stdin.readline()

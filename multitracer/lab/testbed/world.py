@@ -20,7 +20,7 @@ from multitracer.lab.scenario.session_folder import log_files
 from multitracer.lab.testbed.children import Children, Collectors
 from multitracer.lab.testbed.driver import Driver, LinkClock, PullingDriver, punctual
 from multitracer.lab.testbed.namespaces import Hosts, Maker
-from multitracer.lab.testbed.shift_clock import ClockError
+from multitracer.lab.testbed.shift_clock import ClockShift
 from multitracer.manifest import write_manifest
 from multitracer.units import NS_PER_MS
 
@@ -53,7 +53,7 @@ class Workload(ABC):
 
     every_socket = False
     """Whether sockets of the hosts have the profile's congestion control and window unasked."""
-    clock_errors: Mapping[Side, ClockError] | None = None
+    clock_errors: Mapping[Side, ClockShift] | None = None
     """Of both hosts' logs; None where the logs keep the kernel's clock, and the manifest does not name it."""
 
     @abstractmethod
@@ -178,7 +178,7 @@ class RealWorld:
             self.folder,
             self.children,
             addresses=self.hosts.addresses,
-            clock_errors=workload.clock_errors or {side: ClockError() for side in SIDES},
+            clock_errors=workload.clock_errors or {side: ClockShift() for side in SIDES},
             speed=self.speed,
             number=self.number,
         )

@@ -10,7 +10,7 @@ Address = Hashable
 """A peer: of UDP (host, port), of a serial line (line, station)."""
 
 
-class Delivered(NamedTuple):
+class ObjectDelivered(NamedTuple):
     """The peer acknowledged an object."""
 
     time_ns: int
@@ -101,7 +101,7 @@ class PeerLost(NamedTuple):
     peer: Address
 
 
-Event = Delivered | Received | Rejected | Expired | SessionEnded | ClockCompared | PeerFound | PeerLost
+Event = ObjectDelivered | Received | Rejected | Expired | SessionEnded | ClockCompared | PeerFound | PeerLost
 
 
 @dataclass(slots=True)

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.events import PeerFound, PeerLost
-from multitracer.protocols.centaurus.level2 import Indication, Role
+from multitracer.protocols.centaurus.level2 import Indication, SessionRole
 from multitracer.protocols.centaurus.messages import Poll
-from multitracer.protocols.centaurus.packet import FrameReader, frame, seal
+from multitracer.protocols.centaurus.packet import CentaurusFrameReader, frame, seal
 from multitracer.protocols.centaurus.worker import CentaurusSession, MetPeer, Worker
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.messages import CentaurusConfig
-    from multitracer.protocols.centaurus.packet import Packet
+    from multitracer.protocols.centaurus.packet import CentaurusPacket
 
 _LOST_AFTER = 3  # polls without an answer: one or two are lost to noise. Ours; not measured
 _PROBE_PAUSES = 5
@@ -40,13 +40,13 @@ class SerialWorker(Worker):
 
     def __init__(self, config: CentaurusConfig | None, *, random_bytes: Callable[[int], bytes]) -> None:
         super().__init__(config, random_bytes=random_bytes)
-        self._readers: dict[int, FrameReader] = {}
+        self._readers: dict[int, CentaurusFrameReader] = {}
 
     def _frames(self, octets: bytes, line: int) -> list[tuple[Station, bytes]]:
-        reader = self._readers.setdefault(line, FrameReader())
+        reader = self._readers.setdefault(line, CentaurusFrameReader())
         return [((line, station), packet) for station, packet in reader.feed(octets)]
 
-    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: CentaurusPacket) -> bytes:
         station = _station_of(session.address)
         return frame(station, seal(packet, key=self.config.key, station=bytes((station,))))
 
@@ -154,7 +154,7 @@ class SerialMaster(SerialWorker):
         if peer is None:
             self._visit_ns = self._probe_ns
             return False
-        session = self._new_session(Role.MASTER, peer, self._new_number(peer.address), now_ns)
+        session = self._new_session(SessionRole.MASTER, peer, self._new_number(peer.address), now_ns)
         self._establish(session, now_ns)
         self._visiting = session
         session.level2.hear(Indication.HELO)
@@ -214,12 +214,12 @@ class SerialSlave(SerialWorker):
                 continue
             self._on_packet(session, packet, message, len(octets_of_packet), now_ns)
 
-    def _polled(self, packet: Packet, now_ns: int) -> CentaurusSession | None:
+    def _polled(self, packet: CentaurusPacket, now_ns: int) -> CentaurusSession | None:
         """Return the session that a POLL begins; None if the POLL is older than the present session."""
         peer = self.peers[self.master]
         if peer.session is not None and packet.clock_ns <= peer.session.clock_ns:
             return None
-        session = self._new_session(Role.SLAVE, peer, packet.session, now_ns)
+        session = self._new_session(SessionRole.SLAVE, peer, packet.session, now_ns)
         self._establish(session, now_ns)
         return session
 

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from multitracer.errors import LocalProtocolError
-from multitracer.protocols.centaurus.level2 import Indication, Role
+from multitracer.protocols.centaurus.level2 import Indication, SessionRole
 from multitracer.protocols.centaurus.messages import Obj
 from multitracer.protocols.centaurus.packet import seal
 from multitracer.protocols.centaurus.worker import CentaurusSession, MetPeer, Worker
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from multitracer.protocols.centaurus.events import Address
     from multitracer.protocols.centaurus.messages import CentaurusConfig
-    from multitracer.protocols.centaurus.packet import Packet
+    from multitracer.protocols.centaurus.packet import CentaurusPacket
 
 _EVICTION_TRIES = 16  # bounds the work per packet under a flood of addresses
 _HALF_OPEN_A_STEP = 32  # bounds the work per step: the rest waits for the next one
@@ -35,7 +35,7 @@ def host_of(address: Address) -> Address:
     return address[0] if isinstance(address, tuple) and address else address
 
 
-def _outranks(ours: CentaurusSession, packet: Packet) -> bool:
+def _outranks(ours: CentaurusSession, packet: CentaurusPacket) -> bool:
     """Return whether our session wins over the one that a peer established at the same time."""
     return ours.initiated and ours.level2.is_unanswered and packet.session < ours.number
 
@@ -119,13 +119,15 @@ class UdpWorker(Worker):
 
     # -- sessions of the peers -------------------------------------------------------------------------
 
-    def _opened(self, packet: Packet, obj: Obj, address: Address, now_ns: int) -> CentaurusSession | None:
+    def _opened(
+        self, packet: CentaurusPacket, obj: Obj, address: Address, now_ns: int
+    ) -> CentaurusSession | None:
         """Return a new session for an OBJ; None if a rule or a limit forbids it."""
         known = self.peers.get(address)
         ours = known.session if known is not None else None
         if ours is not None and (_outranks(ours, packet) or packet.clock_ns < ours.clock_ns):
             return None  # by its clock, the peer made it before it last spoke in our session
-        session = self._new_session(Role.RESPONDER, known or MetPeer(address), packet.session, now_ns)
+        session = self._new_session(SessionRole.RESPONDER, known or MetPeer(address), packet.session, now_ns)
         if known is not None and obj.token in known.nonces:
             self._establish(session, now_ns)
         else:
@@ -155,7 +157,7 @@ class UdpWorker(Worker):
         self._half_open.pop((session.address, session.number), None)
         super()._end(session, cause, now_ns)
 
-    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: CentaurusPacket) -> bytes:
         return seal(packet, key=self.config.key)
 
     # -- peers -----------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class UdpWorker(Worker):
             peer.is_waiting = False
             if peer.session is not None or peer.outgoing.first(now_ns) is None:
                 continue
-            session = self._new_session(Role.INITIATOR, peer, self._new_number(peer.address), now_ns)
+            session = self._new_session(SessionRole.INITIATOR, peer, self._new_number(peer.address), now_ns)
             self._establish(session, now_ns)
             session.level2.hear(Indication.POLL)
             self._queue(session)

@@ -16,22 +16,22 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.centaurus.events import Delivered, Received, Rejected
+from multitracer.protocols.centaurus.events import ObjectDelivered, Received, Rejected
 from multitracer.protocols.centaurus.messages import (
     NO_TOKEN,
     SEGMENT_BYTES,
-    Ack,
     Bitmap,
-    Done,
     Extension,
     Message,
     Nope,
     Obj,
+    ObjectAck,
+    ObjectDone,
     Pk,
     Poll,
     Proceed,
-    Reason,
     Rej,
+    RejectReason,
     padding_for,
     slots_of,
 )
@@ -39,7 +39,7 @@ from multitracer.protocols.centaurus.packet import overhead_bytes
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.protocols.centaurus.objects import OutgoingObject, Peer, Shared
+    from multitracer.protocols.centaurus.objects import EndpointState, OutgoingObject, Peer
 
 # Sending one object in one session: OBJ, PROCEED, PK (one or more), DONE, ACK.
 #
@@ -52,7 +52,7 @@ EARLY = 0x80
 """Bit of the extensions in OBJ: early segments follow; in the PROCEED that answers it: they are taken."""
 
 
-class Phase(Enum):
+class TransmissionPhase(Enum):
     """The phase of an object's transmission."""
 
     OFFER = auto()
@@ -73,9 +73,11 @@ class Sending:
         this one, the segments of an object that was sent before carry its nonce, and may be late.
     """
 
-    def __init__(self, outgoing: OutgoingObject, peer: Peer, shared: Shared, *, early_token: int) -> None:
+    def __init__(
+        self, outgoing: OutgoingObject, peer: Peer, shared: EndpointState, *, early_token: int
+    ) -> None:
         self.object = outgoing
-        self.phase = Phase.OFFER
+        self.phase = TransmissionPhase.OFFER
         self._peer = peer
         self._shared = shared
         agreed = shared.agreed(peer)
@@ -96,9 +98,9 @@ class Sending:
     @property
     def has_output(self) -> bool:
         """Whether `outgoing` would return a message; after a PK it waits for SENT."""
-        if self._unsent is not None or self.phase is Phase.WAIT_ANSWER:
+        if self._unsent is not None or self.phase is TransmissionPhase.WAIT_ANSWER:
             return False
-        return self.phase is not Phase.WAIT_PROCEED or self._may_go_early
+        return self.phase is not TransmissionPhase.WAIT_PROCEED or self._may_go_early
 
     @property
     def _may_go_early(self) -> bool:
@@ -108,13 +110,13 @@ class Sending:
 
     def outgoing(self, now_ns: int) -> Message:
         """Return the next message."""
-        if self.phase is Phase.OFFER:
-            self.phase = Phase.WAIT_PROCEED
+        if self.phase is TransmissionPhase.OFFER:
+            self.phase = TransmissionPhase.WAIT_PROCEED
             return self._obj(now_ns)
         slot = self.object.bitmap.missing(0)
         if slot is None:
-            self.phase = Phase.WAIT_ANSWER
-            return Done(self._nonce, self._round)
+            self.phase = TransmissionPhase.WAIT_ANSWER
+            return ObjectDone(self._nonce, self._round)
         self._unsent = slot
         self.object.segments_sent += 1
         return Pk(slot, self._nonce, self.object.segment(slot))
@@ -162,7 +164,7 @@ class Sending:
             or not self._awaits(message.round)
         ):
             return False
-        answers = self.phase is Phase.WAIT_PROCEED or message.round > 0
+        answers = self.phase is TransmissionPhase.WAIT_PROCEED or message.round > 0
         taken = not self._proceeded and bool(message.offer.extensions & EARLY)
         resumed = not self._proceeded and self.object.sessions > 1
         self._peer.token, self._peer.offer = message.nonce, message.offer
@@ -172,13 +174,13 @@ class Sending:
         early = self._early if taken and message.round == 0 else None
         self.object.proceed(held, sent_early=early, resumed=resumed)
         self._round = message.round
-        self.phase = Phase.SEND
+        self.phase = TransmissionPhase.SEND
         return answers
 
     def _awaits(self, number: int) -> bool:
         if not self._proceeded and number == 0:
-            return self.phase in (Phase.WAIT_PROCEED, Phase.WAIT_ANSWER)
-        return self.phase is Phase.WAIT_ANSWER and number == (self._round + 1) % 256
+            return self.phase in (TransmissionPhase.WAIT_PROCEED, TransmissionPhase.WAIT_ANSWER)
+        return self.phase is TransmissionPhase.WAIT_ANSWER and number == (self._round + 1) % 256
 
 
 # Receiving one object in one session: its segments, and the answers to OBJ and DONE.
@@ -190,7 +192,7 @@ class Sending:
 class Receiving:
     """The receiver of one object in one session."""
 
-    def __init__(self, obj: Obj, peer: Peer, shared: Shared) -> None:
+    def __init__(self, obj: Obj, peer: Peer, shared: EndpointState) -> None:
         self.obj = obj
         self._proven = False
         self._peer = peer
@@ -249,18 +251,18 @@ class Receiving:
         shared.partial_bytes += taken
         shared.counters.duplicate_segments += not taken
 
-    def answers(self, message: Done) -> bool:
+    def answers(self, message: ObjectDone) -> bool:
         """Return whether a DONE answers our PROCEED; one that left early does not."""
         return message.nonce == self._nonce
 
-    def done(self, message: Done, now_ns: int) -> Ack | Proceed | None:
+    def done(self, message: ObjectDone, now_ns: int) -> ObjectAck | Proceed | None:
         """Return the answer to a DONE, None if it is late."""
         if message.round != self._round or not self._proves(message.nonce):
             return None
         if not self._known and not self._completed(now_ns):
             self._round = (self._round + 1) % 256
             return self.proceed()
-        return Ack(self.obj.kind, self.obj.stamp_ns)
+        return ObjectAck(self.obj.kind, self.obj.stamp_ns)
 
     def _completed(self, now_ns: int) -> bool:
         """Indicate the object if all segments have arrived; return whether they have."""
@@ -276,7 +278,7 @@ class Receiving:
         return True
 
 
-class Role(Enum):
+class SessionRole(Enum):
     """Which end of a session this is: the one that established it or the other."""
 
     INITIATOR = auto()
@@ -296,7 +298,7 @@ class Indication(Enum):
     """The last message has left."""
 
 
-class State(Enum):
+class Level2State(Enum):
     """What Level II waits for."""
 
     IDLE = auto()
@@ -312,8 +314,8 @@ class State(Enum):
 class Level2:
     """The state machine of one session."""
 
-    def __init__(self, role: Role, peer: Peer, shared: Shared) -> None:
-        self.state = State.IDLE
+    def __init__(self, role: SessionRole, peer: Peer, shared: EndpointState) -> None:
+        self.state = Level2State.IDLE
         self.role = role
         self.indicated = False
         """Whether a received object waits for the application; until it is handled, no turn is taken."""
@@ -333,10 +335,10 @@ class Level2:
     def hear(self, indication: Indication) -> None:
         """Handle an indication of Level I."""
         if indication is Indication.POLL:
-            self.state = State.TURN
+            self.state = Level2State.TURN
         elif indication is Indication.HELO:
             self._control = Poll(self._shared.offer)
-            self.state = State.WAIT_OFFER
+            self.state = Level2State.WAIT_OFFER
         elif self._sending is not None:
             self._sending.sent()
 
@@ -345,18 +347,18 @@ class Level2:
         """Whether `outgoing` would return a message now."""
         if self._control is not None:
             return True
-        if self.state is State.TURN:
+        if self.state is Level2State.TURN:
             return not self.indicated
-        return self.state is State.SENDING and self._sending is not None and self._sending.has_output
+        return self.state is Level2State.SENDING and self._sending is not None and self._sending.has_output
 
     @property
     def is_over(self) -> bool:
         """Whether the session ended and nothing is left to send."""
-        return self.state is State.ENDED and self._control is None
+        return self.state is Level2State.ENDED and self._control is None
 
     def is_proof(self, message: Message) -> bool:
         """Return whether a message proves that the peer receives at its address."""
-        if self._receiving is None or not isinstance(message, Pk | Done):
+        if self._receiving is None or not isinstance(message, Pk | ObjectDone):
             return False
         return self._receiving.is_proof(message.nonce)
 
@@ -369,9 +371,13 @@ class Level2:
     @property
     def is_unanswered(self) -> bool:
         """Whether the peer has not answered our first message yet."""
-        if self.role is Role.MASTER:
-            return self._turn == 0 and self.state is State.WAIT_OFFER
-        return self._sending is not None and self._sending.phase is Phase.WAIT_PROCEED and self._turn == 0
+        if self.role is SessionRole.MASTER:
+            return self._turn == 0 and self.state is Level2State.WAIT_OFFER
+        return (
+            self._sending is not None
+            and self._sending.phase is TransmissionPhase.WAIT_PROCEED
+            and self._turn == 0
+        )
 
     @property
     def in_flight(self) -> OutgoingObject | None:
@@ -383,7 +389,7 @@ class Level2:
         if self._control is not None:
             message, self._control = self._control, None
             return message
-        if self.state is State.TURN:
+        if self.state is Level2State.TURN:
             return self._begin_turn(now_ns)
         assert self._sending is not None
         return self._sending.outgoing(now_ns)
@@ -392,7 +398,7 @@ class Level2:
         chosen = self._peer.outgoing.first(now_ns)
         if chosen is None:
             return self._say_nope()
-        self.state = State.SENDING
+        self.state = Level2State.SENDING
         token = self._first_token if self._peer.token == self._first_token else NO_TOKEN
         self._sending = Sending(chosen, self._peer, self._shared, early_token=token)
         return self._sending.outgoing(now_ns)
@@ -409,11 +415,11 @@ class Level2:
         self._sending = None
         several = Extension.SEVERAL in self._shared.agreed(self._peer)
         if self._nopes >= 2 or (self._turn >= 2 and not several):
-            self.state = State.ENDED
+            self.state = Level2State.ENDED
         elif not ours:
-            self.state = State.TURN
+            self.state = Level2State.TURN
         else:
-            self.state = State.WAIT_OFFER
+            self.state = Level2State.WAIT_OFFER
 
     # -- what the peer says ----------------------------------------------------------------------------
 
@@ -421,14 +427,14 @@ class Level2:
         """Handle a message; return whether it answers the last one that was sent."""
         match message:
             case Pk():
-                if self._receiving is None or self.state is not State.RECEIVING:
+                if self._receiving is None or self.state is not Level2State.RECEIVING:
                     return False
                 return self._receiving.segment(message, now_ns)
-            case Done():
+            case ObjectDone():
                 return self._done(message, now_ns)
             case Proceed():
                 return self._proceed(message)
-            case Ack():
+            case ObjectAck():
                 return self._ack(message, now_ns)
             case Rej():
                 return self._rej(message, now_ns)
@@ -438,21 +444,21 @@ class Level2:
                 return self._offered(message)
 
     def _poll(self, message: Poll) -> bool:
-        if self.role is not Role.SLAVE or self.state is not State.IDLE:
+        if self.role is not SessionRole.SLAVE or self.state is not Level2State.IDLE:
             return False
         self._peer.offer = message.offer
-        self.state = State.TURN
+        self.state = Level2State.TURN
         return True
 
     def _offered(self, message: Obj | Nope) -> bool:
         """Handle the peer's turn; an offer that overtook the ACK before it waits for that ACK."""
-        if self._sending is not None and self._sending.phase is Phase.WAIT_ANSWER:
+        if self._sending is not None and self._sending.phase is TransmissionPhase.WAIT_ANSWER:
             self._held = message
             return False
         return self._nope(message) if isinstance(message, Nope) else self._obj(message)
 
     def _nope(self, message: Nope) -> bool:
-        if self.state is not State.WAIT_OFFER or message.turn != self._turn % 256:
+        if self.state is not Level2State.WAIT_OFFER or message.turn != self._turn % 256:
             return False
         self._peer.offer = message.offer
         self._nopes += 1
@@ -460,7 +466,9 @@ class Level2:
         return True
 
     def _obj(self, obj: Obj) -> bool:
-        awaited = self.state is State.WAIT_OFFER or (self.state is State.IDLE and self.role is Role.RESPONDER)
+        awaited = self.state is Level2State.WAIT_OFFER or (
+            self.state is Level2State.IDLE and self.role is SessionRole.RESPONDER
+        )
         if not awaited or self._last_offer == (obj.kind, obj.stamp_ns):
             return False
         answer = self._answer(obj)
@@ -476,41 +484,41 @@ class Level2:
         config = self._shared.config
         reason = self._peer.acceptance.refuses(obj, accepts=config.accepts, max_classes=config.max_classes)
         if reason is None and obj.size_bytes > config.max_message_bytes:
-            reason = Reason.SIZE
+            reason = RejectReason.SIZE
         if reason is not None:
             # a slave whose object is rejected says NOPE; in every other case the session is over
-            self.state = State.WAIT_OFFER if self.role is Role.MASTER else State.ENDED
+            self.state = Level2State.WAIT_OFFER if self.role is SessionRole.MASTER else Level2State.ENDED
             return Rej(obj.kind, obj.stamp_ns, reason)
         if self._shared.partial_bytes + obj.size_bytes > config.max_partial_bytes:
             self._shared.counters.refused += 1
             return None
         self._receiving = Receiving(obj, self._peer, self._shared)
-        self.state = State.RECEIVING
+        self.state = Level2State.RECEIVING
         return self._receiving.proceed()
 
-    def _done(self, message: Done, now_ns: int) -> bool:
-        if self._receiving is None or self.state is not State.RECEIVING:
+    def _done(self, message: ObjectDone, now_ns: int) -> bool:
+        if self._receiving is None or self.state is not Level2State.RECEIVING:
             return False
         events = len(self._shared.events)
         answer = self._receiving.done(message, now_ns)
         if answer is None:
             return False
         self._control = answer
-        if isinstance(answer, Ack):
+        if isinstance(answer, ObjectAck):
             self.indicated = len(self._shared.events) > events
             self._end_turn(ours=False)
         return self._receiving.answers(message)
 
-    def _ack(self, message: Ack, now_ns: int) -> bool:
+    def _ack(self, message: ObjectAck, now_ns: int) -> bool:
         sending = self._sending
-        if sending is None or sending.phase is not Phase.WAIT_ANSWER:
+        if sending is None or sending.phase is not TransmissionPhase.WAIT_ANSWER:
             return False
         if not sending.concerns(message.kind, message.stamp_ns):
             return False
         each = sending.object
         self._remove(sending)
         facts = each.handle, each.sessions, each.slots, each.segments_sent
-        self._shared.events.append(Delivered(now_ns, self._peer.address, *facts))
+        self._shared.events.append(ObjectDelivered(now_ns, self._peer.address, *facts))
         self._nopes = 0
         self._end_turn(ours=True)
         held, self._held = self._held, None
@@ -524,26 +532,30 @@ class Level2:
         if self._sending.object.is_cut_too_long:
             # the peer holds nothing: end before it might, and offer smaller segments in the next session
             self._sending = None
-            self.state = State.ENDED
+            self.state = Level2State.ENDED
         return True
 
     def _rej(self, message: Rej, now_ns: int) -> bool:
         sending = self._sending
-        if sending is None or sending.phase is Phase.OFFER or self.state is not State.SENDING:
+        if (
+            sending is None
+            or sending.phase is TransmissionPhase.OFFER
+            or self.state is not Level2State.SENDING
+        ):
             return False
         if not sending.concerns(message.kind, message.stamp_ns) or sending.is_accepted:
             return False
         each = sending.object
         self._remove(sending)
-        known = message.reason in Reason.__members__.values()
-        reason = Reason(message.reason).name.lower() if known else str(message.reason)
+        known = message.reason in RejectReason.__members__.values()
+        reason = RejectReason(message.reason).name.lower() if known else str(message.reason)
         event = Rejected(now_ns, self._peer.address, each.handle, reason, each.segments_sent)
         self._shared.events.append(event)
-        if self.role is Role.SLAVE:
+        if self.role is SessionRole.SLAVE:
             self._control = self._say_nope()
         else:
             self._sending = None
-            self.state = State.ENDED
+            self.state = Level2State.ENDED
         return True
 
     def _remove(self, sending: Sending) -> None:

@@ -178,7 +178,7 @@ def slots_of(size_bytes: int, segment_bytes: int) -> int:
 NO_TOKEN = 0  # reserved: a token is never 0
 
 
-class Reason(IntEnum):
+class RejectReason(IntEnum):
     """Why an object is rejected."""
 
     CLASS = 1
@@ -251,14 +251,14 @@ class Pk(NamedTuple):
     data: bytes
 
 
-class Done(NamedTuple):
+class ObjectDone(NamedTuple):
     """Every segment was sent."""
 
     nonce: int
     round: int
 
 
-class Ack(NamedTuple):
+class ObjectAck(NamedTuple):
     """Every segment was received."""
 
     kind: int
@@ -273,7 +273,7 @@ class Nope(NamedTuple):
     offer: Offer
 
 
-Message = Poll | Obj | Rej | Proceed | Pk | Done | Ack | Nope
+Message = Poll | Obj | Rej | Proceed | Pk | ObjectDone | ObjectAck | Nope
 
 _POLL = struct.Struct("!2sBH")
 _OBJ = struct.Struct("!2sHQIIHIBH")
@@ -299,9 +299,9 @@ def encode(message: Message) -> bytes:
             return head + bytes(padding)
         case Proceed(kind, stamp_ns, nonce, number, offer, bitmap):
             return _PROCEED.pack(b"PR", kind, stamp_ns, nonce, number, *offer) + bitmap
-        case Done(nonce, number):
+        case ObjectDone(nonce, number):
             return _DONE.pack(b"DN", nonce, number)
-        case Ack(kind, stamp_ns):
+        case ObjectAck(kind, stamp_ns):
             return _ACK.pack(b"AK", kind, stamp_ns)
         case Rej(kind, stamp_ns, reason):
             return _REJ.pack(b"RJ", kind, stamp_ns, reason)
@@ -354,7 +354,7 @@ _LAYOUTS: dict[bytes, tuple[struct.Struct, bool, Callable[[tuple[Any, ...], byte
     b"RJ": (_REJ, False, lambda f, _: Rej(*f[1:])),
     b"PR": (_PROCEED, True, _proceed),
     b"PK": (_PK, True, _pk),
-    b"DN": (_DONE, False, lambda f, _: Done(*f[1:])),
-    b"AK": (_ACK, False, lambda f, _: Ack(*f[1:])),
+    b"DN": (_DONE, False, lambda f, _: ObjectDone(*f[1:])),
+    b"AK": (_ACK, False, lambda f, _: ObjectAck(*f[1:])),
     b"NO": (_NOPE, False, lambda f, _: Nope(f[1], Offer(*f[2:]))),
 }

@@ -14,7 +14,7 @@ from multitracer.protocols.centaurus.messages import (
     Extension,
     Obj,
     Offer,
-    Reason,
+    RejectReason,
     slots_of,
 )
 from multitracer.units import NS_PER_MS
@@ -203,16 +203,16 @@ class Acceptance:
         held = self.accepted.get(obj.kind)
         return held is not None and held.stamp_ns == obj.stamp_ns
 
-    def refuses(self, obj: Obj, *, accepts: frozenset[int] | None, max_classes: int) -> Reason | None:
+    def refuses(self, obj: Obj, *, accepts: frozenset[int] | None, max_classes: int) -> RejectReason | None:
         """Return why an offered object is rejected, None if it is wanted."""
         if accepts is not None and obj.kind not in accepts:
-            return Reason.CLASS
+            return RejectReason.CLASS
         known = obj.kind in self.accepted or obj.kind in self.partials
         if not known and len({*self.accepted, *self.partials}) >= max_classes:
-            return Reason.CLASS
+            return RejectReason.CLASS
         held, part = self.accepted.get(obj.kind), self.partials.get(obj.kind)
         if (held and held.stamp_ns > obj.stamp_ns) or (part and part.stamp_ns > obj.stamp_ns):
-            return Reason.NEWER
+            return RejectReason.NEWER
         return None
 
     def complete(self, part: Partial, keep_until_ns: int) -> None:
@@ -269,7 +269,7 @@ class Peer:
 
 
 @dataclass(slots=True)
-class Shared:
+class EndpointState:
     """The state that all sessions of an endpoint share."""
 
     config: CentaurusConfig

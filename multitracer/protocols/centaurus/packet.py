@@ -24,7 +24,7 @@ HEADER_BYTES = _HEADER.size
 TAG_BYTES = 16  # HMAC-SHA-256 cut to 128 bits (RFC 2104, section 5: at least half)
 
 
-class Packet(NamedTuple):
+class CentaurusPacket(NamedTuple):
     """A packet of Level I: the fields of its header and one message of Level II as octets."""
 
     session: int
@@ -46,7 +46,7 @@ def overhead_bytes(key: bytes | None) -> int:
     return HEADER_BYTES + (TAG_BYTES if key else 0)
 
 
-def seal(packet: Packet, *, key: bytes | None = None, station: bytes = b"") -> bytes:
+def seal(packet: CentaurusPacket, *, key: bytes | None = None, station: bytes = b"") -> bytes:
     """Return a packet as octets."""
     flags = (_FROM_INITIATOR if packet.from_initiator else 0) | (_SEALED if key else 0)
     head = _UNSUMMED.pack(VERSION << 4 | flags, packet.session, packet.clock_ns)
@@ -55,7 +55,7 @@ def seal(packet: Packet, *, key: bytes | None = None, station: bytes = b"") -> b
     return head + checksum.to_bytes(4, "big") + body
 
 
-def unseal(octets: bytes, *, key: bytes | None = None, station: bytes = b"") -> Packet | Refusal:
+def unseal(octets: bytes, *, key: bytes | None = None, station: bytes = b"") -> CentaurusPacket | Refusal:
     """Return the packet in these octets, or why they are not a packet."""
     if len(octets) < HEADER_BYTES or octets[0] & ~_FLAGS != VERSION << 4:
         return Refusal("malformed")
@@ -69,7 +69,7 @@ def unseal(octets: bytes, *, key: bytes | None = None, station: bytes = b"") -> 
         body, tag = body[:-TAG_BYTES], body[-TAG_BYTES:]
         if not hmac.compare_digest(tag, _tag(key, station + head + body)):
             return Refusal("authentication")
-    return Packet(session, clock_ns, bool(mark & _FROM_INITIATOR), body)
+    return CentaurusPacket(session, clock_ns, bool(mark & _FROM_INITIATOR), body)
 
 
 def _tag(key: bytes, octets: bytes) -> bytes:
@@ -91,7 +91,7 @@ MAX_FRAME_BYTES = 1 + HEADER_BYTES + PK_OVERHEAD + MAX_SEGMENT_BYTES + TAG_BYTES
 """Station, header and the longest body with its tag."""
 
 
-class Frame(NamedTuple):
+class CentaurusFrame(NamedTuple):
     """The content between two flags."""
 
     station: int
@@ -110,7 +110,7 @@ def frame(station: int, packet: bytes) -> bytes:
     return _FLAG + _SPECIAL.sub(lambda match: _ESCAPE + bytes((match[0][0] ^ _XOR,)), inside) + _FLAG
 
 
-class FrameReader:
+class CentaurusFrameReader:
     r"""Finds frames in the octets of a line, which arrive in pieces of any size.
 
     Examples
@@ -128,7 +128,7 @@ class FrameReader:
         self.discarded = 0
         """Frames that were too long or broken off."""
 
-    def feed(self, octets: bytes) -> list[Frame]:
+    def feed(self, octets: bytes) -> list[CentaurusFrame]:
         """Return the frames that these octets complete; what is not ours fails the checksum."""
         *closed, rest = octets.split(_FLAG)
         frames = [frame for part in closed if (frame := self._close(part)) is not None]
@@ -139,7 +139,7 @@ class FrameReader:
         self._overlong |= len(self._gathered) + len(part) > 2 * MAX_FRAME_BYTES
         self._gathered += b"" if self._overlong else part
 
-    def _close(self, part: bytes) -> Frame | None:
+    def _close(self, part: bytes) -> CentaurusFrame | None:
         self._gather(part)
         inside, overlong = bytes(self._gathered), self._overlong
         self._gathered.clear()
@@ -150,4 +150,4 @@ class FrameReader:
         if overlong or inside.endswith(_ESCAPE) or len(plain) > MAX_FRAME_BYTES:
             self.discarded += 1
             return None
-        return Frame(plain[0], plain[1:])
+        return CentaurusFrame(plain[0], plain[1:])

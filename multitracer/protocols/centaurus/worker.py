@@ -23,10 +23,10 @@ from multitracer.protocols.centaurus.events import (
     Expired,
     SessionEnded,
 )
-from multitracer.protocols.centaurus.level2 import Indication, Level2, Role
+from multitracer.protocols.centaurus.level2 import Indication, Level2, SessionRole
 from multitracer.protocols.centaurus.messages import CentaurusConfig, Message, Pk, decode, encode
-from multitracer.protocols.centaurus.objects import Peer, Shared
-from multitracer.protocols.centaurus.packet import Packet, Refusal, unseal
+from multitracer.protocols.centaurus.objects import EndpointState, Peer
+from multitracer.protocols.centaurus.packet import CentaurusPacket, Refusal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -202,7 +202,7 @@ class Worker(ABC):
         self.config = config or CentaurusConfig()
         self.sessions: dict[tuple[Address, int], CentaurusSession] = {}
         self.peers: dict[Address, MetPeer] = {}
-        self._shared = Shared(self.config, random_bytes)
+        self._shared = EndpointState(self.config, random_bytes)
         self._ready: deque[CentaurusSession] = deque()
         self._timers: Timers[CentaurusSession | MetPeer] = Timers()
         self._indicated: set[CentaurusSession] = set()
@@ -236,7 +236,7 @@ class Worker(ABC):
         Returns
         -------
         int
-            A handle; `Delivered`, `Rejected` or `Expired` names it.
+            A handle; `ObjectDelivered`, `Rejected` or `Expired` names it.
 
         Raises
         ------
@@ -290,7 +290,9 @@ class Worker(ABC):
         if session.is_over or session.awaits_sent or not session.level2.has_output:
             return None
         message = session.level2.outgoing(now_ns)
-        octets = self._framed(session, Packet(session.number, now_ns, session.initiated, encode(message)))
+        octets = self._framed(
+            session, CentaurusPacket(session.number, now_ns, session.initiated, encode(message))
+        )
         if not session.may_send(len(octets)):
             self.counters.amplification += 1
             return None
@@ -328,7 +330,7 @@ class Worker(ABC):
 
     # -- what the media share --------------------------------------------------------------------------
 
-    def _unsealed(self, octets: bytes, station: bytes = b"") -> tuple[Packet, Message] | None:
+    def _unsealed(self, octets: bytes, station: bytes = b"") -> tuple[CentaurusPacket, Message] | None:
         self.counters.packets_received += 1
         packet = unseal(octets, key=self.config.key, station=station)
         if isinstance(packet, Refusal):
@@ -341,7 +343,7 @@ class Worker(ABC):
         return packet, message
 
     def _on_packet(
-        self, session: CentaurusSession, packet: Packet, message: Message, octets: int, now_ns: int
+        self, session: CentaurusSession, packet: CentaurusPacket, message: Message, octets: int, now_ns: int
     ) -> None:
         """Pass a valid packet of a session to Level II."""
         is_newest = packet.clock_ns > session.clock_ns
@@ -365,8 +367,8 @@ class Worker(ABC):
             session.is_queued = True
             self._ready.append(session)
 
-    def _new_session(self, role: Role, peer: MetPeer, number: int, now_ns: int) -> CentaurusSession:
-        initiated = role in (Role.INITIATOR, Role.MASTER)
+    def _new_session(self, role: SessionRole, peer: MetPeer, number: int, now_ns: int) -> CentaurusSession:
+        initiated = role in (SessionRole.INITIATOR, SessionRole.MASTER)
         level2 = Level2(role, peer, self._shared)
         session = CentaurusSession(number, peer.address, peer, level2, initiated, now_ns, now_ns)
         self.sessions[peer.address, number] = session
@@ -438,7 +440,7 @@ class Worker(ABC):
         """Return the peer of an address, or raise LocalProtocolError."""
 
     @abstractmethod
-    def _framed(self, session: CentaurusSession, packet: Packet) -> bytes:
+    def _framed(self, session: CentaurusSession, packet: CentaurusPacket) -> bytes:
         """Return a packet as the medium carries it."""
 
     @abstractmethod

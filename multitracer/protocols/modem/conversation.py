@@ -20,7 +20,7 @@ _END = re.compile(rb"\r\n|\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandAnswer:
     """The lines after a command, up to the final result or the time at which it was given up."""
 
     command: str
@@ -73,15 +73,15 @@ class Conversation:
         self._lost = 0
         return command.encode("ascii") + b"\r"
 
-    def receive(self, data: bytes, now_ns: int) -> list[Answer | Unsolicited]:
+    def receive(self, data: bytes, now_ns: int) -> list[CommandAnswer | Unsolicited]:
         """Take the octets read; return the answer if it is complete now, and unsolicited lines."""
         if data:
             self._heard_ns = now_ns
-        events: list[Answer | Unsolicited] = []
+        events: list[CommandAnswer | Unsolicited] = []
         self._keep(data)
         if self._command is not None and (at := self._end_of_answer()):
             raw, rest = bytes(self._raw[: at[1]]), bytes(self._raw[at[1] :])
-            events.append(Answer(self._command, raw, at[0], self._asked_ns, now_ns, self._lost))
+            events.append(CommandAnswer(self._command, raw, at[0], self._asked_ns, now_ns, self._lost))
             self._command, self._lost = None, 0
             self._raw[:] = rest
         if self._command is None and (whole := self._whole_lines()):
@@ -90,7 +90,7 @@ class Conversation:
                 events.append(Unsolicited(whole, now_ns))
         return events
 
-    def give_up(self, now_ns: int) -> Answer:
+    def give_up(self, now_ns: int) -> CommandAnswer:
         """Return the part of an answer that has arrived; the rest is no longer awaited.
 
         Raises
@@ -100,7 +100,7 @@ class Conversation:
         """
         if self._command is None:
             raise LocalProtocolError("modem: nothing is asked; there is nothing to give up")
-        answer = Answer(self._command, bytes(self._raw), "", self._asked_ns, now_ns, self._lost)
+        answer = CommandAnswer(self._command, bytes(self._raw), "", self._asked_ns, now_ns, self._lost)
         self._command = None
         self._raw.clear()
         self._lost = 0

@@ -13,7 +13,7 @@ from multitracer.protocols.modem import quectel, sierra, simcom, standard, telit
 from multitracer.protocols.modem.grammar import (
     LONGEST_LINE,
     AnswerError,
-    Fields,
+    LineFields,
     command_name,
     fields_of,
     is_final,
@@ -24,12 +24,12 @@ from multitracer.protocols.modem.grammar import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from multitracer.protocols.modem.conversation import Answer
+    from multitracer.protocols.modem.conversation import CommandAnswer
     from multitracer.protocols.modem.grammar import Reading
 
 MOST_LINES = 256  # bounds memory: the longest known answer (all neighbour cells) has some dozens
 _REGISTRATIONS = ("+CREG", "+CGREG", "+CEREG", "+C5GREG")
-_LINES: dict[str, Callable[[Fields], list[Reading]]] = {
+_LINES: dict[str, Callable[[LineFields], list[Reading]]] = {
     "+CSQ": standard.csq,
     "^RSSI": standard.csq,
     "+CESQ": standard.cesq,
@@ -64,14 +64,14 @@ _UNSOLICITED = re.compile(r"RING|NO CARRIER|BUSY|NO ANSWER|CONNECT.*")
 _TOOL = re.compile(r"(?:\S*/)?(mmcli|qmicli|uqmi|3ginfo|gsmctl)(?:\.sh)?(?:\s|$)")
 
 
-class Decoded(NamedTuple):
+class DecodedAnswer(NamedTuple):
     """The result of decoding an answer: readings in the columns of RADIO, and why lines were not decoded."""
 
     readings: list[Reading]
     refused: list[str]
 
 
-def decode(command: str, raw: bytes) -> Decoded:
+def decode(command: str, raw: bytes) -> DecodedAnswer:
     """Return the radio readings in an answer.
 
     Parameters
@@ -92,7 +92,7 @@ def decode(command: str, raw: bytes) -> Decoded:
     return _of_lines(command if command == UNSOLICITED else command_name(command), usable, refused)
 
 
-def tells(answer: Answer) -> bool:
+def tells(answer: CommandAnswer) -> bool:
     """Return whether an answer is an error, or has a line besides echo, result and unsolicited lines."""
     if answer.result != "OK":
         return True
@@ -100,7 +100,7 @@ def tells(answer: Answer) -> bool:
     return any(not (is_final(w) or _UNSOLICITED.fullmatch(w) or w == answer.command.upper()) for w in words)
 
 
-def _of_lines(command: str, lines: list[str], refused: list[str]) -> Decoded:
+def _of_lines(command: str, lines: list[str], refused: list[str]) -> DecodedAnswer:
     readings: list[Reading] = []
     block = command if command in _BLOCKS else ""
     rest: list[str] = []
@@ -115,7 +115,7 @@ def _of_lines(command: str, lines: list[str], refused: list[str]) -> Decoded:
             rest.append(line)
     if block:
         readings += _attempt(block, partial(_BLOCKS[block], rest), refused)
-    return Decoded(readings, refused)
+    return DecodedAnswer(readings, refused)
 
 
 def _comes_by_itself(name: str, text: str) -> bool:
@@ -126,7 +126,9 @@ def _comes_by_itself(name: str, text: str) -> bool:
         fields = fields_of(text)
     except AnswerError:
         return False
-    return not standard.was_asked(Fields([field for field, _ in fields]), [quoted for _, quoted in fields])
+    return not standard.was_asked(
+        LineFields([field for field, _ in fields]), [quoted for _, quoted in fields]
+    )
 
 
 def _is_of_block(line: str, name: str, block: str) -> bool:
@@ -139,7 +141,7 @@ def _is_of_block(line: str, name: str, block: str) -> bool:
 
 def _of_line(name: str, text: str) -> list[Reading]:
     fields = fields_of(text)
-    row = Fields([field for field, _ in fields])
+    row = LineFields([field for field, _ in fields])
     if not text:
         raise AnswerError(f"{name} without a field; skip the line")
     if name in _REGISTRATIONS:
@@ -158,7 +160,7 @@ def _attempt(name: str, read: Callable[[], list[Reading]], refused: list[str]) -
 _OF_JSON = {"mmcli": tools.mmcli, "uqmi": tools.uqmi, "3ginfo": tools.info3g}
 
 
-def _of_tool(tool: str, raw: bytes) -> Decoded:
+def _of_tool(tool: str, raw: bytes) -> DecodedAnswer:
     refused: list[str] = []
     text = raw.decode(errors="replace")
 
@@ -169,4 +171,4 @@ def _of_tool(tool: str, raw: bytes) -> Decoded:
             return tools.gsmctl(text.splitlines()[:MOST_LINES])
         return _OF_JSON[tool](tools.loads(text))
 
-    return Decoded(_attempt(tool, read, refused), refused)
+    return DecodedAnswer(_attempt(tool, read, refused), refused)

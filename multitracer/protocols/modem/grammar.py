@@ -78,7 +78,7 @@ def is_final(line: str) -> bool:
     return _FINAL.fullmatch(line.strip()) is not None
 
 
-class Fields:
+class LineFields:
     """The fields of one line by position; one beyond the end is absent."""
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, reported
+from multitracer.protocols.modem.grammar import AnswerError, LineFields, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -23,7 +23,7 @@ _QUALITY = (-50.0, 20.0)  # dB: wider than TS 36.133, 9.1.7 and TS 38.133 (RSRQ 
 _SINR = (-50.0, 60.0)  # dB: wider than TS 38.133 (SINR -23 to 40)
 
 
-def qeng(fields: Fields) -> list[Reading]:
+def qeng(fields: LineFields) -> list[Reading]:
     """Read one line of `AT+QENG="servingcell"` or `"neighbourcell"`."""
     kind = fields.text(0).lower()
     if kind.startswith("neighbourcell"):
@@ -41,7 +41,7 @@ def qeng(fields: Fields) -> list[Reading]:
     return [reported(role=role, state=state) | reader(fields, at)]
 
 
-def _lte(f: Fields, at: int) -> Reading:
+def _lte(f: LineFields, at: int) -> Reading:
     """Read the fields of LTE from `<is_tdd>` on; `at` is its position."""
     long = len(f) - at + 3 >= _LONG_LTE_FIELDS
     raw = f.integer(at + 13)
@@ -71,7 +71,7 @@ def lte_sinr_db(raw: int | None, *, is_db: bool) -> float | None:
     return float(raw) if is_db or raw < 0 else None
 
 
-def _standalone(f: Fields, at: int) -> Reading:
+def _standalone(f: LineFields, at: int) -> Reading:
     return reported(
         rat="NR",
         plmn=f.plmn(at + 1, at + 2),
@@ -86,7 +86,7 @@ def _standalone(f: Fields, at: int) -> Reading:
     )
 
 
-def _beside_lte(f: Fields, at: int) -> Reading:
+def _beside_lte(f: LineFields, at: int) -> Reading:
     """Read the NR leg of EN-DC, in which SINR stands before RSRQ."""
     return reported(
         rat="NR",
@@ -100,7 +100,7 @@ def _beside_lte(f: Fields, at: int) -> Reading:
     )
 
 
-def _umts(f: Fields, at: int) -> Reading:
+def _umts(f: LineFields, at: int) -> Reading:
     return reported(
         rat="UMTS",
         plmn=f.plmn(at, at + 1),
@@ -113,7 +113,7 @@ def _umts(f: Fields, at: int) -> Reading:
     )
 
 
-def _gsm(f: Fields, at: int) -> Reading:
+def _gsm(f: LineFields, at: int) -> Reading:
     level = f.integer(at + 7, -120, 63)
     return reported(
         rat="GSM",
@@ -134,7 +134,7 @@ _CELLS = {
 }  # fmt: skip
 
 
-def _neighbour(f: Fields) -> list[Reading]:
+def _neighbour(f: LineFields) -> list[Reading]:
     if f.text(1) != "LTE":
         return []
     return [
@@ -150,7 +150,7 @@ def _neighbour(f: Fields) -> list[Reading]:
     ]
 
 
-def qcsq(fields: Fields) -> list[Reading]:
+def qcsq(fields: LineFields) -> list[Reading]:
     """Read `+QCSQ: <sysmode>,...`; its SINR counts in fifths of a dB from -20."""
     mode = fields.text(0)
     if mode in ("LTE", "CAT-M1", "eMTC", "NBIoT", "CAT-NB1"):
@@ -173,7 +173,7 @@ def qcsq(fields: Fields) -> list[Reading]:
     raise AnswerError("+QCSQ names no mode known here; skip the line")
 
 
-def qcainfo(fields: Fields) -> list[Reading]:
+def qcainfo(fields: LineFields) -> list[Reading]:
     """Read one component carrier: `"PCC"` or `"SCC"`, channel, bandwidth, band, state, PCI, levels."""
     band = fields.text(3)
     role = "serving" if fields.text(0).upper() == "PCC" else "secondary"
@@ -186,7 +186,7 @@ def qcainfo(fields: Fields) -> list[Reading]:
     return [facts | levels | reported(physical_cell_id=fields.integer(5, 0, 503))]
 
 
-def qnwinfo(fields: Fields) -> list[Reading]:
+def qnwinfo(fields: LineFields) -> list[Reading]:
     """Read `+QNWINFO: <act>,<plmn>,<band>,<channel>`."""
     plmn = fields.text(1)
     return [

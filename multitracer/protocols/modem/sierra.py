@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, reported
+from multitracer.protocols.modem.grammar import AnswerError, LineFields, fields_of, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,12 +111,12 @@ def s112(lines: Sequence[str]) -> list[Reading]:
     return [reported(rat="CDPD", bler_pct=_bare(lines).real(0, 0.0, 100.0))]
 
 
-def mtbusy(fields: Fields) -> list[Reading]:
+def mtbusy(fields: LineFields) -> list[Reading]:
     """Read *MTBUSY of the modem that MultiTracer rehearses with: the share of busy time in %."""
     return [reported(rat="CDPD", cell_busy_pct=fields.real(0, 0.0, 100.0))]
 
 
-def mtlink(fields: Fields) -> list[Reading]:
+def mtlink(fields: LineFields) -> list[Reading]:
     """Read *MTLINK of that modem: radio technology, RSSI in dBm, block errors and busy time in %, channel.
 
     Then comes Ec/Io in dB, only where the link has a pilot.
@@ -134,10 +134,10 @@ def mtlink(fields: Fields) -> list[Reading]:
     ]
 
 
-def _bare(lines: Sequence[str]) -> Fields:
+def _bare(lines: Sequence[str]) -> LineFields:
     """Return the fields of the one line that is a list of numbers, with a name before it or not."""
     for line in lines:
         text = line.rpartition(":")[2]
         if re.fullmatch(r"[-+.,\d\s]{1,80}", text) and any(c.isdigit() for c in text):
-            return Fields([field for field, _ in fields_of(text)])
+            return LineFields([field for field, _ in fields_of(text)])
     raise AnswerError("no line of numbers; skip it")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import Fields, reported
+from multitracer.protocols.modem.grammar import LineFields, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -21,14 +21,14 @@ _QUALITY = (-50.0, 60.0)  # dB, RSRQ and SINR: wider than TS 36.133 and TS 38.13
 _TECHNOLOGY = {"GSM": "GSM", "WCDMA": "UMTS", "LTE": "LTE", "CDMA": "CDMA", "EVDO": "EVDO"}
 
 
-def cpsi(fields: Fields) -> list[Reading]:
+def cpsi(fields: LineFields) -> list[Reading]:
     """Read `+CPSI: <mode>,<status>,<MCC>-<MNC>,...`."""
     mode = fields.text(0).upper()
     if mode == "NO SERVICE":
         return [reported(state="NO SERVICE")]
     if mode == "NR5G_NSA":
         return [reported(role="secondary", rat="NR") | _new_radio(fields, 1)]
-    network = Fields(fields.text(2).split("-"))
+    network = LineFields(fields.text(2).split("-"))
     facts = reported(
         role="serving",
         rat="NR" if mode == "NR5G_SA" else _TECHNOLOGY.get(mode.partition(" ")[0], ""),
@@ -43,7 +43,7 @@ def cpsi(fields: Fields) -> list[Reading]:
     return [facts | (more(fields) if more else {})]
 
 
-def _wideband(f: Fields) -> Reading:
+def _wideband(f: LineFields) -> Reading:
     rscp, quality = f.real(10), f.text(9)
     rscp = None if rscp is None else -abs(rscp)
     ecio = f.real(9) if "." in quality else None
@@ -56,7 +56,7 @@ def _wideband(f: Fields) -> Reading:
     )
 
 
-def _gsm(f: Fields) -> Reading:
+def _gsm(f: LineFields) -> Reading:
     channel, _, band = f.text(5, most=32).partition(" ")
     return reported(
         channel=int(channel) if channel.isdecimal() and channel.isascii() else None,
@@ -65,7 +65,7 @@ def _gsm(f: Fields) -> Reading:
     )
 
 
-def _lte(f: Fields) -> Reading:
+def _lte(f: LineFields) -> Reading:
     return reported(
         physical_cell_id=f.integer(5, 0, 503),
         band=f.text(6, most=32).removeprefix("EUTRAN-")[:16],
@@ -77,7 +77,7 @@ def _lte(f: Fields) -> Reading:
     )
 
 
-def _new_radio(f: Fields, at: int) -> Reading:
+def _new_radio(f: LineFields, at: int) -> Reading:
     return reported(
         physical_cell_id=f.integer(at, 0, 1007),
         band=f.text(at + 1, most=32).removeprefix("NR5G_")[:16],
@@ -88,7 +88,7 @@ def _new_radio(f: Fields, at: int) -> Reading:
     )
 
 
-def _scaled(f: Fields, at: int, rsrp_at: int, bounds: tuple[float, float]) -> float | None:
+def _scaled(f: LineFields, at: int, rsrp_at: int, bounds: tuple[float, float]) -> float | None:
     """Return a field in dB, whose unit is that of RSRP: a tenth below what is reported, else one."""
     value, rsrp = f.real(at), f.real(rsrp_at)
     if value is None or rsrp is None or rsrp > _STRONGEST_DBM:  # what is not below 0 are indices

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, index_db, reported
+from multitracer.protocols.modem.grammar import AnswerError, LineFields, index_db, reported
 
 if TYPE_CHECKING:
     from multitracer.protocols.modem.grammar import Reading
@@ -28,7 +28,7 @@ _NOWHERE_CELL = (0, 0xFFFFFFF, 0xFFFFFFFF)
 """28 bits of an E-UTRA cell or 32 bits, all ones: firmware's 'none'."""
 
 
-def csq(fields: Fields) -> list[Reading]:
+def csq(fields: LineFields) -> list[Reading]:
     """Read `+CSQ: <rssi>,<ber>` (clause 8.5); some firmware gives RSCP as 100 to 191."""
     index = fields.integer(0)
     quality = fields.integer(1, 0, 7)
@@ -45,7 +45,7 @@ def csq(fields: Fields) -> list[Reading]:
     ]
 
 
-def cesq(fields: Fields) -> list[Reading]:
+def cesq(fields: LineFields) -> list[Reading]:
     """Read `+CESQ` (clause 8.69): a row for each technology that has a value, one empty row if none has."""
     quality = fields.integer(1, 0, 7)
     ber = None if quality is None else BER_PCT[quality]
@@ -82,7 +82,7 @@ def cesq(fields: Fields) -> list[Reading]:
     return [{"rat": rat, **columns} for rat, columns in by_rat if columns] or [{}]
 
 
-def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
+def registration(fields: LineFields, quoted: list[bool]) -> list[Reading]:
     """Read `+CREG`, `+CGREG`, `+CEREG` or `+C5GREG`, answer or not (clauses 7.2, 10.1.20, .22, .47).
 
     An answer begins with `<n>,<stat>`, an unsolicited line with `<stat>`.
@@ -103,7 +103,7 @@ def registration(fields: Fields, quoted: list[bool]) -> list[Reading]:
     ]
 
 
-def was_asked(fields: Fields, quoted: list[bool]) -> bool:
+def was_asked(fields: LineFields, quoted: list[bool]) -> bool:
     """Return whether a registration line is an answer and not unsolicited.
 
     The second field of an unsolicited one is absent, quoted, or has the four digits of an area code.
@@ -111,7 +111,7 @@ def was_asked(fields: Fields, quoted: list[bool]) -> bool:
     return len(fields) > 1 and not quoted[1] and _STAT.fullmatch(fields.text(1)) is not None
 
 
-def cops(fields: Fields) -> list[Reading]:
+def cops(fields: LineFields) -> list[Reading]:
     """Read `+COPS: <mode>[,<format>,<oper>[,<AcT>]]` (clause 7.3)."""
     name, numeric = fields.text(2, most=32), fields.integer(1) == 2
     if numeric and not (name.isdigit() and len(name) in (5, 6)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, prefixed, reported
+from multitracer.protocols.modem.grammar import AnswerError, LineFields, prefixed, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ _LEVEL = re.compile(r"(-?\d{1,3})dbm", re.IGNORECASE)
 _PAIR = re.compile(r"(\w{2,8}):(\S{1,20})")
 
 
-def rfsts(fields: Fields) -> list[Reading]:
+def rfsts(fields: LineFields) -> list[Reading]:
     """Read #RFSTS: LTE has three levels in a row, GSM one, UMTS a scrambling code and then levels."""
     network = fields.text(0).split()
     if len(network) == 2 and all(part.isdigit() for part in network):
@@ -38,18 +38,18 @@ def rfsts(fields: Fields) -> list[Reading]:
     return [facts | (_gsm(fields) if _is_negative(fields, 2) else _umts(fields))]
 
 
-def _is_negative(fields: Fields, at: int) -> bool:
+def _is_negative(fields: LineFields, at: int) -> bool:
     return fields.text(at).startswith("-")
 
 
-def _before_subscriber(fields: Fields) -> int | None:
+def _before_subscriber(fields: LineFields) -> int | None:
     """Return the cell identity, the field before the subscriber's number, whose position varies."""
     at = next((n for n in range(8, len(fields)) if _IMSI.fullmatch(fields.text(n))), 0)
     text = fields.text(at - 1) if at else ""
     return int(text, 16) if re.fullmatch(r"[0-9A-Fa-f]{1,9}", text) else None
 
 
-def _lte(f: Fields) -> Reading:
+def _lte(f: LineFields) -> Reading:
     return reported(
         rat="LTE",
         rsrp_dbm=f.real(2, *_POWER),
@@ -60,13 +60,13 @@ def _lte(f: Fields) -> Reading:
     )
 
 
-def _gsm(f: Fields) -> Reading:
+def _gsm(f: LineFields) -> Reading:
     return reported(
         rat="GSM", rssi_dbm=f.real(2, *_POWER), area_code=f.hexadecimal(3), cell_id=_before_subscriber(f)
     )
 
 
-def _umts(f: Fields) -> Reading:
+def _umts(f: LineFields) -> Reading:
     errors = f.real(13, 0.0, 1000.0)
     return reported(
         rat="UMTS",
@@ -80,7 +80,7 @@ def _umts(f: Fields) -> Reading:
     )
 
 
-def servinfo(fields: Fields) -> list[Reading]:
+def servinfo(fields: LineFields) -> list[Reading]:
     """Read #SERVINFO; a ninth field below zero is RSRP, or RSCP where more follow."""
     code = fields.text(3)
     facts = reported(
@@ -110,7 +110,7 @@ def moni(lines: Sequence[str]) -> list[Reading]:
     if "RSRP" not in pairs:
         return []
     names = ("RSRP", "RSRQ", "TAC", "ID", "EARFCN", "PWR")
-    fields = Fields([pairs.get(name, "").lower().removesuffix("dbm") for name in names])
+    fields = LineFields([pairs.get(name, "").lower().removesuffix("dbm") for name in names])
     return [
         reported(
             role="serving",
@@ -127,7 +127,7 @@ def moni(lines: Sequence[str]) -> list[Reading]:
 
 def _cell(name: str, words: list[str]) -> Reading:
     """Read one row: BSIC LAC CellId ARFCN Power C1 C2 TA RxQual."""
-    fields = Fields([_LEVEL.sub(r"\1", word) for word in words])
+    fields = LineFields([_LEVEL.sub(r"\1", word) for word in words])
     serving = name == "S"
     return reported(
         role="serving" if serving else "neighbour",

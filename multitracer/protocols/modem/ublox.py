@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.protocols.modem.grammar import AnswerError, Fields, fields_of, index_db, reported
+from multitracer.protocols.modem.grammar import AnswerError, LineFields, fields_of, index_db, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ _LTE = (4, 6, 7, 8, 9)  # the same, values of E-UTRA
 
 def ucged(lines: Sequence[str]) -> list[Reading]:
     """Read the two lines after `+UCGED: 2`: the network, then the cell."""
-    rows = [Fields([text for text, _ in fields_of(line)]) for line in lines if not line.startswith("+")]
+    rows = [LineFields([text for text, _ in fields_of(line)]) for line in lines if not line.startswith("+")]
     if len(rows) < 2:
         return []
     network, cell = rows[0], rows[1]
@@ -39,7 +39,7 @@ def ucged(lines: Sequence[str]) -> list[Reading]:
     ]
 
 
-def _gsm(cell: Fields) -> Reading:
+def _gsm(cell: LineFields) -> Reading:
     return reported(
         channel=cell.integer(0, 0, 1023),
         cell_id=cell.hexadecimal(2),
@@ -50,7 +50,7 @@ def _gsm(cell: Fields) -> Reading:
     )
 
 
-def _in_db(cell: Fields) -> Reading:
+def _in_db(cell: LineFields) -> Reading:
     return reported(
         channel=cell.integer(0, 0),
         band=cell.text(1, most=16),
@@ -61,7 +61,7 @@ def _in_db(cell: Fields) -> Reading:
     )
 
 
-def _indexed(cell: Fields) -> Reading:
+def _indexed(cell: LineFields) -> Reading:
     return reported(
         channel=cell.integer(0, 0),
         band=cell.text(1, most=16),
@@ -75,15 +75,15 @@ def _indexed(cell: Fields) -> Reading:
     )
 
 
-def rsrp(fields: Fields) -> list[Reading]:
+def rsrp(fields: LineFields) -> list[Reading]:
     """Read `+RSRP: <pci>,<earfcn>,"<dBm>"` of mode 5."""
     return [_level(fields) | reported(rsrp_dbm=fields.real(2, -160.0, 0.0))]
 
 
-def rsrq(fields: Fields) -> list[Reading]:
+def rsrq(fields: LineFields) -> list[Reading]:
     """Read `+RSRQ: <pci>,<earfcn>,"<dB>"` of mode 5."""
     return [_level(fields) | reported(rsrq_db=fields.real(2, -50.0, 20.0))]
 
 
-def _level(fields: Fields) -> Reading:
+def _level(fields: LineFields) -> Reading:
     return reported(rat="LTE", physical_cell_id=fields.integer(0, 0, 503), channel=fields.integer(1, 0))

@@ -21,18 +21,18 @@ from multitracer.errors import LocalProtocolError
 from multitracer.protocols.wtcp.packet import (
     IDENTITY_BYTES,
     NO_IDENTITY,
-    Ack,
     Data,
     Hello,
-    Opening,
     PacketFlag,
-    PacketType,
     Reset,
+    WtcpAck,
+    WtcpOpening,
+    WtcpPacketType,
     decode,
     encode,
 )
-from multitracer.protocols.wtcp.receiver import Receiver
-from multitracer.protocols.wtcp.sender import Sender
+from multitracer.protocols.wtcp.receiver import WtcpReceiver
+from multitracer.protocols.wtcp.sender import WtcpSender
 from multitracer.protocols.wtcp.state import StateChanged, WtcpConfig, WtcpCounters, WtcpEvent, WtcpState
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ class WtcpConnection:
         """What packets to this end carry."""
         self._peer = NO_IDENTITY
         self._events: deque[WtcpEvent] = deque(maxlen=_MOST_EVENTS)
-        self._sender = Sender(self.config, self.counters, self._report)
-        self._receiver = Receiver(self.config, self.counters, self._report)
+        self._sender = WtcpSender(self.config, self.counters, self._report)
+        self._receiver = WtcpReceiver(self.config, self.counters, self._report)
         self._now_ns = 0
         self._heard_ns: int | None = None
-        self._opening: PacketType | None = None
+        self._opening: WtcpPacketType | None = None
         self._opening_due_ns: int | None = None
         self._syns = 0
         self._syn_ns = 0
@@ -112,7 +112,7 @@ class WtcpConnection:
         if not self.initiator or self.state is not WtcpState.CLOSED or self._heard_ns is not None:
             raise LocalProtocolError(f"WTCP {self.state}: cannot open; make a new initiator")
         self._now_ns = self._heard_ns = now_ns
-        self._opening, self._opening_due_ns = PacketType.SYN, now_ns
+        self._opening, self._opening_due_ns = WtcpPacketType.SYN, now_ns
         self._enter(WtcpState.SYN_SENT)
 
     def write(self, data: bytes) -> int:
@@ -193,25 +193,25 @@ class WtcpConnection:
             self._take_body(packet.body, len(octets), now_ns)
 
     def _is_syn(self, body: Body) -> bool:
-        return isinstance(body, Opening) and body.kind is PacketType.SYN
+        return isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN
 
     def _take_syn(self, body: Body) -> None:
         """Answer a SYN, while nobody has proved his address."""
-        if self.state is not WtcpState.LISTEN or not isinstance(body, Opening):
+        if self.state is not WtcpState.LISTEN or not isinstance(body, WtcpOpening):
             self.counters.unexpected += 1
             return
         self._peer = body.hello.identity
-        self._opening, self._opening_due_ns = PacketType.SYN_ACK, self._now_ns
+        self._opening, self._opening_due_ns = WtcpPacketType.SYN_ACK, self._now_ns
 
     def _take_body(self, body: Body, octets: int, now_ns: int) -> None:
         match body:
-            case Opening():
+            case WtcpOpening():
                 self._take_opening(body, now_ns)
             case Data() if self._may_begin(body.hello, now_ns):
                 self._confirmed(now_ns)
                 self._receiver.take(body, octets, now_ns)
                 self._finish(now_ns)
-            case Ack() if self.state in _AT_WORK:
+            case WtcpAck() if self.state in _AT_WORK:
                 self._take_ack(body, now_ns)
             case Reset() if self.state in _AT_WORK or self.state is WtcpState.SYN_SENT:
                 self._end("reset by the peer")
@@ -224,13 +224,13 @@ class WtcpConnection:
             self._establish(hello, now_ns)
         return self.state in _AT_WORK or self._is_over
 
-    def _take_opening(self, body: Opening, now_ns: int) -> None:
-        if body.kind is PacketType.SYN_ACK and self.state is WtcpState.SYN_SENT:
+    def _take_opening(self, body: WtcpOpening, now_ns: int) -> None:
+        if body.kind is WtcpPacketType.SYN_ACK and self.state is WtcpState.SYN_SENT:
             if self._syns == 1:
                 self._sender.round_trip.add(max(0, now_ns - self._syn_ns))
             self._establish(body.hello, now_ns)
-            self._opening, self._opening_due_ns = PacketType.CONFIRM, now_ns
-        elif body.kind is PacketType.CONFIRM and not self.initiator:
+            self._opening, self._opening_due_ns = WtcpPacketType.CONFIRM, now_ns
+        elif body.kind is WtcpPacketType.CONFIRM and not self.initiator:
             if self._may_begin(body.hello, now_ns):
                 self._receiver.demand_ack(now_ns)
         else:
@@ -250,7 +250,7 @@ class WtcpConnection:
             self._is_confirmed = True
             self._opening = self._opening_due_ns = None
 
-    def _take_ack(self, ack: Ack, now_ns: int) -> None:
+    def _take_ack(self, ack: WtcpAck, now_ns: int) -> None:
         self._confirmed(now_ns)
         if not self._sender.acknowledge(ack, now_ns):
             return
@@ -289,7 +289,7 @@ class WtcpConnection:
             if self._linger_ns is not None and self._linger_ns <= now_ns:
                 self._end(None)
             return None
-        is_syn = isinstance(body, Opening) and body.kind is PacketType.SYN
+        is_syn = isinstance(body, WtcpOpening) and body.kind is WtcpPacketType.SYN
         octets = encode(NO_IDENTITY if is_syn else self._peer, body)
         self.counters.packets_sent += 1
         self.counters.sent_octets += len(octets)
@@ -325,18 +325,18 @@ class WtcpConnection:
     def _hello(self) -> Hello:
         return Hello(self.identity, self._receiver.window_bytes)
 
-    def _next_opening(self, now_ns: int) -> Opening | None:
+    def _next_opening(self, now_ns: int) -> WtcpOpening | None:
         """Return the packet of the hand-shake that is due: a SYN-ACK once, the others until heard."""
         kind = self._opening
         if kind is None:
             return None
         self._opening_due_ns = now_ns + self.config.handshake_ns
-        if kind is PacketType.SYN_ACK:
+        if kind is WtcpPacketType.SYN_ACK:
             self._opening = self._opening_due_ns = None
-        elif kind is PacketType.SYN:
+        elif kind is WtcpPacketType.SYN:
             self._syns += 1
             self._syn_ns = now_ns
-        return Opening(kind, self._hello)
+        return WtcpOpening(kind, self._hello)
 
     @property
     def next_ns(self) -> int | None:

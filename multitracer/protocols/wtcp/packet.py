@@ -32,7 +32,7 @@ MAX_ACK_BYTES = HEAD_BYTES + _ACK.size + MAX_RANGES * _RANGE.size
 """The longest acknowledgment."""
 
 
-class PacketType(IntEnum):
+class WtcpPacketType(IntEnum):
     """The low half of the first octet."""
 
     SYN = 1
@@ -70,10 +70,10 @@ class Hello(NamedTuple):
     window_bytes: int
 
 
-class Opening(NamedTuple):
+class WtcpOpening(NamedTuple):
     """A SYN, SYN-ACK or CONFIRM."""
 
-    kind: PacketType
+    kind: WtcpPacketType
     hello: Hello
 
 
@@ -103,7 +103,7 @@ class Data(NamedTuple):
         return self.offset + len(self.payload) + bool(self.flags & PacketFlag.FIN)
 
 
-class Ack(NamedTuple):
+class WtcpAck(NamedTuple):
     """What the receiver has, and the rate that it computed."""
 
     serial: int
@@ -126,7 +126,7 @@ class Reset(NamedTuple):
     """The sender has ended the connection."""
 
 
-Body = Opening | Data | Ack | Reset
+Body = WtcpOpening | Data | WtcpAck | Reset
 
 
 class WtcpPacket(NamedTuple):
@@ -139,13 +139,13 @@ class WtcpPacket(NamedTuple):
 def encode(identity: bytes, body: Body) -> bytes:
     """Return a packet as octets; numbers, times and rates are cut to their fields."""
     match body:
-        case Opening(kind, hello):
+        case WtcpOpening(kind, hello):
             return _head(kind, PacketFlag.NONE, identity) + _HELLO.pack(*hello)
         case Data():
             return _encode_data(identity, body)
-        case Ack():
+        case WtcpAck():
             return _encode_ack(identity, body)
-    return _head(PacketType.RESET, PacketFlag.NONE, identity)
+    return _head(WtcpPacketType.RESET, PacketFlag.NONE, identity)
 
 
 def decode(octets: bytes) -> WtcpPacket | None:
@@ -154,19 +154,19 @@ def decode(octets: bytes) -> WtcpPacket | None:
         return None
     first, mark, identity = _HEAD.unpack_from(octets)
     try:
-        kind, flags = PacketType(first & 15), PacketFlag(mark & 63)
+        kind, flags = WtcpPacketType(first & 15), PacketFlag(mark & 63)
     except ValueError:
         return None
     body = _decode_body(kind, flags, octets[HEAD_BYTES:])
     return None if body is None or mark >> 6 else WtcpPacket(identity, body)
 
 
-def _head(kind: PacketType, flags: PacketFlag, identity: bytes) -> bytes:
+def _head(kind: WtcpPacketType, flags: PacketFlag, identity: bytes) -> bytes:
     return _HEAD.pack(VERSION << 4 | kind, flags, identity)
 
 
 def _encode_data(identity: bytes, data: Data) -> bytes:
-    kind = PacketType.PROBE if data.is_probe else PacketType.DATA
+    kind = WtcpPacketType.PROBE if data.is_probe else WtcpPacketType.DATA
     flags = data.flags | (PacketFlag.HELLO if data.hello else PacketFlag.NONE)
     times = data.time_us % MODULUS, min(data.separation_us, MODULUS - 1)
     tuned = min(data.ack_interval_ms, 0xFFFF), data.rate_serial & 0xFFFF
@@ -176,28 +176,28 @@ def _encode_data(identity: bytes, data: Data) -> bytes:
     return _head(kind, flags, identity) + hello + fixed + data.payload
 
 
-def _encode_ack(identity: bytes, ack: Ack) -> bytes:
+def _encode_ack(identity: bytes, ack: WtcpAck) -> bytes:
     ranges = ack.ranges[:MAX_RANGES]
     numbers = ack.serial % MODULUS, ack.number % MODULUS, min(ack.hold_us, MODULUS - 1)
     place = ack.cumulative >> 32, ack.cumulative % MODULUS
     fixed = _ACK.pack(*numbers, min(ack.rate_bps, MODULUS - 1), *place, ack.window_bytes, len(ranges))
     tail = b"".join(_RANGE.pack(left - ack.cumulative, right - left) for left, right in ranges)
-    return _head(PacketType.ACK, ack.flags, identity) + fixed + tail
+    return _head(WtcpPacketType.ACK, ack.flags, identity) + fixed + tail
 
 
-def _decode_body(kind: PacketType, flags: PacketFlag, rest: bytes) -> Body | None:
-    if kind is PacketType.RESET:
+def _decode_body(kind: WtcpPacketType, flags: PacketFlag, rest: bytes) -> Body | None:
+    if kind is WtcpPacketType.RESET:
         return None if rest else Reset()
-    if kind is PacketType.ACK:
+    if kind is WtcpPacketType.ACK:
         return _decode_ack(flags, rest)
-    if kind in (PacketType.DATA, PacketType.PROBE):
+    if kind in (WtcpPacketType.DATA, WtcpPacketType.PROBE):
         return _decode_data(kind, flags, rest)
     if len(rest) != HELLO_BYTES:
         return None
-    return Opening(kind, Hello(*_HELLO.unpack(rest)))
+    return WtcpOpening(kind, Hello(*_HELLO.unpack(rest)))
 
 
-def _decode_data(kind: PacketType, flags: PacketFlag, rest: bytes) -> Data | None:
+def _decode_data(kind: WtcpPacketType, flags: PacketFlag, rest: bytes) -> Data | None:
     hello = None
     if flags & PacketFlag.HELLO and len(rest) >= HELLO_BYTES:
         hello = Hello(*_HELLO.unpack_from(rest))
@@ -206,7 +206,7 @@ def _decode_data(kind: PacketType, flags: PacketFlag, rest: bytes) -> Data | Non
     if len(rest) < DATA_BYTES or flags & PacketFlag.HELLO:
         return None
     number, time_us, separation_us, interval_ms, serial, high, low = _DATA.unpack_from(rest)
-    payload, is_probe = rest[DATA_BYTES:], kind is PacketType.PROBE
+    payload, is_probe = rest[DATA_BYTES:], kind is WtcpPacketType.PROBE
     if is_probe is bool(payload or flags & PacketFlag.FIN):  # a probe carries nothing, data something
         return None
     place = high << 32 | low
@@ -215,7 +215,7 @@ def _decode_data(kind: PacketType, flags: PacketFlag, rest: bytes) -> Data | Non
     return Data(number, time_us, separation_us, interval_ms, serial, place, payload, flags, hello, is_probe)
 
 
-def _decode_ack(flags: PacketFlag, rest: bytes) -> Ack | None:
+def _decode_ack(flags: PacketFlag, rest: bytes) -> WtcpAck | None:
     if len(rest) < _ACK.size:
         return None
     serial, number, hold_us, rate_bps, high, low, window_bytes, count = _ACK.unpack_from(rest)
@@ -224,4 +224,4 @@ def _decode_ack(flags: PacketFlag, rest: bytes) -> Ack | None:
         return None
     cumulative = high << 32 | low
     ranges = tuple((cumulative + gap, cumulative + gap + length) for gap, length in _RANGE.iter_unpack(tail))
-    return Ack(serial, number, hold_us, rate_bps, cumulative, window_bytes, ranges, flags)
+    return WtcpAck(serial, number, hold_us, rate_bps, cumulative, window_bytes, ranges, flags)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.protocols.ranges import RangeSet
-from multitracer.protocols.wtcp.packet import MAX_RANGES, MODULUS, Ack, Data, PacketFlag
+from multitracer.protocols.wtcp.packet import MAX_RANGES, MODULUS, Data, PacketFlag, WtcpAck
 from multitracer.protocols.wtcp.rate import Arrival, RateControl
 from multitracer.protocols.wtcp.state import IP_UDP_BYTES
 from multitracer.units import NS_PER_MS, NS_PER_US
@@ -29,7 +29,7 @@ def unwrap(number: int, *, near: int, modulus: int = MODULUS) -> int:
     return near + distance - (modulus if distance >= modulus // 2 else 0)
 
 
-class Receiver:
+class WtcpReceiver:
     """Receive state of one connection.
 
     Parameters
@@ -209,12 +209,12 @@ class Receiver:
             due_ns = max(now_ns, self._last_ack_ns + (least_ns if soon else wished_ns))
         self.ack_due_ns = due_ns if self.ack_due_ns is None else min(self.ack_due_ns, due_ns)
 
-    def make_ack(self, now_ns: int, *, is_done: bool) -> Ack:
+    def make_ack(self, now_ns: int, *, is_done: bool) -> WtcpAck:
         """Return the acknowledgment that leaves now; `is_done` if all our own data is acknowledged."""
         flags = PacketFlag.DONE if is_done else PacketFlag.NONE
         flags |= PacketFlag.STARTING if self.rate.is_starting else PacketFlag.NONE
         hold_ns = now_ns - self._newest_ns if self._next_number else 0
-        ack = Ack(
+        ack = WtcpAck(
             serial=self._serial,
             number=self._next_number,
             hold_us=max(0, hold_ns) // NS_PER_US,

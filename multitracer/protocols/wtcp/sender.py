@@ -18,9 +18,9 @@ from multitracer.protocols.wtcp.packet import (
     HEAD_BYTES,
     HELLO_BYTES,
     MAX_OFFSET,
-    Ack,
     Data,
     PacketFlag,
+    WtcpAck,
 )
 from multitracer.protocols.wtcp.receiver import unwrap
 from multitracer.protocols.wtcp.state import IP_UDP_BYTES, BlackoutBegan, BlackoutEnded, Lost, RateReceived
@@ -107,7 +107,7 @@ class Outstanding:
         while self._sent_ns and next(iter(self._sent_ns)) < number:
             del self._sent_ns[next(iter(self._sent_ns))]
 
-    def acknowledge(self, ack: Ack) -> int:
+    def acknowledge(self, ack: WtcpAck) -> int:
         """Drop what has arrived; return how many bytes that were."""
         gone = [each for each in self._segments.values() if _covers(ack, each)]
         for segment in gone:
@@ -139,7 +139,7 @@ class Outstanding:
             heapq.heappush(self._lost, segment.offset)
 
 
-def _covers(ack: Ack, segment: StreamSegment) -> bool:
+def _covers(ack: WtcpAck, segment: StreamSegment) -> bool:
     if segment.end <= ack.cumulative:
         return True
     return any(left <= segment.offset and segment.end <= right for left, right in ack.ranges)
@@ -155,7 +155,7 @@ _MOST_ACK_LOSS = 0.75
 """Beyond, more acknowledgments would only fill the slow direction (not measured)."""
 
 
-class RoundTrip:
+class WtcpRoundTrip:
     """What acknowledgments show of the round trip.
 
     Parameters
@@ -204,7 +204,7 @@ class RoundTrip:
         return max(self._config.min_silence_ns, patience_ns)
 
 
-class Sender:
+class WtcpSender:
     """Send state of one connection.
 
     Parameters
@@ -224,7 +224,7 @@ class Sender:
         self._counters = counters
         self._report = report
         self.rate_bps = config.initial_rate_bps
-        self.round_trip = RoundTrip(config)
+        self.round_trip = WtcpRoundTrip(config)
         self.outstanding = Outstanding()
         self.is_closed = False
         """The application will write no more: a FIN follows the data."""
@@ -278,7 +278,7 @@ class Sender:
         self._edge = max(self._edge, window_bytes)
         self._free_ns = max(self._free_ns, now_ns)
 
-    def acknowledge(self, ack: Ack, now_ns: int) -> bool:
+    def acknowledge(self, ack: WtcpAck, now_ns: int) -> bool:
         """Take an acknowledgment; return whether it was possible."""
         number = unwrap(ack.number, near=self._number)
         serial = unwrap(ack.serial, near=self._newest_ack + 1)
@@ -297,7 +297,7 @@ class Sender:
         self._waiting_ns = now_ns if self._is_waiting else None
         return True
 
-    def _is_possible(self, ack: Ack, number: int) -> bool:
+    def _is_possible(self, ack: WtcpAck, number: int) -> bool:
         end = self._next_offset + self._fin_sent
         ranges_fit = all(ack.cumulative < left < right <= end for left, right in ack.ranges)
         return 0 <= number <= self._number and ack.cumulative <= end and ranges_fit
@@ -321,7 +321,7 @@ class Sender:
             self._report(Lost(now_ns, segment.number, segment.offset, len(segment.payload)))
         self.outstanding.forget_below(newest)
 
-    def _take_rate(self, ack: Ack, serial: int, now_ns: int) -> None:
+    def _take_rate(self, ack: WtcpAck, serial: int, now_ns: int) -> None:
         """Take the rate of the newest acknowledgment, within our bounds."""
         lost = serial - self._newest_ack - 1
         self._counters.acks_lost += lost

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.wtcp.connection import WtcpConnection
-from multitracer.protocols.wtcp.packet import IDENTITY_BYTES, Data, Hello, Opening, PacketType, decode, encode
+from multitracer.protocols.wtcp.packet import (
+    IDENTITY_BYTES,
+    Data,
+    Hello,
+    WtcpOpening,
+    WtcpPacketType,
+    decode,
+    encode,
+)
 from multitracer.protocols.wtcp.state import WtcpConfig, WtcpState
 from multitracer.units import NS_PER_S
 
@@ -115,7 +123,7 @@ class WtcpWorker:
         packet = decode(octets)
         if packet is None:
             self.counters.malformed += 1
-        elif isinstance(packet.body, Opening) and packet.body.kind is PacketType.SYN:
+        elif isinstance(packet.body, WtcpOpening) and packet.body.kind is WtcpPacketType.SYN:
             self._answer(packet.body.hello, address, now_ns)
         else:
             connection = self.connections.get((address, packet.identity))
@@ -155,7 +163,7 @@ class WtcpWorker:
             self.counters.unanswered_syns += 1
             return
         identity = self._identity(hello, address, now_ns // _SLOT_NS)
-        body = Opening(PacketType.SYN_ACK, Hello(identity, self.config.receive_buffer_bytes))
+        body = WtcpOpening(WtcpPacketType.SYN_ACK, Hello(identity, self.config.receive_buffer_bytes))
         self._answers.append(WtcpOutgoing(encode(hello.identity, body), address))
 
     def _identity(self, hello: Hello, address: Hashable, slot: int) -> bytes:
@@ -165,7 +173,7 @@ class WtcpWorker:
 
     def _accept(self, packet: WtcpPacket, address: Hashable, now_ns: int) -> WtcpConnection | None:
         """Return a connection for a peer who repeats the identity that was sent to his address."""
-        hello = packet.body.hello if isinstance(packet.body, Opening | Data) else None
+        hello = packet.body.hello if isinstance(packet.body, WtcpOpening | Data) else None
         if hello is None or (address, packet.identity) in self._ended:
             return None
         slot = now_ns // _SLOT_NS

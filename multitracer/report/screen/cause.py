@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.limits.limited import stretches
-from multitracer.diagnosis.limits.names import Confidence, Limit, View
+from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.report.markup import Markup, element
 from multitracer.tables import NA
@@ -145,9 +145,9 @@ def in_order(diagnosis: Diagnosis) -> list[Incident]:
     return [*([first] if first else []), *(each for each in diagnosis.incidents if each is not first)]
 
 
-def confidence_of(first: Incident, view: View) -> Confidence:
+def confidence_of(first: Incident, view: Viewpoint) -> Confidence:
     """Return how sure a cause is: what both ends or a log show is measured, a pattern is inferred."""
-    if first.kind not in _JUDGED and view in (View.LINK_LOG, View.BOTH_ENDS):
+    if first.kind not in _JUDGED and view in (Viewpoint.LINK_LOG, Viewpoint.BOTH_ENDS):
         return Confidence.MEASURED
     return Confidence.INFERRED
 
@@ -213,7 +213,7 @@ class Marks(NamedTuple):
     words: str
 
 
-class Known(NamedTuple):
+class KnownCause(NamedTuple):
     """What is known of the cause.
 
     Attributes
@@ -235,10 +235,10 @@ class Known(NamedTuple):
     dead: str = "outage: nothing came through"
 
 
-NOTHING_KNOWN: Known = Known(None, "", [], [])
+NOTHING_KNOWN: KnownCause = KnownCause(None, "", [], [])
 
 
-def known_cause(diagnosis: Diagnosis, panel: str) -> Known:
+def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
     """Return what the panel of this key can show of the cause."""
     dead = Spans.of(*stretches(diagnosis.limited, Limit.OUTAGE))
     cells = diagnosis.limited.cells
@@ -247,7 +247,7 @@ def known_cause(diagnosis: Diagnosis, panel: str) -> Known:
     run, words = lost_run(diagnosis), NOTHING_KNOWN.dead
     if run is not None:
         bands_ns, words = [(run.begin_ns, run.end_ns)], "no data came through"
-    return Known(*_level(diagnosis, panel), bands_ns, _marks(diagnosis), words)
+    return KnownCause(*_level(diagnosis, panel), bands_ns, _marks(diagnosis), words)
 
 
 def _marks(diagnosis: Diagnosis) -> list[Marks]:
@@ -304,7 +304,7 @@ def _rate_bps(diagnosis: Diagnosis) -> tuple[float | None, str]:
     return link.median * BITS_PER_BYTE, "link's rate"
 
 
-def legend_of(known: Known, picture: Markup) -> list[Markup]:
+def legend_of(known: KnownCause, picture: Markup) -> list[Markup]:
     """Return the entries of a legend."""
     level = [_entry("known", "M2 5H22", known.words)] if 'class="known"' in picture else []
     band = [_entry("dead", "M2 0H22V10H2z", known.dead)] if 'class="dead"' in picture else []

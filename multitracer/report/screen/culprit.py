@@ -28,7 +28,7 @@ from multitracer.words import duration, rate, size
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.limits.group import Stage
-    from multitracer.report.screen.cause import Known
+    from multitracer.report.screen.cause import KnownCause
     from multitracer.report.screen.time_axis import TimeAxis
     from multitracer.tables import Array
 
@@ -53,7 +53,7 @@ _FAR = 2.0
 
 
 def still(
-    panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str, known: Known = NOTHING_KNOWN
+    panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str, known: KnownCause = NOTHING_KNOWN
 ) -> tuple[Markup, Markup]:
     """Return the words of a panel's value axis, and its picture.
 
@@ -67,7 +67,7 @@ def still(
         Which series are drawn, the last one on top.
     label : str
         What it shows, for those who do not see it.
-    known : Known
+    known : KnownCause
         What is known of the cause: a dashed line, and shaded times.
     """
     chosen = [series for role in roles for series in panel.drawn if series.role == role]
@@ -89,19 +89,19 @@ def still(
     return element("div", words, class_="levels", aria_hidden="true"), picture
 
 
-def fits(known: Known, high: float) -> bool:
+def fits(known: KnownCause, high: float) -> bool:
     """Return whether the line of the cause lies within the picture, or so near that its axis can reach it."""
     return known.level is not None and 0 < known.level <= _FAR * high
 
 
-def _bands(known: Known, axis: TimeAxis) -> Markup | None:
+def _bands(known: KnownCause, axis: TimeAxis) -> Markup | None:
     """Return the shaded times; None without any."""
     ends = [(_WIDE * axis.place(begin), _WIDE * axis.place(end)) for begin, end in known.bands_ns]
     shape = "".join(f"M{left:.1f} 0H{right:.1f}V{_HIGH}H{left:.1f}z" for left, right in ends if right > left)
     return element("path", d=shape, class_="dead") if shape else None
 
 
-def _marks(known: Known, axis: TimeAxis) -> list[Markup]:
+def _marks(known: KnownCause, axis: TimeAxis) -> list[Markup]:
     """Return the moments of the cause as strokes at the upper edge, each kind in a row of its own."""
     drawn = []
     for height, each in enumerate(known.marks):
@@ -112,7 +112,7 @@ def _marks(known: Known, axis: TimeAxis) -> list[Markup]:
     return drawn
 
 
-def _level(known: Known, low: float, high: float) -> Markup | None:
+def _level(known: KnownCause, low: float, high: float) -> Markup | None:
     """Return the dashed line of the cause; None without one."""
     if known.level is None or not fits(known, high):
         return None

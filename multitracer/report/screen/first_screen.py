@@ -31,7 +31,7 @@ _DATA = {"data", "retransmission", "out_of_order", "received"}
 """Roles of the series that show data segments."""
 
 
-class Answer(NamedTuple):
+class FirstScreenContent(NamedTuple):
     """What the first screen is made of.
 
     Attributes
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
     bounds_ns: tuple[int | None, int | None] = (None, None)
 
 
-def first_screen(answer: Answer, *, trust: Markup) -> Markup:
+def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
     """Return the section; `trust` says how far the captures can be trusted."""
     diagnosis = answer.diagnosis
     axis = axis_of(answer)
@@ -97,7 +97,7 @@ def first_screen(answer: Answer, *, trust: Markup) -> Markup:
     )
 
 
-def axis_of(answer: Answer) -> TimeAxis:
+def axis_of(answer: FirstScreenContent) -> TimeAxis:
     """Return the time of the work, or of that part of it which the user asked for, if there is any."""
     diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.part)
     speed, shift = diagnosis.transfer.speed, clock_shift_ns(diagnosis)
@@ -112,7 +112,7 @@ def axis_of(answer: Answer) -> TimeAxis:
     return TimeAxis(begin, max(end, begin + 1), zero_ns, speed)
 
 
-def _bounds_ns(answer: Answer) -> tuple[int | None, int | None]:
+def _bounds_ns(answer: FirstScreenContent) -> tuple[int | None, int | None]:
     """Return the part that the user asked for, as recorded; the end is included."""
     zero_ns, speed = origin_ns(answer.drawn.part), answer.diagnosis.transfer.speed
     first, last = (
@@ -121,7 +121,7 @@ def _bounds_ns(answer: Answer) -> tuple[int | None, int | None]:
     return first, last
 
 
-def _note_of_part(answer: Answer, axis: TimeAxis) -> str:
+def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
     """Return that what stands here is not of the part that is drawn, if the user asked for a part."""
     whole = axis_of(answer._replace(bounds_ns=(None, None)))
     first, last = _bounds_ns(answer)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import bounds, short
@@ -44,9 +44,9 @@ _WEAK = re.compile(rf"\((\d+%) of ({_LASTED}), weak\)")
 _BEGINS = {"Mostly ": "So the limit was mostly ", "The largest part was ": "So the largest part was "}
 """How the sentence of a limit begins, and how it does behind its cause."""
 _WAYS = {
-    Part.DATA: "the way of the data was dead",
-    Part.ACKS: "the way of the ACKs was dead",
-    Part.BOTH: "the path was dead both ways",
+    LimitSubtype.DATA: "the way of the data was dead",
+    LimitSubtype.ACKS: "the way of the ACKs was dead",
+    LimitSubtype.BOTH: "the path was dead both ways",
 }
 _PLAIN = {
     "syn-unanswered": "nobody answered",
@@ -139,7 +139,7 @@ def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
     """Return the sentence of what made the limit, and how sure it is; "" where the headline says it."""
-    if diagnosis.headline.part is Part.ZERO:
+    if diagnosis.headline.part is LimitSubtype.ZERO:
         return _UNREAD
     if first is None:
         return _lost_somehow(diagnosis)
@@ -254,7 +254,7 @@ _SHOWN_S = 0.0005
 """A shorter time is none on a screen."""
 
 
-class RoundTrip(NamedTuple):
+class RoundTripText(NamedTuple):
     """How long a round trip takes, link time, ns."""
 
     least_ns: float
@@ -266,7 +266,7 @@ class RoundTrip(NamedTuple):
     """From arrivals at the receiver: the shortest one and the queue on top."""
 
 
-class Loss(NamedTuple):
+class SegmentLoss(NamedTuple):
     """What is known of the segments that did not get through at once."""
 
     name: str
@@ -280,28 +280,28 @@ def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
     return None if speed is None else speed / diagnosis.transfer.speed
 
 
-def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTrip | None:
+def round_trip(diagnosis: Diagnosis, drawn: Drawn) -> RoundTripText | None:
     """Return the round trips of a transfer; None where nothing tells them."""
     row, speed = drawn.direction, diagnosis.transfer.speed
     if not RoundTrips(row["rtt_absent"]):
         least, usual, most = (row[f"rtt_{name}_ns"] * speed for name in ("min", "p50", "p95"))
-        return RoundTrip(least, usual, most, is_inferred=False)
+        return RoundTripText(least, usual, most, is_inferred=False)
     seen = diagnosis.limited.seen
     if seen is None or not seen.floor_ns or not len(seen.delays.way_ns):
         return None
     queue_ns = seen.delays.way_ns - seen.delays.way_ns.min()
     usual, most = (seen.floor_ns + float(np.quantile(queue_ns, share)) for share in (0.5, 0.95))
-    return RoundTrip(seen.floor_ns * speed, usual * speed, most * speed, is_inferred=True)
+    return RoundTripText(seen.floor_ns * speed, usual * speed, most * speed, is_inferred=True)
 
 
-def loss(diagnosis: Diagnosis, drawn: Drawn) -> Loss:
+def loss(diagnosis: Diagnosis, drawn: Drawn) -> SegmentLoss:
     """Return what is known to be lost; else what was sent again, or filled holes."""
     seen, row = diagnosis.limited.seen, drawn.direction
     if seen is not None and len(seen.sends) and (seen.sends.lost != NA).all():
-        return Loss("Lost", int(np.count_nonzero(seen.sends.lost == 1)), len(seen.sends))
+        return SegmentLoss("Lost", int(np.count_nonzero(seen.sends.lost == 1)), len(seen.sends))
     if drawn.is_at_receiver:
-        return Loss("Lost or late", row["out_of_order"], row["data_segments"])
-    return Loss("Sent again", row["retransmitted_segments"], row["data_segments"])
+        return SegmentLoss("Lost or late", row["out_of_order"], row["data_segments"])
+    return SegmentLoss("Sent again", row["retransmitted_segments"], row["data_segments"])
 
 
 def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
@@ -320,7 +320,7 @@ def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
     )
 
 
-def _repair(diagnosis: Diagnosis, lost: Loss) -> str:
+def _repair(diagnosis: Diagnosis, lost: SegmentLoss) -> str:
     """Return what the repair of losses cost where it was next to nothing; else the limit's row has it."""
     own = [each for each in diagnosis.limited.shares if each.limit is Limit.RECOVERY]
     is_known = lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
@@ -331,7 +331,7 @@ def _repair(diagnosis: Diagnosis, lost: Loss) -> str:
     return f"; their repair cost {took}"
 
 
-def in_share(lost: Loss) -> str:
+def in_share(lost: SegmentLoss) -> str:
     """Return a loss as a share of the segments."""
     return share(lost.segments, lost.of) if lost.segments else "none"
 
@@ -350,7 +350,7 @@ def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
     return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
 
 
-def _delay(trip: RoundTrip | None, drawn: Drawn) -> Markup:
+def _delay(trip: RoundTripText | None, drawn: Drawn) -> Markup:
     if trip is None:
         return _number("Round trip", "not known", RoundTrips(drawn.direction["rtt_absent"]).words)
     how = ", inferred from arrivals" if trip.is_inferred else ""

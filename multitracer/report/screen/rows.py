@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.limits.limited import stretches as stopped
-from multitracer.diagnosis.limits.names import Confidence, Limit, Part, by_limit
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
 from multitracer.diagnosis.sentence import is_policed
 from multitracer.report.limit_words import percent, says, short, surely
 from multitracer.report.limits_bar import rows_of_group
@@ -31,7 +31,7 @@ from multitracer.words import count, duration, printable
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnose import Diagnosis
     from multitracer.diagnosis.incidents import Incident
-    from multitracer.diagnosis.limits.group import Member
+    from multitracer.diagnosis.limits.group import GroupConnection
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.recording.surroundings import Surroundings
     from multitracer.report.screen.time_axis import TimeAxis
@@ -111,8 +111,8 @@ def _name(diagnosis: Diagnosis, limit: Limit, own: list[LimitShare]) -> str:
     """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
     ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
     main = max(own, key=lambda each: each.share).part
-    is_an_end = limit is Limit.APPLICATION and main not in (Part.LATENCY, Part.REPAIR)
-    more = [ends[main is Part.PEER]] if is_an_end else []
+    is_an_end = limit is Limit.APPLICATION and main not in (LimitSubtype.LATENCY, LimitSubtype.REPAIR)
+    more = [ends[main is LimitSubtype.PEER]] if is_an_end else []
     more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
     more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
     return f"{limit.label} ({', '.join(more)})" if more else limit.label
@@ -168,7 +168,7 @@ def clock_shift_ns(diagnosis: Diagnosis) -> int:
     return first.begin_ns - first.limited.begin_ns
 
 
-def _spent(diagnosis: Diagnosis, member: Member, limit: Limit, times: Array) -> Array:
+def _spent(diagnosis: Diagnosis, member: GroupConnection, limit: Limit, times: Array) -> Array:
     """Return how much time of a member a limit had taken by each time: float64, ns, shape of `times`."""
     own = member.limited.cells.limit == limit
     if not own.any():
@@ -264,7 +264,7 @@ def _incident(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident) -> list[
 def _times(diagnosis: Diagnosis, incident: Incident) -> list[tuple[str, int, int]]:
     """Return kind, begin and end of what happened; of a link that was stopped again and again each stop."""
     parts = [diagnosis.findings[place] for place in incident.parts]
-    begin, end = stopped(diagnosis.limited, Limit.LINK, Part.XOFF)
+    begin, end = stopped(diagnosis.limited, Limit.LINK, LimitSubtype.XOFF)
     if incident.kind != "link-flow-control" or not len(begin):
         return [(each.kind, each.begin_ns, each.end_ns) for each in parts]
     return [(incident.kind, *each) for each in zip(begin.tolist(), end.tolist(), strict=True)]

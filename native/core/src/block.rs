@@ -16,7 +16,7 @@ pub struct Block {
     pub rows: Vec<Row>,
     pub sack: Vec<SackBlock>,
     pub syn: Vec<Syn>,
-    /// Those of `Flows` whose first segment this block holds.
+    /// Those of `FlowTable` whose first segment this block holds.
     pub flows: Vec<Flow>,
     /// How many there are so far.
     pub known_flows: usize,

@@ -41,7 +41,7 @@ pub struct Part {
     pub marks: Vec<u16>,
     pub sack: Vec<SackBlock>,
     pub syn: Vec<Syn>,
-    /// Those of `Flows` whose first segment this part holds.
+    /// Those of `FlowTable` whose first segment this part holds.
     pub flows: Vec<Flow>,
     /// Records that Python decodes.
     pub rest: Vec<i64>,

@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import EARTH_M, route_of
-from multitracer.analysis.mobility.seconds import Drive, Limits
+from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
 from multitracer.analysis.mobility.series import Steps
 from multitracer.schemas.radio import POSITION, RADIO
 from multitracer.units import NS_PER_S
@@ -189,7 +189,7 @@ def _rates(truth: Truth) -> None:
     truth.faults = [fault for fault in truth.faults if fault.cause != "pause"]
 
 
-def drive_of(truth: Truth) -> Drive:
+def drive_of(truth: Truth) -> DriveSeries:
     """Return what would be recorded of it."""
     random = truth.random
     late = random.uniform(0.0, 0.8)
@@ -221,8 +221,8 @@ def drive_of(truth: Truth) -> Drive:
     time = np.array([at_ns(t) for t in range(truth.length_s)])
     names = np.array([name for name, _ in truth.limit])
     parts = np.array([part for _, part in truth.limit])
-    limits = Limits(time, time + NS_PER_S, names, parts, np.ones(len(time), dtype=bool))
-    return Drive(
+    limits = DriveLimits(time, time + NS_PER_S, names, parts, np.ones(len(time), dtype=bool))
+    return DriveSeries(
         stays_of(radio, handovers), handovers, route_of(table_of(POSITION, _positions(truth))),
         Steps(time, truth.rate, NS_PER_S), limits,
     )  # fmt: skip

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from multitracer.analysis.mobility.around_handovers import (
-    Limits,
-    Segments,
-    Traffic,
+    DriveTraffic,
+    LimitIntervals,
+    SentSegments,
     around,
     epochs,
     order_statistic,
@@ -47,7 +47,7 @@ def window(table: Table, name: str, handover: int = 0) -> Row:
 
 def test_windows_and_their_throughput() -> None:
     rate = Steps(instants(0, 100, 100.5, 103, 300), np.array([8e6, 0.0, 2e6, 8e6, 8e6]))
-    table, _ = around(changes(100.0), Traffic(throughput=rate))
+    table, _ = around(changes(100.0), DriveTraffic(throughput=rate))
     assert table["window"].tolist() == ["baseline", "before", "during", "after"]
     assert table["throughput_bps"] == pytest.approx([8e6, 8e6, 0.0, 5e6])
     assert table["throughput_ratio"] == pytest.approx([1, 1, 0, 0.625])
@@ -57,7 +57,7 @@ def test_windows_and_their_throughput() -> None:
 
 def test_a_change_in_the_baseline_makes_it_unusable() -> None:
     rate = Steps(instants(0, 300), np.array([8e6, 8e6]))
-    table, _ = around(changes(40.0, 100.0), Traffic(throughput=rate))
+    table, _ = around(changes(40.0, 100.0), DriveTraffic(throughput=rate))
     assert window(table, "baseline", 1)["reason"] == "another change of the cell lies in it"
     assert window(table, "after", 1)["throughput_ratio"] is None
     assert window(table, "after", 1)["throughput_bps"] == 8e6
@@ -65,8 +65,8 @@ def test_a_change_in_the_baseline_makes_it_unusable() -> None:
 
 def test_round_trips_and_losses_in_their_windows() -> None:
     rtt = Samples(instants(40, 97, 98, 99, 101), np.array([50e6, 10e6, 20e6, 60e6, 400e6]))
-    segments = Segments(instants(96, 97, 98, 100.1, 100.2), np.array([False, True, False, True, True]))
-    table, _ = around(changes(100.0), Traffic(rtt=rtt, segments=segments))
+    segments = SentSegments(instants(96, 97, 98, 100.1, 100.2), np.array([False, True, False, True, True]))
+    table, _ = around(changes(100.0), DriveTraffic(rtt=rtt, segments=segments))
     before, during, after = (window(table, name) for name in ("before", "during", "after"))
     assert (before["rtt_median_ms"], before["rtt_samples"]) == (20.0, 3)
     assert (before["sent"], before["lost"]) == (3, 1)
@@ -75,16 +75,16 @@ def test_round_trips_and_losses_in_their_windows() -> None:
 
 
 def test_what_is_not_given_is_missing() -> None:
-    row = window(around(changes(100.0), Traffic())[0], "after")
+    row = window(around(changes(100.0), DriveTraffic())[0], "after")
     names = ("throughput_bps", "throughput_ratio", "rtt_median_ms", "rtt_samples", "sent", "lost")
     assert [row[name] for name in names] == [None] * 6
 
 
 def test_shares_of_limits_sum_to_one() -> None:
-    limits = Limits(
+    limits = LimitIntervals(
         instants(95, 97, 95), instants(97, 100, 96), np.array(["link", "recovery", "application"])
     )
-    _, shares = around(changes(100.0), Traffic(limits=limits))
+    _, shares = around(changes(100.0), DriveTraffic(limits=limits))
     before = {r["limit"]: r["share"] for r in shares.rows() if r["window"] == "before"}
     # 5 s, all of it busy, six seconds of transfers
     assert before == pytest.approx({"link": 2 / 6, "recovery": 3 / 6, "application": 1 / 6})
@@ -93,7 +93,7 @@ def test_shares_of_limits_sum_to_one() -> None:
 
 
 def test_no_handover_has_no_windows() -> None:
-    table, shares = around(changes(), Traffic(rtt=Samples(instants(1), np.array([1.0]))))
+    table, shares = around(changes(), DriveTraffic(rtt=Samples(instants(1), np.array([1.0]))))
     assert (len(table), len(shares)) == (0, 0)
 
 

@@ -13,7 +13,7 @@ from multitracer.analysis.mobility.causes import inherited
 from multitracer.analysis.mobility.cells import stays_of
 from multitracer.analysis.mobility.handovers import handovers_of
 from multitracer.analysis.mobility.route import route_of
-from multitracer.analysis.mobility.seconds import Drive, Limits
+from multitracer.analysis.mobility.seconds import DriveLimits, DriveSeries
 from multitracer.analysis.mobility.series import Steps
 from multitracer.analysis.mobility.stretches import stretches
 from multitracer.errors import InputError
@@ -95,13 +95,15 @@ def test_radio_alone_shows_coverage_and_interference_only(seed: int) -> None:
     assert np.isnan(table["lost_s"]).all()
 
 
-def drive(rows: list[Row], rate: list[float], limit: str, part: str = "", *, server: bool = True) -> Drive:
+def drive(
+    rows: list[Row], rate: list[float], limit: str, part: str = "", *, server: bool = True
+) -> DriveSeries:
     """Return a drive north at 10 m/s with a rate and one limit for each second in which the rate is low."""
     radio = table_of(RADIO, rows)
     handovers = handovers_of(radio)
     time = np.array([at_ns(t) for t in range(len(rate))], dtype=np.int64)
     low = np.array(rate) < 5e6
-    limits = Limits(
+    limits = DriveLimits(
         time,
         time + NS_PER_S,
         np.where(low, limit, "link"),
@@ -110,7 +112,7 @@ def drive(rows: list[Row], rate: list[float], limit: str, part: str = "", *, ser
     )
     positions = table_of(POSITION, [north(t, 10.0 * t, speed_mps=10.0) for t in range(len(rate))])
     rates = Steps(time, np.array(rate), NS_PER_S)
-    return Drive(stays_of(radio, handovers), handovers, route_of(positions), rates, limits)
+    return DriveSeries(stays_of(radio, handovers), handovers, route_of(positions), rates, limits)
 
 
 LOW = [10e6] * 20 + [0.5e6] * 10 + [10e6] * 20

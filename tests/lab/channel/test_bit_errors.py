@@ -12,9 +12,9 @@ import pytest
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.gsm import WEIGHTS, CodeName, LinkConfig
 from multitracer.lab.channel.shared.frame_errors import (
-    BitErrors,
     ErrorConfig,
     ReplayedErrors,
+    TwoStateBitErrors,
     bit_failure,
     error_process,
     frame_error_rate,
@@ -31,8 +31,10 @@ NAMES: tuple[CodeName, ...] = ("9.6", "14.4", "3/4", "none")
 
 def process(
     config: ErrorConfig, *, bits: int = 240, code: CodeName = "none", slot_ns: int = SLOT_NS
-) -> BitErrors:
-    return BitErrors(config, frame_bits=bits, weights=WEIGHTS[code], slot_ns=slot_ns, luck=Random("a"))
+) -> TwoStateBitErrors:
+    return TwoStateBitErrors(
+        config, frame_bits=bits, weights=WEIGHTS[code], slot_ns=slot_ns, luck=Random("a")
+    )
 
 
 def test_without_a_code_a_bit_fails_as_the_channel_has_it() -> None:

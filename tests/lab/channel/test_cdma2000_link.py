@@ -19,9 +19,9 @@ from multitracer.lab.channel.cdma2000_radio import (
     SUPPLEMENTAL,
     AssignmentConfig,
     Cdma2000Config,
+    Cdma2000RadioConfig,
     ErrorMapConfig,
-    RadioConfig,
-    RlpConfig,
+    Rlp3Config,
     power_share,
 )
 from multitracer.lab.channel.links import link_of
@@ -42,7 +42,7 @@ from tests.lab.channel import cell
 from tests.lab.channel.over import bulk, echoes, packet
 from tests.narrowed import of_kind
 
-STEADY = RadioConfig(ecio_db=-4, deviation_db=0)
+STEADY = Cdma2000RadioConfig(ecio_db=-4, deviation_db=0)
 NO_ERRORS = ErrorMapConfig(fundamental_error_rate=0, supplemental_error_rate=0)
 CLEAN = Cdma2000Config(radio=STEADY, errors=NO_ERRORS)
 """No errors, and Ec/Io of -4 dB always."""
@@ -116,14 +116,14 @@ def test_a_bad_channel_has_a_lower_rate_and_3_db_are_half_of_it() -> None:
     for steps, rate in enumerate(reversed(SUPPLEMENTAL)):
         assert power_share(rate, need - 3.0103 * steps, ErrorMapConfig()) == pytest.approx(1, abs=1e-4)
         for above, got in ((0.1, rate.bits_per_s), (-0.1, rate.bits_per_s // 2)):
-            radio = RadioConfig(ecio_db=need - 3.0103 * steps + above, deviation_db=0)
+            radio = Cdma2000RadioConfig(ecio_db=need - 3.0103 * steps + above, deviation_db=0)
             told = rates_of(Cdma2000Link(replace(CLEAN, radio=radio), seed=1), 20_000)
             assert max(told)[0] == got
 
 
 def test_two_mobiles_share_the_power_and_three_the_codes() -> None:
     def held(ecio_db: float, mobiles: int) -> list[int]:
-        radio = RadioConfig(ecio_db=ecio_db, deviation_db=0)
+        radio = Cdma2000RadioConfig(ecio_db=ecio_db, deviation_db=0)
         link = link_of(replace(CLEAN, radio=radio, mobiles=mobiles), seed=1)
         fates = cell.full(link, cell.down(mobiles), seconds=1, ahead=30)
         first: dict[int, int] = {}
@@ -180,7 +180,7 @@ def test_rlp_recovers_what_its_rounds_can(rounds: tuple[int, int, int], loss: fl
         CLEAN,
         errors=ErrorMapConfig(fundamental_error_rate=0.3, supplemental_error_rate=0.3),
         forward=AssignmentConfig(most_bits_per_s=9_600),
-        rlp=RlpConfig(first_naks=first, second_naks=second, third_naks=third, overhead_bytes=0),
+        rlp=Rlp3Config(first_naks=first, second_naks=second, third_naks=third, overhead_bytes=0),
     )
     link, lost = link_of(config, seed=2), 0
     count = 2_000
@@ -236,9 +236,9 @@ def test_every_packet_is_delivered_lost_or_dropped_once(
     config = Cdma2000Config(
         mobiles=mobiles,
         buffer_bytes=buffer_bytes,
-        radio=RadioConfig(ecio_db=ecio_db, deviation_db=5, speed_m_per_s=speed),
+        radio=Cdma2000RadioConfig(ecio_db=ecio_db, deviation_db=5, speed_m_per_s=speed),
         errors=ErrorMapConfig(fundamental_error_rate=0.3, supplemental_error_rate=0.3),
-        rlp=RlpConfig(third_naks=0),
+        rlp=Rlp3Config(third_naks=0),
     )
     link = Cdma2000Link(config, seed=seed)
     only = {"mobile-1": link.hosts[0]}
@@ -279,7 +279,7 @@ def test_a_fade_of_the_script_costs_frames_and_rlp_brings_them_back() -> None:
 
 
 def test_a_reading_is_the_pilot_and_the_errors_of_the_last_second() -> None:
-    config = Cdma2000Config(radio=RadioConfig(ecio_db=-6, deviation_db=3, speed_m_per_s=10))
+    config = Cdma2000Config(radio=Cdma2000RadioConfig(ecio_db=-6, deviation_db=3, speed_m_per_s=10))
     link = link_of(config, seed=4)
     values = []
     for second in range(2_000):

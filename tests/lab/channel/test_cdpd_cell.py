@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.cdpd import CdpdLink
-from multitracer.lab.channel.cdpd_channel import Burst, Cell, ReverseChannel, block_times
+from multitracer.lab.channel.cdpd_channel import CdpdCell, ReverseChannel, StationBurst, block_times
 from multitracer.lab.channel.cdpd_config import (
     AccessConfig,
     CdpdConfig,
@@ -227,7 +227,7 @@ class Counted(ReverseChannel):
     bursts = 0
     collisions = 0
 
-    def begin(self, burst: Burst) -> None:
+    def begin(self, burst: StationBurst) -> None:
         super().begin(burst)
         self.bursts += 1
         self.collisions += burst.has_collided
@@ -238,7 +238,7 @@ def _others(percent: float, stations: int, *, seconds: int = 1200) -> Counted:
     times = block_times(19_200, is_coded=True)
     channel = Counted(access, times, remembers_ns=seconds * NS_PER_S)
     config = CellConfig(busy_percent=percent, spread_percent=0, stations=stations)
-    Cell(channel, config, access, agenda=agenda, seed="1")
+    CdpdCell(channel, config, access, agenda=agenda, seed="1")
     agenda.advance(seconds * NS_PER_S)
     return channel
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothConfig, RfcommConfig
-from multitracer.lab.channel.cdma2000_radio import Cdma2000Config, ErrorMapConfig, RadioConfig
+from multitracer.lab.channel.cdma2000_radio import Cdma2000Config, Cdma2000RadioConfig, ErrorMapConfig
 from multitracer.lab.channel.cdpd_config import CdpdConfig, CellConfig, MdlpConfig, OutageConfig
-from multitracer.lab.channel.cdpd_mdlp import Frame, MdlpEntity
+from multitracer.lab.channel.cdpd_mdlp import MdlpEntity, MdlpTransmission
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
@@ -41,8 +41,8 @@ class Talk:
         self.queues: dict[Side, list[bytes]] = {side: [] for side in SIDES}
         self.ends = {side: self._end(side) for side in SIDES}
         self.free_ns: dict[Side, int] = dict.fromkeys(SIDES, 0)
-        self.sending: dict[Side, Frame | None] = dict.fromkeys(SIDES)
-        self.under_way: list[tuple[int, int, Side, Frame]] = []
+        self.sending: dict[Side, MdlpTransmission | None] = dict.fromkeys(SIDES)
+        self.under_way: list[tuple[int, int, Side, MdlpTransmission]] = []
         self.sent = 0
 
     def _end(self, side: Side) -> MdlpEntity:
@@ -168,7 +168,7 @@ ROUGH: list[AnyLinkConfig] = [
         supervision_ns=2 * NS_PER_S,
     ),
     Cdma2000Config(
-        radio=RadioConfig(ecio_db=-12, deviation_db=6, speed_m_per_s=20),
+        radio=Cdma2000RadioConfig(ecio_db=-12, deviation_db=6, speed_m_per_s=20),
         errors=ErrorMapConfig(fundamental_error_rate=0.3, supplemental_error_rate=0.5),
     ),
     replace(LinkConfig(), up=ErrorConfig(kind="independent", rate=0.2), down=ErrorConfig(rate=0.1)),

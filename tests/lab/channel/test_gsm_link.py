@@ -14,7 +14,7 @@ from multitracer.lab.channel.gsm import GsmLink, LinkConfig, OnAir
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.packet_link import SIDES, Side
 from multitracer.lab.channel.shared.scheduler import ScriptEvent
-from multitracer.lab.tcp.packet import Packet, Segment, build_packet, parse_packet
+from multitracer.lab.tcp.packet import Segment, TcpPacket, build_packet, parse_packet
 from multitracer.protocols.link_events import (
     FrameSent,
     LinkEvent,
@@ -38,7 +38,7 @@ LOSSY = ErrorConfig(kind="independent", rate=0.2)
 def packet(number: int, *, payload: int = 460) -> bytes:
     segment = Segment(1, 2, number * payload, 0, 16, 0, bytes([number % 90 + 33]) * payload)
     return build_packet(
-        Packet(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), segment, identification=number & 0xFFFF)
+        TcpPacket(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), segment, identification=number & 0xFFFF)
     )
 
 

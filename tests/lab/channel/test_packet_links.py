@@ -16,9 +16,9 @@ from multitracer.lab.channel.capacity import CapacityConfig
 from multitracer.lab.channel.cdma2000_radio import (
     AssignmentConfig,
     Cdma2000Config,
+    Cdma2000RadioConfig,
     ErrorMapConfig,
-    RadioConfig,
-    RlpConfig,
+    Rlp3Config,
 )
 from multitracer.lab.channel.cdpd_config import (
     CdpdConfig,
@@ -69,10 +69,10 @@ ROUGH_SWITCHED = SwitchedConfig(
 ROUGH_CDMA2000 = Cdma2000Config(
     queue=QueueConfig(limit_packets=8),
     buffer_bytes=4_000,
-    radio=RadioConfig(ecio_db=-10, deviation_db=6, speed_m_per_s=20),
+    radio=Cdma2000RadioConfig(ecio_db=-10, deviation_db=6, speed_m_per_s=20),
     errors=ErrorMapConfig(fundamental_error_rate=0.2, supplemental_error_rate=0.3),
     forward=AssignmentConfig(burst_frames=8),
-    rlp=RlpConfig(first_naks=1, second_naks=1, third_naks=0),
+    rlp=Rlp3Config(first_naks=1, second_naks=1, third_naks=0),
 )
 ROUGH = [ROUGH_CDPD, ROUGH_BLUETOOTH, ROUGH_SWITCHED, ROUGH_CDMA2000]
 CONFIGS = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.channel.gsm import Drain
 from multitracer.lab.channel.shared.queue import CoDel, DropTail, PacketQueue, Policy, QueueConfig
-from multitracer.lab.tcp.packet import Ecn, Packet, Segment, build_packet, parse_packet
+from multitracer.lab.tcp.packet import Ecn, Segment, TcpPacket, build_packet, parse_packet
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 SERVICE_NS = 10 * NS_PER_MS
@@ -22,7 +22,7 @@ TARGET_NS, INTERVAL_NS = 20 * NS_PER_MS, 100 * NS_PER_MS
 
 def packet(number: int, *, ecn: int = Ecn.NOT_ECT) -> bytes:
     segment = Segment(1, 2, number, 0, 16, 0, bytes(100))
-    return build_packet(Packet(bytes(4), bytes(4), segment, identification=number & 0xFFFF, ecn=ecn))
+    return build_packet(TcpPacket(bytes(4), bytes(4), segment, identification=number & 0xFFFF, ecn=ecn))
 
 
 def codel(*, ecn: bool = False) -> CoDel:

@@ -25,8 +25,8 @@ from multitracer.lab.channel.ray_scene import (
     GROUND,
     BuildingConfig,
     NodeConfig,
-    RadioConfig,
     RayConfig,
+    RayRadioConfig,
     RoadConfig,
     Scene,
     StreetConfig,
@@ -48,7 +48,7 @@ def still(*places: tuple[float, float], height_m: float = 1.5, **more: Any) -> R
     """Return a channel of one step between two places."""
     mobile, fixed = (NodeConfig(x_m=x_m, y_m=y_m, height_m=height_m) for x_m, y_m in places)
     radio = more.pop("radio", {})
-    return RayConfig(mobile=mobile, fixed=fixed, radio=RadioConfig(duration_ns=1_000_000, **radio), **more)
+    return RayConfig(mobile=mobile, fixed=fixed, radio=RayRadioConfig(duration_ns=1_000_000, **radio), **more)
 
 
 def power(config: RayConfig, seed: int = 1) -> Any:
@@ -64,7 +64,7 @@ def lengths(config: RayConfig) -> list[float]:
 
 
 def test_free_space_falls_by_six_decibels_an_octave() -> None:
-    free = RadioConfig(ground=False)
+    free = RayRadioConfig(ground=False)
     at = {d: power(still((d, 0), (0, 0), radio={"ground": False}))[0] for d in (10, 20, 40, 1280)}
     assert at[10] == pytest.approx(20 * log10(WAVELENGTH_M / (4 * pi * 10)))
     assert at[10] - at[20] == pytest.approx(20 * log10(2))
@@ -174,7 +174,7 @@ def test_a_building_hides_what_is_behind_it() -> None:
 
 def test_a_car_reflects_while_it_passes() -> None:
     road = RoadConfig(shortest_m=4, longest_m=4, least_gap_m=200, most_gap_m=200, speed_m_per_s=30)
-    config = RayConfig(mobile=NodeConfig(x_m=60), road=road, radio=RadioConfig(ground=False))
+    config = RayConfig(mobile=NodeConfig(x_m=60), road=road, radio=RayRadioConfig(ground=False))
     received = power(config)
     reflects = np.flatnonzero(np.abs(received - received[0]) > 1e-9)
     bursts = np.split(reflects, np.flatnonzero(np.diff(reflects) > 1) + 1)
@@ -183,7 +183,7 @@ def test_a_car_reflects_while_it_passes() -> None:
 
 
 def test_fresnel_at_the_ends_of_its_range() -> None:
-    radio = RadioConfig(reflection="fresnel", wall_conductivity=0, ground_conductivity=0)
+    radio = RayRadioConfig(reflection="fresnel", wall_conductivity=0, ground_conductivity=0)
     (side,) = wall((0, 0), (1, 0), 1).faces
     index = sqrt(radio.wall_permittivity)
     at = np.asarray(coefficient(radio, side, np.array([0.0, 1.0])))
@@ -214,7 +214,7 @@ def test_one_seed_is_one_channel() -> None:
 
 
 def test_no_ray_is_no_power_and_no_warning() -> None:
-    assert received_dbm([], RadioConfig(duration_ns=3_000_000)) == pytest.approx([NO_POWER_DBM] * 3)
+    assert received_dbm([], RayRadioConfig(duration_ns=3_000_000)) == pytest.approx([NO_POWER_DBM] * 3)
 
 
 HOUSE = BuildingConfig(x_m=20, y_m=-5, length_m=10, width_m=10)
@@ -263,10 +263,10 @@ def test_what_cannot_be_is_said_in_one_sentence(config: RayConfig, says: str) ->
         (lambda: NodeConfig(x_m=float("nan")), "x_m is nan; choose -100,000 to 100,000"),
         (lambda: NodeConfig(height_m=0), "an antenna is above the ground"),
         (lambda: NodeConfig(slowest_m_per_s=3, fastest_m_per_s=2), "slowest_m_per_s is above"),
-        (lambda: RadioConfig(order=9), "order is 9; choose 0 to 3"),
-        (lambda: RadioConfig(step_ns=1), "the number of steps; choose 1 to 1,000,000"),
-        (lambda: RadioConfig(step_ns=0), "the number of steps"),
-        (lambda: RadioConfig(coefficient=2), "coefficient is 2; choose -1 to 1"),
+        (lambda: RayRadioConfig(order=9), "order is 9; choose 0 to 3"),
+        (lambda: RayRadioConfig(step_ns=1), "the number of steps; choose 1 to 1,000,000"),
+        (lambda: RayRadioConfig(step_ns=0), "the number of steps"),
+        (lambda: RayRadioConfig(coefficient=2), "coefficient is 2; choose -1 to 1"),
         (lambda: WallConfig(from_x_m=1, from_y_m=1, to_x_m=1, to_y_m=1), "as long as 0 m"),
         (lambda: RoadConfig(least_gap_m=4, most_gap_m=3), "least_gap_m is above most_gap_m"),
         (lambda: RoadConfig(longest_m=3), "shortest_m is below 0.1"),

@@ -15,7 +15,7 @@ from multitracer.lab.channel.links import link_of
 from multitracer.lab.channel.ray_scene import (
     BuildingConfig,
     NodeConfig,
-    RadioConfig,
+    RayRadioConfig,
     RoadConfig,
     StreetConfig,
     WallConfig,
@@ -56,7 +56,7 @@ def arrivals(config: SwitchedConfig, *, seconds: float, every_ms: int = 6, **mor
 
 def two_rays_dbm(apart_m: float) -> float:
     """Return equation (1) of paper 002 for the direct ray and the ground's."""
-    wavelength_m = RadioConfig().wavelength_m
+    wavelength_m = RayRadioConfig().wavelength_m
     ways = apart_m, hypot(apart_m, 2 * 1.5)
     direct, ground = (exp(-2j * pi * way / wavelength_m) / way for way in ways)
     return 20 * log10(wavelength_m / (4 * pi) * abs(direct - ground))
@@ -72,8 +72,8 @@ def test_a_packet_takes_its_octets_over_the_rate() -> None:
 
 
 def test_the_packet_on_the_air_is_lost_when_the_power_falls() -> None:
-    wavelength_m = RadioConfig().wavelength_m
-    free = RadioConfig(ground=False)
+    wavelength_m = RayRadioConfig().wavelength_m
+    free = RayRadioConfig(ground=False)
     edge_m = wavelength_m / (4 * pi) * 10 ** (75 / 20)  # -75 dBm in free space
     leaving = replace(STILL, radio=free, mobile=NodeConfig(x_m=edge_m - 1, speed_m_per_s=1))
     came = arrivals(leaving, seconds=2)
@@ -191,7 +191,7 @@ def test_the_example_of_the_page_is_read() -> None:
 
 def test_every_key_is_in_the_tables_of_the_page() -> None:
     text = PAGE.read_text("utf-8")
-    parts = (RadioConfig, NodeConfig, WallConfig, BuildingConfig, StreetConfig, RoadConfig, SwitchedConfig)
+    parts = (RayRadioConfig, NodeConfig, WallConfig, BuildingConfig, StreetConfig, RoadConfig, SwitchedConfig)
     keys = {field.name.replace("_ns", "") for part in parts for field in fields(part)}
     named = {"wall", "building", "street", "road", "radio", "mobile", "fixed", "queue"}
     by_words = {"ground_permittivity", "ground_conductivity", "wall_permittivity", "wall_conductivity"}

@@ -17,8 +17,8 @@ from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.rig.radios import radio_of
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.scenario.model import TRANSPORTS, Scenario, Traffic
-from multitracer.lab.simulator.comparison import Compared, Outcome, compare, runs_of
+from multitracer.lab.scenario.model import TRANSPORTS, Scenario, ScenarioTraffic
+from multitracer.lab.simulator.comparison import TransportResults, TransportRun, compare, runs_of
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.transports_figure import transports_figure
 from multitracer.protocols.error_trace import ErrorTrace
@@ -85,7 +85,7 @@ def test_a_session_with_a_link_log_is_recorded_and_without_one_derived(tmp_path:
     scenario, kind, _ = named(SAMPLES / "cellular_upload")
     assert kind == "derived"
     assert isinstance(scenario.link, CapacityConfig)
-    cdpd = replace(load_scenario("cdpd"), traffic=(Traffic(bytes=5_000),), limit_s=100, source="")
+    cdpd = replace(load_scenario("cdpd"), traffic=(ScenarioTraffic(bytes=5_000),), limit_s=100, source="")
     record_virtual(cdpd, tmp_path / "cdpd")
     scenario, kind, _ = named(tmp_path / "cdpd")
     assert (type(scenario.link), kind) == (CdpdConfig, "recorded")
@@ -135,8 +135,8 @@ def test_eight_transports_meet_the_same_radio(capacity: Path) -> None:
     assert len(set(goodputs.values())) > 4
 
 
-def outcomes(*rates: float | None) -> tuple[Outcome, ...]:
-    return tuple(Outcome("x", seed, rate, 0, 0, None, None) for seed, rate in enumerate(rates))
+def outcomes(*rates: float | None) -> tuple[TransportRun, ...]:
+    return tuple(TransportRun("x", seed, rate, 0, 0, None, None) for seed, rate in enumerate(rates))
 
 
 def test_runs_are_told_by_their_median_and_range() -> None:
@@ -184,7 +184,7 @@ def test_the_command_prints_a_table_and_writes_runs_and_a_figure(capacity: Path,
 
 
 def test_a_figure_escapes_its_title_and_needs_a_transport() -> None:
-    compared = [Compared("reno", outcomes(1000.0, None)), Compared("vegas", outcomes(None))]
+    compared = [TransportResults("reno", outcomes(1000.0, None)), TransportResults("vegas", outcomes(None))]
     figure = transports_figure(compared, title="<b>x</b>", theme="dark")
     assert "<b>" not in figure.layout.title.text
     assert list(figure.data[1].y) == ["reno"]

@@ -13,9 +13,9 @@ import pytest
 from multitracer.errors import FormatError, InputError
 from multitracer.lab.rig.radio_join import join_radio
 from multitracer.manifest import LogFile, Manifest, Variables, changed_files, read_manifest, write_manifest
-from multitracer.measure.outcome import Outcome
-from multitracer.measure.plan import Experiment, Plan
-from multitracer.measure.run import Journal
+from multitracer.measure.outcome import TransactionOutcome
+from multitracer.measure.plan import Experiment, MeasurementPlan
+from multitracer.measure.run import MeasureJournal
 from multitracer.units import NS_PER_S
 from tests.narrowed import tables_of
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BEGAN_NS = 1_700_000_000 * NS_PER_S
 BOOTED_NS = 77 * NS_PER_S
-PLAN = Plan(
+PLAN = MeasurementPlan(
     "tcp", "127.0.0.1:1", (Experiment("request", (64,), 5),), timeout_s=3.0, labels={"where": 'a "b"'}
 )
 
@@ -55,9 +55,9 @@ def _folder(folder: Path, lasted: list[tuple[float, float | None]], *, speed: fl
     """Write transactions: when each began, and its RTT, None if it was dropped."""
     folder.mkdir(exist_ok=True)
     write_manifest(folder, Manifest(folder.name, variables=Variables(speed=speed)))
-    with contextlib.closing(Journal(folder, PLAN)) as journal:
+    with contextlib.closing(MeasureJournal(folder, PLAN)) as journal:
         for each, (at_s, rtt_s) in zip(PLAN.transactions(), lasted, strict=False):
-            outcome = Outcome(BEGAN_NS + round(at_s * NS_PER_S))
+            outcome = TransactionOutcome(BEGAN_NS + round(at_s * NS_PER_S))
             if rtt_s is None:
                 outcome.drop("reply")
             else:
@@ -125,10 +125,10 @@ def test_a_run_goes_on_behind_what_was_joined(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "run", [(0.5, 2.0)])
     _modem_log(folder / "modem-0.jsonl", [(1, -70, 10), (11, -71, 11)])
     join_radio(folder)
-    with contextlib.closing(Journal(folder, PLAN)) as journal:
+    with contextlib.closing(MeasureJournal(folder, PLAN)) as journal:
         assert list(journal.outcomes) == [1]
         second = list(PLAN.transactions())[1]
-        journal.add(second, Outcome(BEGAN_NS + 10 * NS_PER_S, rtt_ns=2 * NS_PER_S))
+        journal.add(second, TransactionOutcome(BEGAN_NS + 10 * NS_PER_S, rtt_ns=2 * NS_PER_S))
     assert join_radio(folder) == 2
     assert _said(folder) == [("-70.0", "10.0", "1"), ("-71.0", "11.0", "1")]
     table = tables_of(folder / "transactions.csv")["transactions"]

@@ -14,7 +14,7 @@ from multitracer.lab.rig.radios import with_tcp_profile
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.lab.tcp.profile import LINUX22
-from multitracer.measure.transports import Options
+from multitracer.measure.transports import TransportOptions
 from multitracer.protocols.centaurus.messages import Extension
 from multitracer.units import NS_PER_S
 from tests.lab.rig.virtual import plan, run
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.lab.channel.shared.packet_link import RadioReading
-    from multitracer.lab.simulator.host import Host
+    from multitracer.lab.simulator.host import SimulatedHost
 
 SIZES = (128, 2048)
 
@@ -53,7 +53,7 @@ def test_over_cdpd_both_grow_with_the_size_and_centauruscomm_pays_for_its_offers
 def test_early_start_saves_about_a_round_trip(tmp_path: Path) -> None:
     link, what = load_scenario("cdpd"), plan("centauruscomm", (128,), 30)
     plain_s = _medians_s(run(what, tmp_path / "plain", link))[128]
-    early = Options(extensions=Extension.EARLY_START)
+    early = TransportOptions(extensions=Extension.EARLY_START)
     early_s = _medians_s(run(what, tmp_path / "early", link, options=early))[128]
     round_trip_s = _medians_s(run(plan("tcp", (128,), 30), tmp_path / "tcp", link))[128]
     assert 0.5 * round_trip_s < plain_s - early_s < 2.5 * round_trip_s
@@ -75,12 +75,12 @@ def test_segments_of_the_path_s_size_fill_the_mtu(tmp_path: Path, monkeypatch: p
     offer = VirtualWorld.transmit
     for extensions, seen in lengths.items():
 
-        def noted(self: VirtualWorld, host: Host, data: bytes, seen: list[int] = seen) -> bool:
+        def noted(self: VirtualWorld, host: SimulatedHost, data: bytes, seen: list[int] = seen) -> bool:
             seen.append(len(data))
             return offer(self, host, data)
 
         monkeypatch.setattr(VirtualWorld, "transmit", noted)
-        options = Options(extensions=extensions)
+        options = TransportOptions(extensions=extensions)
         run(
             plan("centauruscomm", (3000,), 2),
             tmp_path / known(extensions.name),

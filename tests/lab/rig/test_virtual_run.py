@@ -18,7 +18,7 @@ from multitracer.lab.rig.virtual_transports import VirtualTcp
 from multitracer.lab.simulator.world import EPOCH_NS, VirtualWorld
 from multitracer.lab.tcp.profile import tcp_profile
 from multitracer.manifest import changed_files, read_manifest
-from multitracer.measure.transports import Options
+from multitracer.measure.transports import TransportOptions
 from multitracer.protocols.centaurus.messages import Extension
 from multitracer.units import NS_PER_S
 from tests.lab.rig.virtual import CLEAN, LOSSY, link, plan, rows, run
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.measure.plan import Plan, ProtocolName
+    from multitracer.measure.plan import MeasurementPlan, ProtocolName
 
 PROTOCOLS: list[ProtocolName] = ["tcp", "centauruscomm", "wtcp"]
 BLACKOUT = """
@@ -179,11 +179,11 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
 
 def test_a_folder_is_gone_on_with_by_the_same_run_only(tmp_path: Path) -> None:
     run(plan("tcp"), tmp_path, link(LOSSY))
-    others: tuple[tuple[Plan, Scenario, dict[str, Any]], ...] = (
+    others: tuple[tuple[MeasurementPlan, Scenario, dict[str, Any]], ...] = (
         (plan("tcp", (65,)), link(LOSSY), {}),
         (plan("tcp"), link(CLEAN), {}),
         (plan("tcp"), link(LOSSY), {"seed": 2}),
-        (plan("tcp"), link(LOSSY), {"options": Options(extensions=Extension.EARLY_START)}),
+        (plan("tcp"), link(LOSSY), {"options": TransportOptions(extensions=Extension.EARLY_START)}),
         (plan("tcp"), with_tcp_profile(link(LOSSY), "today"), {}),
     )
     for what, scenario, more in others:

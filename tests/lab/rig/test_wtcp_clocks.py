@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.lab.scenario.model import Scenario
-    from multitracer.lab.simulator.host import Host
+    from multitracer.lab.simulator.host import SimulatedHost
 
 KINDS = tuple(LINK_KINDS)
 CALL = '[tcp]\nmtu_bytes = 576\n[link]\nkind = "gsm"\n[[traffic]]\nbytes = 1\n'
@@ -53,7 +53,7 @@ def test_every_kind_of_link_carries_long_messages(
     lengths: list[int] = []
     offer = VirtualWorld.transmit
 
-    def noted(self: VirtualWorld, host: Host, data: bytes) -> bool:
+    def noted(self: VirtualWorld, host: SimulatedHost, data: bytes) -> bool:
         lengths.append(len(data))
         return offer(self, host, data)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer.lab.rig.virtual import run_virtual
 from multitracer.lab.scenario.toml import parse_scenario
-from multitracer.measure.plan import Experiment, Plan
+from multitracer.measure.plan import Experiment, MeasurementPlan
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,13 +58,13 @@ def plan(
     connection: Connection = "one",
     timeout_s: float = 60.0,
     vary: Varied = "request",
-) -> Plan:
+) -> MeasurementPlan:
     """Return a plan that varies one message, by default the request."""
     experiment = Experiment(vary, sizes, sessions, connection=connection)
-    return Plan(protocol, "", (experiment,), timeout_s, labels={"where": "here"})
+    return MeasurementPlan(protocol, "", (experiment,), timeout_s, labels={"where": "here"})
 
 
-def run(what: Plan, folder: Path, scenario: Scenario, **more: Any) -> list[dict[str, str]]:
+def run(what: MeasurementPlan, folder: Path, scenario: Scenario, **more: Any) -> list[dict[str, str]]:
     """Carry a plan out, and return the lines of its transactions.csv."""
     run_virtual(what, folder, scenario, progress=lambda *_: None, **more)
     return rows(folder)

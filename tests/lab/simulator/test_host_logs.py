@@ -7,8 +7,8 @@ import io
 import pytest
 
 from multitracer.errors import LocalProtocolError
-from multitracer.lab.simulator.host_logs import HostLogs
-from multitracer.lab.simulator.world import HostClock
+from multitracer.lab.simulator.host_logs import HostLogWriter
+from multitracer.lab.simulator.world import SimulatedClock
 from multitracer.protocols.link_events import ResetStarted
 
 YEARS_NS = 110 * 366 * 86_400 * 10**9
@@ -16,17 +16,19 @@ YEARS_NS = 110 * 366 * 86_400 * 10**9
 
 
 @pytest.fixture
-def logs() -> HostLogs:
-    return HostLogs("mobile", HostClock(1_000), opened=lambda _: io.BytesIO(), snap_bytes=96, facts={})
+def logs() -> HostLogWriter:
+    return HostLogWriter(
+        "mobile", SimulatedClock(1_000), opened=lambda _: io.BytesIO(), snap_bytes=96, facts={}
+    )
 
 
-def test_a_time_that_no_capture_holds_is_refused(logs: HostLogs) -> None:
+def test_a_time_that_no_capture_holds_is_refused(logs: HostLogWriter) -> None:
     logs.packet(b"octets", YEARS_NS)
     with pytest.raises(LocalProtocolError, match="does not fit 32 bits of seconds"):
         logs.write()
 
 
-def test_an_event_whose_cause_is_two_words_is_refused(logs: HostLogs) -> None:
+def test_an_event_whose_cause_is_two_words_is_refused(logs: HostLogWriter) -> None:
     logs.link_events([ResetStarted(1, 0, "no answer")])
     with pytest.raises(LocalProtocolError, match="holds spaces"):
         logs.write()

@@ -20,7 +20,7 @@ import pytest
 import parsers
 from multitracer.errors import InputError
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.scenario.model import HostClock, Scenario, Traffic
+from multitracer.lab.scenario.model import ClockSetting, Scenario, ScenarioTraffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
 from multitracer.manifest import changed_files, read_manifest
@@ -63,7 +63,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def short(**changes: object) -> Scenario:
-    scenario = Scenario(name="short", traffic=(Traffic(bytes=6_000),))
+    scenario = Scenario(name="short", traffic=(ScenarioTraffic(bytes=6_000),))
     return replace(scenario, **changes)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_the_manifest_names_every_log_with_its_checksum(folder: Path) -> None:
 
 
 def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
-    scenario = replace(load_scenario("radio-poor"), traffic=(Traffic(bytes=10_000),))
+    scenario = replace(load_scenario("radio-poor"), traffic=(ScenarioTraffic(bytes=10_000),))
     for name, seed in (("a", 5), ("b", 5), ("c", 6)):
         record_virtual(scenario, tmp_path / name, seed=seed)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
@@ -291,7 +291,7 @@ bytes = 230_000
 
 def test_the_fixed_hosts_clock_may_be_wrong(tmp_path: Path) -> None:
     record_virtual(short(), tmp_path / "right")
-    record_virtual(short(clock=HostClock(offset_s=0.8, skew_ppm=30)), tmp_path / "wrong")
+    record_virtual(short(clock=ClockSetting(offset_s=0.8, skew_ppm=30)), tmp_path / "wrong")
     times = {
         (name, host): parsers.read_capture([str(tmp_path / name / host / "tcp-0.pcap")]).segments["time_ns"]
         for name in ("right", "wrong")

@@ -14,7 +14,7 @@ from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothC
 from multitracer.lab.channel.cdpd_config import CdpdConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig, ReplayedErrors
 from multitracer.lab.scenario.library import load_scenario, read_error_trace
-from multitracer.lab.scenario.model import Scenario, Traffic
+from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
 from multitracer.lab.scenario.radio import realism_of, under_errors
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns, parse_error_trace
@@ -27,7 +27,7 @@ LOGS = ("mobile/tcp-0.pcap", "fixed/tcp-0.pcap", "mobile/rlp.pcapng", "truth/seg
 
 
 def over(kind: str) -> Scenario:
-    traffic = Traffic(bytes=60_000 if kind == "cdpd" else 1_500_000, direction="down")
+    traffic = ScenarioTraffic(bytes=60_000 if kind == "cdpd" else 1_500_000, direction="down")
     return Scenario(name=kind, link=LINKS[kind], traffic=(traffic,), limit_s=200)
 
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import multitracer as mt
-from multitracer.analysis.common_grid import Quantity
+from multitracer.analysis.common_grid import SessionQuantity
 from multitracer.lab.channel.cdma2000 import mean_rate_bps
 from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.scenario.library import load_scenario
-from multitracer.lab.scenario.model import Traffic
+from multitracer.lab.scenario.model import ScenarioTraffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from multitracer.protocols.link_events import STREAM_BITS, RateAssigned
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.quantities import Quantities
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOBILES = 4
 
 
-class Rates(Observer):
+class Rates(WorldObserver):
     """Keeps the rates that the fixed side assigned."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ def test_correlate_finds_the_assigned_rate_and_the_pilot(recorded: Path) -> None
     quantities = Quantities(read(find_inputs(str(recorded))))
     for name in ("rate_bps", "link_events.queue_bytes", "ecio_db"):
         quantity = quantities.named(name)
-        assert isinstance(quantity, Quantity), quantity
+        assert isinstance(quantity, SessionQuantity), quantity
         assert np.count_nonzero(np.isfinite(quantity.value)) > 10
 
 
@@ -138,7 +138,7 @@ def test_a_run_is_the_same_with_the_same_seed(tmp_path: Path) -> None:
 
 def test_two_connections_of_one_mobile_share_its_buffer() -> None:
     scenario = load_scenario("cdma2000-download")
-    flow = Traffic(direction="down", bytes=150_000)
+    flow = ScenarioTraffic(direction="down", bytes=150_000)
     summary = VirtualRun(replace(scenario, traffic=(flow, flow))).run()
     assert [each.delivered_bytes for each in summary.flows] == [150_000, 150_000]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.captured import Flag
-from multitracer.lab.scenario.summary import Line, LinkMeter, TransferMeter
-from multitracer.lab.tcp.packet import Packet, Segment
+from multitracer.lab.scenario.summary import LinkMeter, RunningFit, TransferMeter
+from multitracer.lab.tcp.packet import Segment, TcpPacket
 from multitracer.protocols.link_events import (
     FrameSent,
     PeerBusy,
@@ -25,20 +25,20 @@ A, B = (bytes([10, 0, 0, 1]), 1025), (bytes([10, 0, 0, 2]), 80)
 ISN = 2**32 - 500
 
 
-def data(first: int, size: int = 100, *, flags: Flag = Flag.ACK, checksum_ok: bool = True) -> Packet:
+def data(first: int, size: int = 100, *, flags: Flag = Flag.ACK, checksum_ok: bool = True) -> TcpPacket:
     segment = Segment(A[1], B[1], (ISN + 1 + first) % 2**32, 1, flags, 8192, bytes(size))
-    return Packet(A[0], B[0], segment, checksum_ok=checksum_ok)
+    return TcpPacket(A[0], B[0], segment, checksum_ok=checksum_ok)
 
 
-def syn() -> Packet:
-    return Packet(A[0], B[0], Segment(A[1], B[1], ISN, 0, Flag.SYN, 8192))
+def syn() -> TcpPacket:
+    return TcpPacket(A[0], B[0], Segment(A[1], B[1], ISN, 0, Flag.SYN, 8192))
 
 
-def ack(number: int) -> Packet:
-    return Packet(B[0], A[0], Segment(B[1], A[1], 1, (ISN + 1 + number) % 2**32, Flag.ACK, 8192))
+def ack(number: int) -> TcpPacket:
+    return TcpPacket(B[0], A[0], Segment(B[1], A[1], 1, (ISN + 1 + number) % 2**32, Flag.ACK, 8192))
 
 
-def at_sender(*seen: tuple[float, Packet]) -> TransferMeter:
+def at_sender(*seen: tuple[float, TcpPacket]) -> TransferMeter:
     meter = TransferMeter(A, B)
     meter.at_sender(syn(), now_ns=0)
     for seconds, packet in seen:
@@ -111,7 +111,7 @@ def test_another_connection_does_not_count() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(-10_000, 10_000)), min_size=2, max_size=50))
 def test_the_slope_is_that_of_least_squares(points: list[tuple[int, int]]) -> None:
-    line = Line()
+    line = RunningFit()
     for x, y in points:
         line.add(x, y)
     x, y = np.array(points, dtype=float).T

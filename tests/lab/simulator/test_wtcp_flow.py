@@ -10,7 +10,7 @@ import multitracer as mt
 from multitracer.lab.scenario.model import WTCP_PACKET_BYTES
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from tests.lab.rig.virtual import link
 from tests.lab.simulator.test_flows import traffic
 from tests.lab.simulator.test_record import contents, truth
@@ -18,7 +18,7 @@ from tests.lab.simulator.test_record import contents, truth
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
 
 KINDS = ("gsm", "cdpd", "bluetooth")
 BESIDE_TCP = 'limit_s = 300\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "cdpd"\n' + "".join((
@@ -27,13 +27,15 @@ BESIDE_TCP = 'limit_s = 300\n[tcp]\nmtu_bytes = 576\n[link]\nkind = "cdpd"\n' + 
 ))  # fmt: skip
 
 
-class _Lengths(Observer):
+class _Lengths(WorldObserver):
     """Lengths of the packets that leave hosts."""
 
     def __init__(self) -> None:
         self.bytes: list[int] = []
 
-    def packet(self, host: str, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
+    def packet(
+        self, host: str, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
         del host, packet, now_ns
         if outgoing:
             self.bytes.append(len(data))

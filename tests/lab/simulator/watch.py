@@ -11,7 +11,7 @@ import numpy as np
 
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.lab.simulator.world import Observer
+from multitracer.lab.simulator.world import WorldObserver
 from multitracer.lab.tcp.packet import unwrap
 from multitracer.protocols.link_events import FrameSent, PacketQueued
 from multitracer.units import NS_PER_S
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from multitracer.lab.channel.gsm import OnAir
     from multitracer.lab.scenario.model import Scenario
     from multitracer.lab.scenario.summary import Summary
-    from multitracer.lab.simulator.host import Socket
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.simulator.host import SimulatedSocket
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.protocols.link_events import LinkEvent
 
 
@@ -30,7 +30,7 @@ class SeenPacket:
     time_s: float
     side: str
     outgoing: bool
-    packet: Packet
+    packet: TcpPacket
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SeenState:
 
 
 @dataclass
-class Watched(Observer):
+class Watched(WorldObserver):
     """A finished run: its summary and all that its observers were told."""
 
     scenario: Scenario
@@ -56,12 +56,14 @@ class Watched(Observer):
     frames: list[OnAir] = field(default_factory=list)
     summary: Summary = field(init=False)
 
-    def packet(self, host: str, packet: Packet | None, data: bytes, *, now_ns: int, outgoing: bool) -> None:
+    def packet(
+        self, host: str, packet: TcpPacket | None, data: bytes, *, now_ns: int, outgoing: bool
+    ) -> None:
         del data
         if packet is not None:
             self.packets.append(SeenPacket(now_ns / NS_PER_S, host, outgoing, packet))
 
-    def state(self, host: str, socket: Socket, *, now_ns: int) -> None:
+    def state(self, host: str, socket: SimulatedSocket, *, now_ns: int) -> None:
         sender = socket.connection.sender
         latest_ns = sender.rto.latest_ns
         self.states.append(

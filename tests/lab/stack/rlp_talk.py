@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig
-from multitracer.protocols.rlp import FrameKind, FrameReader, RlpFrame, Supervisory, Unnumbered, decode
+from multitracer.protocols.rlp import FrameKind, RlpFrame, RlpFrameReader, Supervisory, Unnumbered, decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,12 +57,12 @@ def text(octets: bytes | None) -> str:
     return f"IS {seen.n_s} {seen.function.name} {seen.n_r}{' ' + info if info else ''}{mark}"
 
 
-def whole(octets: bytes, reader: FrameReader) -> list[bytes]:
+def whole(octets: bytes, reader: RlpFrameReader) -> list[bytes]:
     """Feed a frame at once."""
     return reader.feed(octets)
 
 
-def byte_by_byte(octets: bytes, reader: FrameReader) -> list[bytes]:
+def byte_by_byte(octets: bytes, reader: RlpFrameReader) -> list[bytes]:
     """Feed a frame one octet at a time: nothing may come before the last one."""
     early = [found for i in range(len(octets) - 1) for found in reader.feed(octets[i : i + 1])]
     assert early == []
@@ -75,18 +75,18 @@ class Trailing:
     def __init__(self) -> None:
         self._ahead = 0
 
-    def __call__(self, octets: bytes, reader: FrameReader) -> list[bytes]:
+    def __call__(self, octets: bytes, reader: RlpFrameReader) -> list[bytes]:
         found = reader.feed(octets[self._ahead :])
         self._ahead = 0
         return found
 
-    def ahead(self, octets: bytes, reader: FrameReader) -> None:
+    def ahead(self, octets: bytes, reader: RlpFrameReader) -> None:
         """Feed the first half of a frame that has not come yet."""
         self._ahead = len(octets) // 2
         assert reader.feed(octets[: self._ahead]) == []
 
 
-Feed: TypeAlias = "Callable[[bytes, FrameReader], list[bytes]]"
+Feed: TypeAlias = "Callable[[bytes, RlpFrameReader], list[bytes]]"
 FEEDS: dict[str, Callable[[], Feed]] = {
     "whole": lambda: whole,
     "byte by byte": lambda: byte_by_byte,
@@ -109,7 +109,7 @@ class Talk:
         self.slot = 0
         self.events: list[LinkEvent] = []
         self._feed = feed
-        self._reader = FrameReader(octets=entity.config.frame_octets)
+        self._reader = RlpFrameReader(octets=entity.config.frame_octets)
 
     def __call__(self, script: str) -> None:
         lines = [line.strip() for line in script.strip().splitlines()]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from multitracer.lab.tcp.connection import Connection
-from multitracer.lab.tcp.packet import Endpoint, Packet, build_packet, parse_packet
+from multitracer.lab.tcp.packet import Endpoint, TcpPacket, build_packet, parse_packet
 from multitracer.lab.tcp.profile import BSD, TcpProfile
-from multitracer.lab.tcp.state import State
+from multitracer.lab.tcp.state import ConnectionState
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Seen:
     """A packet as it left."""
 
     time_ns: int
-    packet: Packet
+    packet: TcpPacket
 
     @property
     def seconds(self) -> float:
@@ -47,7 +47,7 @@ class Pair:
     client: TcpProfile = BSD
     server: TcpProfile | None = None
     delay_ns: int = 50 * NS_PER_MS
-    fate: Callable[[int, Packet], Fate] = lambda n, packet: [0]
+    fate: Callable[[int, TcpPacket], Fate] = lambda n, packet: [0]
     isn: int = 7
     reads: bool = True
     """B's application reads all that arrives."""
@@ -119,7 +119,7 @@ class Pair:
         """Send `data` from A to B, then close both ends."""
         left = memoryview(data)
         while self.now_ns < START_NS + int(seconds * NS_PER_S):
-            if left and self.a.state is not State.CLOSED:
+            if left and self.a.state is not ConnectionState.CLOSED:
                 left = left[self.a.write(bytes(left[: 1 << 16])) :]
             if not left and not self.a.sender.stream.closed:
                 self.a.close()
@@ -133,16 +133,16 @@ class Pair:
         return [seen for seen in self.sent["a"] if seen.packet.segment.payload]
 
 
-def lossy(*numbers: int) -> Callable[[int, Packet], Fate]:
+def lossy(*numbers: int) -> Callable[[int, TcpPacket], Fate]:
     """Lose the packets with these numbers, counted from 0 over both directions."""
     return lambda n, _: [] if n in numbers else [0]
 
 
-def lose_data(*numbers: int) -> Callable[[int, Packet], Fate]:
+def lose_data(*numbers: int) -> Callable[[int, TcpPacket], Fate]:
     """Lose the data packets with these numbers, counted from 0."""
     count = itertools.count()
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         return [] if packet.segment.payload and next(count) in numbers else [0]
 
     return fate

@@ -12,7 +12,7 @@ from multitracer.errors import LocalProtocolError
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.l2r import L2rConfig, L2rEntity
 from multitracer.lab.rlp.xid import RlpConfig
-from multitracer.protocols.l2r import SA, L2rError, Piece, X, pack, unpack, usable, user_octets
+from multitracer.protocols.l2r import SA, L2rCharacters, L2rError, X, pack, unpack, usable, user_octets
 from multitracer.protocols.link_events import FrameReceived, PeerBusy
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio
 
@@ -20,24 +20,30 @@ if TYPE_CHECKING:
     from tests.lab.stack.rlp_talk import Loses
 
 FIELDS = {
-    "status only": ("1f", [Piece(0)]),
-    "one character, fill ff": ("01661f" + "ff" * 22, [Piece(0, b"f"), Piece(0)]),
-    "24 characters": ("1e" + b"abcdefghijklmnopqrstuvwx".hex(), [Piece(0, b"abcdefghijklmnopqrstuvwx")]),
-    "hello": ("0568656c6c6f1f", [Piece(0, b"hello"), Piece(0)]),
-    "stop": ("3f", [Piece(X)]),
+    "status only": ("1f", [L2rCharacters(0)]),
+    "one character, fill ff": ("01661f" + "ff" * 22, [L2rCharacters(0, b"f"), L2rCharacters(0)]),
+    "24 characters": (
+        "1e" + b"abcdefghijklmnopqrstuvwx".hex(),
+        [L2rCharacters(0, b"abcdefghijklmnopqrstuvwx")],
+    ),
+    "hello": ("0568656c6c6f1f", [L2rCharacters(0, b"hello"), L2rCharacters(0)]),
+    "stop": ("3f", [L2rCharacters(X)]),
     "status changes between characters": (
         "2141" + "8142" + "1f",
-        [Piece(X, b"A"), Piece(SA, b"B"), Piece(0)],
+        [L2rCharacters(X, b"A"), L2rCharacters(SA, b"B"), L2rCharacters(0)],
     ),
-    "break": ("1d", [Piece(0, signal="break")]),
-    "characters, then a break": ("02" + "6869" + "1d", [Piece(0, b"hi"), Piece(0, signal="break")]),
-    "answer to a break": ("1c", [Piece(0, signal="break-ack")]),
-    "23 characters": ("17" + "61" * 23 + "1f", [Piece(0, b"a" * 23), Piece(0)]),
+    "break": ("1d", [L2rCharacters(0, signal="break")]),
+    "characters, then a break": (
+        "02" + "6869" + "1d",
+        [L2rCharacters(0, b"hi"), L2rCharacters(0, signal="break")],
+    ),
+    "answer to a break": ("1c", [L2rCharacters(0, signal="break-ack")]),
+    "23 characters": ("17" + "61" * 23 + "1f", [L2rCharacters(0, b"a" * 23), L2rCharacters(0)]),
 }
 
 
 @pytest.mark.parametrize(("field", "meaning"), FIELDS.values(), ids=FIELDS)
-def test_field_reads(field: str, meaning: list[Piece]) -> None:
+def test_field_reads(field: str, meaning: list[L2rCharacters]) -> None:
     assert unpack(bytes.fromhex(field).ljust(25, b"\0")) == meaning
 
 
@@ -60,7 +66,7 @@ def test_field_writes(data: bytes, status: int, field: str) -> None:
 def test_long_fields_count_in_two_octets() -> None:
     assert pack(b"a" * 30, octets=67) == bytes.fromhex("1b1e" + "61" * 30 + "1f").ljust(67, b"\0")
     assert pack(b"a" * 66, octets=67) == b"\x1e" + b"a" * 66
-    assert unpack(pack(b"a" * 63, octets=67)) == [Piece(0, b"a" * 63), Piece(0)]
+    assert unpack(pack(b"a" * 63, octets=67)) == [L2rCharacters(0, b"a" * 63), L2rCharacters(0)]
     assert [usable(n, octets=67) for n in (10, 63, 64, 65, 66, 900)] == [10, 63, 63, 63, 66, 66]
 
 

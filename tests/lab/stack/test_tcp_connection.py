@@ -10,9 +10,9 @@ import pytest
 from multitracer.captured import Flag
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.tcp.connection import Connection
-from multitracer.lab.tcp.packet import Packet, Segment
+from multitracer.lab.tcp.packet import Segment, TcpPacket
 from multitracer.lab.tcp.profile import BSD, MODERN
-from multitracer.lab.tcp.state import State
+from multitracer.lab.tcp.state import ConnectionState
 from tests.lab.stack.tcp_pair import START_NS, A, B, Pair, Seen, lossy
 
 
@@ -20,7 +20,7 @@ def flags(seen: list[Seen]) -> list[Flag]:
     return [Flag(packet.packet.segment.flags) for packet in seen]
 
 
-def all_packets(end: Connection, now_ns: int) -> list[Packet]:
+def all_packets(end: Connection, now_ns: int) -> list[TcpPacket]:
     packets = []
     while (packet := end.next_packet(now_ns)) is not None:
         packets.append(packet)
@@ -34,7 +34,7 @@ def test_three_way_handshake_and_both_fins() -> None:
     assert flags(pair.sent["a"])[:2] == [Flag.SYN, Flag.ACK | Flag.PSH | Flag.FIN]
     assert flags(pair.sent["b"])[0] == Flag.SYN | Flag.ACK
     assert bytes(pair.received["b"]) == b"hello"
-    assert (pair.a.state, pair.b.state) == (State.CLOSED, State.CLOSED)
+    assert (pair.a.state, pair.b.state) == (ConnectionState.CLOSED, ConnectionState.CLOSED)
     assert (pair.a.error, pair.b.error) == (None, None)
 
 
@@ -45,11 +45,11 @@ def test_who_closes_first_waits_two_segment_lifetimes() -> None:
     pair.run(seconds=1)
     pair.b.close()
     pair.run(seconds=1)
-    assert (pair.a.state, pair.b.state) == (State.TIME_WAIT, State.CLOSED)
+    assert (pair.a.state, pair.b.state) == (ConnectionState.TIME_WAIT, ConnectionState.CLOSED)
 
     closed_ns = pair.now_ns
     pair.run()
-    assert pair.a.state is State.CLOSED
+    assert pair.a.state is ConnectionState.CLOSED
     assert pair.now_ns >= closed_ns + BSD.msl_ns
 
 
@@ -59,12 +59,12 @@ def test_both_ends_may_close_at_once() -> None:
     pair.a.close()
     pair.b.close()
     pair.run()
-    assert (pair.a.state, pair.b.state) == (State.CLOSED, State.CLOSED)
+    assert (pair.a.state, pair.b.state) == (ConnectionState.CLOSED, ConnectionState.CLOSED)
 
 
 def test_a_lost_syn_is_sent_again_with_back_off() -> None:
     pair = Pair(fate=lossy(0, 1))
-    pair.run(until=lambda: pair.a.state is State.ESTABLISHED)
+    pair.run(until=lambda: pair.a.state is ConnectionState.ESTABLISHED)
 
     times = [seen.seconds for seen in pair.sent["a"] if seen.packet.segment.flags & Flag.SYN]
     assert times == [0, 6, 18]  # 6 s, then 12 s
@@ -73,8 +73,8 @@ def test_a_lost_syn_is_sent_again_with_back_off() -> None:
 
 def test_a_lost_syn_ack_is_sent_again() -> None:
     pair = Pair(client=MODERN, fate=lossy(1))
-    pair.run(until=lambda: pair.a.state is State.ESTABLISHED, seconds=30)
-    assert pair.a.state is State.ESTABLISHED
+    pair.run(until=lambda: pair.a.state is ConnectionState.ESTABLISHED, seconds=30)
+    assert pair.a.state is ConnectionState.ESTABLISHED
 
 
 def test_simultaneous_open() -> None:
@@ -89,7 +89,7 @@ def test_simultaneous_open() -> None:
             for packet in packets:
                 ends["b" if name == "a" else "a"].receive(packet, now_ns=now_ns)
         now_ns += 10**8
-    assert [end.state for end in ends.values()] == [State.ESTABLISHED, State.ESTABLISHED]
+    assert [end.state for end in ends.values()] == [ConnectionState.ESTABLISHED, ConnectionState.ESTABLISHED]
 
 
 def test_an_aborted_connection_resets_its_peer() -> None:
@@ -109,7 +109,7 @@ def test_a_reset_with_a_wrong_number_is_only_challenged() -> None:
     segment = Segment(A.port, B.port, forged.segment.seq + 100, 0, Flag.RST, 0)
     pair.b.receive(replace(forged, segment=segment), now_ns=pair.now_ns)
 
-    assert pair.b.state is State.ESTABLISHED
+    assert pair.b.state is ConnectionState.ESTABLISHED
     answer = pair.b.next_packet(pair.now_ns)
     assert answer is not None
     assert answer.segment.flags == Flag.ACK
@@ -121,7 +121,7 @@ def test_refusal_of_the_syn_ends_the_connection() -> None:
     assert syn is not None
     refusal = Segment(B.port, A.port, 0, syn.segment.seq + 1, Flag.RST | Flag.ACK, 0)
     pair.a.receive(replace(syn, source=B.address, destination=A.address, segment=refusal), now_ns=pair.now_ns)
-    assert (pair.a.state, pair.a.error) == (State.CLOSED, "refused")
+    assert (pair.a.state, pair.a.error) == (ConnectionState.CLOSED, "refused")
 
 
 def test_a_peer_that_is_gone_is_given_up_after_the_last_back_off() -> None:

@@ -13,16 +13,16 @@ import pytest
 from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.congestion.linux_reno import LinuxReno
 from multitracer.lab.tcp.profile import BSD, MODERN, as_linux
-from multitracer.lab.tcp.receiver import Receiver
+from multitracer.lab.tcp.receiver import TcpReceiver
 from multitracer.lab.tcp.rto import LinuxRtoEstimator
-from multitracer.lab.tcp.state import AckInfo, CaState
+from multitracer.lab.tcp.state import AckInfo, CongestionState
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 from tests.conftest import SAMPLES
 from tests.lab.stack.tcp_pair import Fate, Pair
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
 
 MSS = 460
 PROFILE = as_linux(replace(BSD, mtu_bytes=512))
@@ -195,10 +195,10 @@ def test_duplicate_acks_behind_a_recovery_begin_no_other() -> None:
     assert pair.a.sender.counters.fast_retransmits == 1
     assert pair.a.sender.counters.retransmitted_segments == 1
     assert len(pair.received["b"]) == 30 * MSS
-    assert pair.a.sender.ca_state is CaState.OPEN
+    assert pair.a.sender.ca_state is CongestionState.OPEN
 
 
-def lose_once(packet: Packet, left: dict[int, int]) -> Fate:
+def lose_once(packet: TcpPacket, left: dict[int, int]) -> Fate:
     """Lose the n-th data segment that passes."""
     if packet.segment.payload:
         left[10] += 1
@@ -220,7 +220,7 @@ def test_a_refused_segment_waits_for_the_next_ack_and_is_no_retransmission() -> 
     sender.on_local_drop(pair.now_ns)
     assert pair.a.next_packet(pair.now_ns) is None
     assert segments(sender.flight_bytes) == 5
-    assert (sender.ca_state, segments(sender.congestion.ssthresh_bytes)) == (CaState.CWR, 4)
+    assert (sender.ca_state, segments(sender.congestion.ssthresh_bytes)) == (CongestionState.CWR, 4)
 
     sender.acknowledge(AckInfo(seq=1, ack=1 + 5 * MSS, window_bytes=8192), now_ns=pair.now_ns)
     again = pair.a.next_packet(pair.now_ns)
@@ -252,7 +252,7 @@ def test_acks_wait_as_the_kernels_do() -> None:
     expected = [0.0] * 9 + [40, 80, 160, 200, 200, 200]
     assert kernel == pytest.approx(expected, abs=5)  # timers of the kernel tick each 4 ms
 
-    receiver = Receiver(PROFILE)
+    receiver = TcpReceiver(PROFILE)
     receiver.peer_mss_bytes, receiver.rcv_nxt = MSS, 1
     receiver.window_field(0)
     waits = []
@@ -274,7 +274,7 @@ def test_a_lost_tail_is_probed_before_the_timer_expires() -> None:
     """RFC 8985, section 7: the probe's SACK tells of the holes, so that no timeout is needed."""
     seen = [0]
 
-    def lose_the_end(n: int, packet: Packet) -> Fate:
+    def lose_the_end(n: int, packet: TcpPacket) -> Fate:
         seen[0] += bool(packet.segment.payload)
         return [] if packet.segment.payload and 16 <= seen[0] <= 20 else [0]
 
@@ -297,7 +297,7 @@ def test_a_probe_that_repaired_the_loss_reduces_the_window_once() -> None:
     """When something above the probe is acknowledged (RFC 8985, section 7.4.2)."""
     seen = [0]
 
-    def lose_the_last(n: int, packet: Packet) -> Fate:
+    def lose_the_last(n: int, packet: TcpPacket) -> Fate:
         seen[0] += bool(packet.segment.payload)
         return [] if packet.segment.payload and seen[0] == 20 else [0]
 

@@ -10,14 +10,14 @@ import pytest
 from multitracer.lab.tcp.congestion.base import Acked
 from multitracer.lab.tcp.congestion.linux_cubic import LinuxCubic
 from multitracer.lab.tcp.profile import MODERN, TcpProfile, as_linux
-from multitracer.lab.tcp.state import CaState
+from multitracer.lab.tcp.state import CongestionState
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import START_NS, Fate, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
 
 MSS = 1448
 LINUX = replace(as_linux(MODERN), initial_window_segments=20)
@@ -28,7 +28,7 @@ def paused(profile: TcpProfile, *, loses: bool = False) -> Pair:
     """Return a pair after a transfer in which nothing arrived for a second, late then or never."""
     pair = Pair(client=profile)
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         if not BEGIN_NS <= pair.now_ns < END_NS:
             return [0]
         return [] if loses else [END_NS - pair.now_ns]
@@ -39,7 +39,7 @@ def paused(profile: TcpProfile, *, loses: bool = False) -> Pair:
     pair.run(seconds=1.05)
     pair.run(seconds=20)
     assert len(pair.received["b"]) == 400 * MSS
-    assert pair.a.sender.ca_state is CaState.OPEN
+    assert pair.a.sender.ca_state is CongestionState.OPEN
     return pair
 
 
@@ -77,12 +77,12 @@ def test_a_timeout_that_was_needed_is_not_undone(timestamps: bool) -> None:
     assert sender.congestion.ssthresh_bytes < 15 * MSS
 
 
-def losing(lost: dict[int, int]) -> Callable[[int, Packet], Fate]:
+def losing(lost: dict[int, int]) -> Callable[[int, TcpPacket], Fate]:
     """Return a path that loses segment n (by its place in the stream) as often as `lost` says."""
     left = dict(lost)
     first: list[int] = []
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         if not packet.segment.payload:
             return [0]
         first[:] = first or [packet.segment.seq]
@@ -141,7 +141,7 @@ def test_needless_copies_of_a_late_segment_are_seen_by_the_duplicates_they_make(
     """A segment that is 30 ms behind its followers is not lost: its D-SACK undoes the recovery."""
     seen = [0]
 
-    def late(_: int, packet: Packet) -> Fate:
+    def late(_: int, packet: TcpPacket) -> Fate:
         seen[0] += bool(packet.segment.payload)
         return [0 if seen[0] != 30 or not packet.segment.payload else 30 * NS_PER_MS]
 

@@ -14,8 +14,8 @@ from multitracer.captured import Flag
 from multitracer.errors import RemoteProtocolError
 from multitracer.lab.tcp.packet import (
     Ecn,
-    Packet,
     Segment,
+    TcpPacket,
     build_packet,
     congestion_marked,
     internet_checksum,
@@ -48,7 +48,7 @@ segments = st.builds(
     timestamps=st.none() | st.tuples(u32, u32),
 )
 packets = st.builds(
-    Packet,
+    TcpPacket,
     source=st.binary(min_size=4, max_size=4),
     destination=st.binary(min_size=4, max_size=4),
     segment=segments,
@@ -67,7 +67,7 @@ def test_a_known_packet_is_read_and_written() -> None:
 
 
 @given(packets)
-def test_what_is_built_is_parsed(packet: Packet) -> None:
+def test_what_is_built_is_parsed(packet: TcpPacket) -> None:
     data = build_packet(packet)
     parsed = parse_packet(data)
 
@@ -79,7 +79,7 @@ def test_what_is_built_is_parsed(packet: Packet) -> None:
 @given(blocks, st.booleans())
 def test_sack_blocks_come_back_in_order(chosen: tuple[tuple[int, int], ...], timestamps: bool) -> None:
     segment = Segment(1, 2, 3, 4, Flag.ACK, 5, sack_blocks=chosen, timestamps=(6, 7) if timestamps else None)
-    parsed = parse_packet(build_packet(Packet(bytes(4), bytes(4), segment)))
+    parsed = parse_packet(build_packet(TcpPacket(bytes(4), bytes(4), segment)))
     assert parsed.segment.sack_blocks == chosen
 
 
@@ -103,7 +103,7 @@ def test_a_cut_packet_is_refused(cut: int) -> None:
 @pytest.mark.parametrize("length", [0, 1, 41])
 def test_an_option_with_a_wrong_length_is_refused(length: int) -> None:
     segment = Segment(1, 2, 3, 4, Flag.SYN, 5, mss_bytes=1460)
-    data = bytearray(build_packet(Packet(bytes(4), bytes(4), segment)))
+    data = bytearray(build_packet(TcpPacket(bytes(4), bytes(4), segment)))
     data[41] = length
     with pytest.raises(RemoteProtocolError, match="option 2"):
         parse_packet(bytes(data))
@@ -111,8 +111,8 @@ def test_an_option_with_a_wrong_length_is_refused(length: int) -> None:
 
 def test_ce_is_set_only_where_the_sender_allows_it() -> None:
     segment = Segment(1, 2, 3, 4, Flag.ACK, 5, b"data")
-    plain = build_packet(Packet(bytes(4), bytes(4), segment))
-    capable = build_packet(Packet(bytes(4), bytes(4), segment, ecn=Ecn.ECT_0))
+    plain = build_packet(TcpPacket(bytes(4), bytes(4), segment))
+    capable = build_packet(TcpPacket(bytes(4), bytes(4), segment, ecn=Ecn.ECT_0))
 
     assert not is_ecn_capable(plain)
     assert is_ecn_capable(capable)
@@ -136,7 +136,7 @@ def test_tshark_reads_every_option(tmp_path: Path) -> None:
         sack_permitted=True,
         timestamps=(11, 12),
     )
-    packet = build_packet(Packet(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), everything))
+    packet = build_packet(TcpPacket(bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), everything))
     path = tmp_path / "one.pcap"
     path.write_bytes(pcap_header() + pcap_record(packet, time_ns=0))
     fields = [

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multitracer.errors import RemoteProtocolError
-from multitracer.lab.tcp.packet import Packet, build_packet, parse_packet
+from multitracer.lab.tcp.packet import TcpPacket, build_packet, parse_packet
 from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile, as_linux
-from multitracer.lab.tcp.state import State
+from multitracer.lab.tcp.state import ConnectionState
 from multitracer.units import NS_PER_MS
 from tests.lab.stack.tcp_pair import Fate, Pair
 
@@ -46,7 +46,7 @@ fates = st.lists(
 def test_any_loss_reordering_and_duplication_delivers_exactly(
     a: TcpProfile, b: TcpProfile, fates: list[Fate], size: int, isn: int
 ) -> None:
-    def fate(n: int, _: Packet) -> Fate:
+    def fate(n: int, _: TcpPacket) -> Fate:
         return fates[n] if n < len(fates) else [0]
 
     data = bytes(i * 7 % 251 for i in range(size))
@@ -57,8 +57,11 @@ def test_any_loss_reordering_and_duplication_delivers_exactly(
     assert pair.a.error is None
     assert pair.b.error is None
     ends = {pair.a.state, pair.b.state}
-    assert State.CLOSED in ends
-    assert ends <= {State.CLOSED, State.LAST_ACK}  # its FIN may be lost until nobody is there to answer
+    assert ConnectionState.CLOSED in ends
+    assert ends <= {
+        ConnectionState.CLOSED,
+        ConnectionState.LAST_ACK,
+    }  # its FIN may be lost until nobody is there to answer
 
 
 @settings(max_examples=60)
@@ -68,7 +71,7 @@ def test_random_loss_all_the_way_delivers_exactly(
 ) -> None:
     luck = random.Random(seed)
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         return [] if luck.random() < rate and (both or packet.segment.payload) else [0]
 
     data = bytes(i * 3 % 256 for i in range(9_000))
@@ -95,7 +98,7 @@ def test_forged_segments_never_break_the_stream_that_is_read(
     """A changed header may end the connection, but raises nothing and starts no storm of ACKs."""
     pair = Pair(client=profile)
 
-    def fate(n: int, packet: Packet) -> Fate:
+    def fate(n: int, packet: TcpPacket) -> Fate:
         if n == position:
             changed = bytearray(build_packet(packet))
             changed[byte % len(changed)] ^= value
@@ -111,7 +114,7 @@ def test_forged_segments_never_break_the_stream_that_is_read(
     assert len(pair.sent["a"]) + len(pair.sent["b"]) < 6_000
 
 
-def _parsed(data: bytearray) -> Packet | None:
+def _parsed(data: bytearray) -> TcpPacket | None:
     try:
         return parse_packet(bytes(data))
     except RemoteProtocolError:

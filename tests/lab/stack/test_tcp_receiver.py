@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.tcp.profile import BSD, MODERN
-from multitracer.lab.tcp.receiver import Receiver
+from multitracer.lab.tcp.receiver import TcpReceiver
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import Fate, Pair, lose_data
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
 
 PLAIN = replace(BSD, mtu_bytes=552, timestamps=False, initial_window_segments=2)
 MSS = 512
 
 
-def receiver(*, buffer_bytes: int = 8192) -> Receiver:
-    made = Receiver(replace(PLAIN, receive_buffer_bytes=buffer_bytes))
+def receiver(*, buffer_bytes: int = 8192) -> TcpReceiver:
+    made = TcpReceiver(replace(PLAIN, receive_buffer_bytes=buffer_bytes))
     made.rcv_nxt = 1
     made.peer_mss_bytes = MSS
     made.window_field(0)
@@ -82,7 +82,7 @@ def test_a_duplicate_of_a_sacked_segment_is_told_before_its_block() -> None:
 
 
 def test_the_sender_counts_d_sacks_of_a_network_that_duplicates() -> None:
-    def twice(_: int, packet: Packet) -> Fate:
+    def twice(_: int, packet: TcpPacket) -> Fate:
         return [0, 10 * NS_PER_MS] if packet.segment.payload else [0]
 
     pair = Pair(client=replace(PLAIN, sack=True), fate=twice)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.captured import Flag
-from multitracer.lab.tcp.packet import Ecn, Packet
+from multitracer.lab.tcp.packet import Ecn, TcpPacket
 from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile
-from multitracer.lab.tcp.state import CaState
+from multitracer.lab.tcp.state import CongestionState
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.lab.stack.tcp_pair import START_NS, Fate, Pair, Seen, lose_data
 
@@ -95,7 +95,7 @@ def test_sack_does_not_send_again_what_arrived_after_a_timeout() -> None:
 
 def test_half_of_what_was_in_flight_is_left_after_a_loss() -> None:
     pair = Pair(client=replace(PLAIN, congestion="newreno"), fate=lose_data(40))
-    windows: list[tuple[CaState, int, int]] = []
+    windows: list[tuple[CongestionState, int, int]] = []
     sender = pair.a.sender
 
     def note() -> None:
@@ -105,7 +105,7 @@ def test_half_of_what_was_in_flight_is_left_after_a_loss() -> None:
 
     pair.on_step = note
     pair.transfer(LONG)
-    entered = next(i for i, window in enumerate(windows) if window[0] is CaState.RECOVERY)
+    entered = next(i for i, window in enumerate(windows) if window[0] is CongestionState.RECOVERY)
     flight_bytes = windows[entered - 1][1]
     assert windows[entered][2] == pytest.approx(flight_bytes / 2, abs=MSS)
 
@@ -178,7 +178,7 @@ def ecn_pair(marked: set[int]) -> Pair:
     pair = Pair(client=profile)
     seen = iter(range(10_000))
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         if packet.segment.payload and next(seen) in marked:
             packet.ecn = Ecn.CE
         return [0]
@@ -221,11 +221,11 @@ def test_nothing_is_outstanding_above_the_smaller_window() -> None:
     assert max(most) == 16 * MSS
 
 
-def lose_place(*places: int, copies: int) -> Callable[[int, Packet], Fate]:
+def lose_place(*places: int, copies: int) -> Callable[[int, TcpPacket], Fate]:
     """Lose the first copies of some segments."""
     seen: Counter[int] = Counter()
 
-    def fate(_: int, packet: Packet) -> Fate:
+    def fate(_: int, packet: TcpPacket) -> Fate:
         place = (packet.segment.seq - 8) // MSS
         seen[place] += len(packet.segment.payload) > 0
         return [] if packet.segment.payload and place in places and seen[place] <= copies else [0]

@@ -15,7 +15,7 @@ from multitracer.units import NS_PER_MS
 from tests.lab.stack.tcp_pair import Pair
 
 if TYPE_CHECKING:
-    from multitracer.lab.tcp.packet import Packet
+    from multitracer.lab.tcp.packet import TcpPacket
     from multitracer.lab.tcp.profile import TcpProfile
 
 MSS = 1460
@@ -56,7 +56,7 @@ def test_without_one_the_threshold_is_arbitrarily_high() -> None:
 
 @pytest.mark.parametrize("congestion", ["tahoe", "reno", "newreno", "cubic"])
 def test_after_a_fade_half_of_the_window_leaves_at_once(congestion: str) -> None:
-    def fate(number: int, packet: Packet) -> list[int]:
+    def fate(number: int, packet: TcpPacket) -> list[int]:
         return [] if fade[0] <= number < fade[1] and packet.segment.payload else [0]
 
     fade = 80, 130  # all that is outstanding, and with it every duplicate ACK
@@ -87,7 +87,7 @@ def test_each_segment_with_data_leaves_as_often_as_its_copies(copies: int) -> No
 
 
 def test_a_copy_replaces_a_lost_segment_without_a_timeout() -> None:
-    def fate(number: int, packet: Packet) -> list[int]:
+    def fate(number: int, packet: TcpPacket) -> list[int]:
         del number
         lost = bool(packet.segment.payload) and packet.identification % 2 == 0
         return [] if lost else [0]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from multitracer.lab.scenario.model import HostClock
-from multitracer.lab.testbed.shift_clock import FORMATS, ClockError
+from multitracer.lab.scenario.model import ClockSetting
+from multitracer.lab.testbed.shift_clock import FORMATS, ClockShift
 from multitracer.protocols.pcap_file import pcap_header, pcap_record
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
@@ -19,7 +19,7 @@ from tests.lab.testbed.running import document, finished, short_scenario, starte
 
 ORIGIN_NS = 1_700_000_000 * NS_PER_S
 BOOTED_NS = 5_000 * NS_PER_S
-ERROR = ClockError(800_000_000, 30.0, ORIGIN_NS, BOOTED_NS)
+ERROR = ClockShift(800_000_000, 30.0, ORIGIN_NS, BOOTED_NS)
 
 
 def shifted(kind: str, log: bytes) -> bytes:
@@ -35,7 +35,7 @@ def test_realtime_has_the_offset_and_both_clocks_gain() -> None:
 
 
 def test_no_error_changes_nothing() -> None:
-    none = ClockError.from_now(HostClock())
+    none = ClockShift.from_now(ClockSetting())
     assert not none
     assert (none.realtime_ns(ORIGIN_NS), none.monotonic_ns(BOOTED_NS)) == (ORIGIN_NS, BOOTED_NS)
 

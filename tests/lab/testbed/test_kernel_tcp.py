@@ -9,7 +9,7 @@ from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.tcp.profile import tcp_profile
 from multitracer.lab.testbed.namespaces import congestion_control, route_options, sysctls
 from multitracer.lab.testbed.run import plan
-from multitracer.lab.testbed.traffic import Plan
+from multitracer.lab.testbed.traffic import TrafficPlan
 
 BSD, MODERN = tcp_profile("bsd"), tcp_profile("modern")
 
@@ -65,7 +65,7 @@ def test_each_host_is_told_its_part() -> None:
     assert [t.port for t in mobile.transfers] == [t.port for t in fixed.transfers] == [5001, 5002]
     assert mobile.transfers[1].start_s == 40
     assert (mobile.local, mobile.remote) == (fixed.remote, fixed.local) == ("10.0.0.1", "10.0.0.2")
-    assert Plan.parse(mobile.text()) == mobile
+    assert TrafficPlan.parse(mobile.text()) == mobile
 
 
 def test_only_a_small_send_buffer_is_set() -> None:

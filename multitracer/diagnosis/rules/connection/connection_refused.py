@@ -11,7 +11,7 @@ from multitracer.diagnosis.case import Case, Finding, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.packets.opening_and_end import Opening
+    from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
     from multitracer.tables import Array
 
 KIND = "connection-refused"
@@ -39,7 +39,7 @@ def find(case: Case) -> Iterator[Finding]:
     yield Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence, numbers=numbers)
 
 
-def _refusals(opening: Opening) -> Array:
+def _refusals(opening: HandshakeAndResets) -> Array:
     """Return the resets of the responder that acknowledge a SYN sent before."""
     table = opening.transfer.sender
     back = opening.resets[table["reverse"][opening.resets]]

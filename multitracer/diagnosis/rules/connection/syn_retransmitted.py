@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.packets.opening_and_end import Opening
+from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def find(case: Case) -> Iterator[Finding]:
     transfer = case.transfer
     openings = {"sender": case.opening}
     if transfer.receiver is not None:
-        openings["receiver"] = Opening(transfer, transfer.receiver)
+        openings["receiver"] = HandshakeAndResets(transfer, transfer.receiver)
     for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):
         name, sent = max(
             ((name, needed(each)) for name, each in openings.items()), key=lambda opening: len(opening[1])
@@ -34,14 +34,14 @@ def find(case: Case) -> Iterator[Finding]:
             yield _finding(case, name, sent, what)
 
 
-def _syns(opening: Opening) -> Array:
+def _syns(opening: HandshakeAndResets) -> Array:
     """Return the SYNs up to the one that was answered."""
     if not len(opening.syn_acks):
         return opening.syns[:0]
     return opening.syns[opening.syns <= opening.answered_syn]
 
 
-def _syn_acks(opening: Opening) -> Array:
+def _syn_acks(opening: HandshakeAndResets) -> Array:
     """Return the SYN-ACKs, unless each further one answers a further SYN."""
     return opening.syn_acks[:0] if len(opening.syns) >= len(opening.syn_acks) else opening.syn_acks
 

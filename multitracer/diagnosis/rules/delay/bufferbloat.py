@@ -13,7 +13,7 @@ import numpy as np
 from multitracer.analysis.intervals import distinct
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.link import Paths
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, ack_delays
 from multitracer.units import NS_PER_S
 
@@ -65,7 +65,7 @@ def find(case: Case) -> Iterator[Finding]:
 
 
 def _queues(case: Case) -> Iterator[_Queue]:
-    if case.limited.view is View.RECEIVER:
+    if case.limited.view is Viewpoint.RECEIVER:
         yield from _at_receiver(case)
         return
     rtt_ns, data = case.transfer.rtt_ns, case.usual_delays
@@ -142,7 +142,7 @@ def _finding(case: Case, queue: _Queue) -> Finding:
     a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
     lost = case.transfer.verdicts["row"]
     hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
-    of_data = "" if case.limited.view is View.RECEIVER else " of a data segment"
+    of_data = "" if case.limited.view is Viewpoint.RECEIVER else " of a data segment"
     sentence = (
         f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s, 95 % of the time at most "
         f"{queue.longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "

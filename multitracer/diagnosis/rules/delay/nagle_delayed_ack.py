@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.schemas.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
@@ -59,7 +59,7 @@ def find(case: Case) -> Iterator[Finding]:
 def _held(case: Case) -> tuple[Array, Array]:
     """Return the small segments that left with the ACK of a small one, and how long that was delayed."""
     transfer, table = case.transfer, case.transfer.sender
-    again = (table["kind"][transfer.data] & np.uint32(Kind.RETRANSMISSION)) != 0
+    again = (table["kind"][transfer.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     data = transfer.data[~again]
     if len(data) < 2 or not len(transfer.acks):
         return data[:0], data[:0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.words import about, count
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LEAST = 0.2
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding."""
-    limit = held(case.limited, Limit.APPLICATION, Part.WRITES, least=_LEAST)
+    limit = held(case.limited, Limit.APPLICATION, LimitSubtype.WRITES, least=_LEAST)
     if limit is None:
         return
     numbers = limit.numbers

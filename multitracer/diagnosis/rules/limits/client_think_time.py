@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.held import WORTH, client_pauses_s, held, pauses_s
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 from multitracer.words import about, duration
@@ -28,7 +28,7 @@ short. Not measured"""
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of a responder's data."""
-    wait = held(case.limited, Limit.APPLICATION, Part.PEER) if case.transfer.reverse else None
+    wait = held(case.limited, Limit.APPLICATION, LimitSubtype.PEER) if case.transfer.reverse else None
     if wait is None or case.limited.seen is None:
         return
     if _may_be_lost(case):

@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.limited import stretches
-from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S, NS_PER_US
 
@@ -39,7 +39,7 @@ more of other senders whose segments no ACK released."""
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, seen from the sender: on a fast path ACKs are too near to tell."""
     seen = case.limited.seen
-    if case.is_link_logged or seen is None or case.limited.view is View.RECEIVER:
+    if case.is_link_logged or seen is None or case.limited.view is Viewpoint.RECEIVER:
         return
     spans = Spans.of(*np.concatenate([stretches(case.limited, limit) for limit in _WINDOWS], axis=1))
     if spans.total_ns * case.transfer.speed < _LEAST * case.limited.total_s * NS_PER_S:

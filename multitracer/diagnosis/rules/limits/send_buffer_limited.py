@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held
-from multitracer.diagnosis.limits.names import Limit, View
+from multitracer.diagnosis.limits.names import Limit, Viewpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ _LEAST_AT_RECEIVER = 0.5
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding; from packets alone it says what else it may be."""
-    least = _LEAST_AT_RECEIVER if case.limited.view is View.RECEIVER else _LEAST
+    least = _LEAST_AT_RECEIVER if case.limited.view is Viewpoint.RECEIVER else _LEAST
     limit = held(case.limited, Limit.SENDER_BUFFER, least=least)
     if limit is None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.held import held
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.units import NS_PER_S
 from multitracer.words import about, duration
 
@@ -20,7 +20,7 @@ HELP = "A program that begins its answers sooner, or requests that do not wait f
 
 def find(case: Case) -> Iterator[Finding]:
     """Yield at most one finding, of a responder's data."""
-    limit = held(case.limited, Limit.APPLICATION, Part.THINK) if case.transfer.reverse else None
+    limit = held(case.limited, Limit.APPLICATION, LimitSubtype.THINK) if case.transfer.reverse else None
     if limit is None:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)

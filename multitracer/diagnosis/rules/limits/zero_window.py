@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.limits.limited import stretches
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.units import NS_PER_S
 from multitracer.words import about, count
@@ -53,7 +53,7 @@ def find(case: Case) -> Iterator[Finding]:
 def _closed(case: Case) -> tuple[Array, Spans]:
     """Return the ACKs that closed the window, and for how long each kept data waiting."""
     table, acks = case.transfer.sender, case.transfer.acks
-    waits = Spans.of(*stretches(case.limited, Limit.RECEIVER_WINDOW, Part.ZERO))
+    waits = Spans.of(*stretches(case.limited, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO))
     is_zero = table["window_bytes"][acks] == 0
     shuts = np.flatnonzero(is_zero & ~np.append(False, is_zero[:-1])[: len(acks)])
     opens = np.flatnonzero(~is_zero)

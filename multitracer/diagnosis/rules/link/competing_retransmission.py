@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
 from multitracer.diagnosis.join import Fate
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
@@ -37,7 +37,7 @@ def find(case: Case) -> Iterator[Finding]:
         run, before = again[first:last], earlier[first:last]
         began_ns, ended_ns = int(sender["time_ns"][before].min()), int(times[last - 1])
         until_ns = int(times[last]) if last < len(times) else None
-        cost_s = case.limited_s((Limit.RECOVERY, Part.NONE), begin_ns=began_ns, end_ns=until_ns)
+        cost_s = case.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=began_ns, end_ns=until_ns)
         payload = int(sender["payload_bytes"][run].sum())
         sentence = (
             f"TCP sent {payload:,} bytes again {case.at_s(int(times[first])):.1f} s into the transfer "

@@ -14,7 +14,7 @@ import numpy as np
 
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.service_times import in_pieces, rate_step
 from multitracer.diagnosis.work_of_others import work_of_others
 from multitracer.protocols.link_events import STREAM_BITS
@@ -80,7 +80,7 @@ def find(case: Case) -> Iterator[Finding]:
     if case.is_link_logged:
         yield from _in_cell(case)
         return
-    if case.limited.view is not View.BOTH_ENDS or case.transfer.radio:
+    if case.limited.view is not Viewpoint.BOTH_ENDS or case.transfer.radio:
         return
     gaps = case.arrival_gaps
     watched = None if gaps is None else _watched(gaps)

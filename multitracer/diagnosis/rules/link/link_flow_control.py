@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import rate
 
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     if near is None:
         return
     stops, gaps_s = _gaps(case, near)
-    cost_s = case.limited_s((Limit.LINK, Part.XOFF))
+    cost_s = case.limited_s((Limit.LINK, LimitSubtype.XOFF))
     if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * case.limited.total_s:
         return
     times = near.events["time_ns"][stops]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.verdicts import Cause, Evidence
+from multitracer.analysis.verdicts import RetransmissionCause, VerdictEvidence
 from multitracer.diagnosis.case import Case, Finding, episodes, few
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
@@ -64,9 +64,9 @@ def _refused(case: Case) -> tuple[Array, Array]:
     Where the link was logged, such a copy never came to its queue; else the kernel must have said so.
     """
     joined, verdicts = case.transfer.joined, case.transfer.verdicts
-    local = (verdicts["cause"] == Cause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
+    local = (verdicts["cause"] == RetransmissionCause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
     if joined is None:
-        sure = (verdicts["evidence"] & np.uint32(Evidence.KERNEL_EVENT)) != 0
+        sure = (verdicts["evidence"] & np.uint32(VerdictEvidence.KERNEL_EVENT)) != 0
     else:
         never_came = joined.carriage_of[verdicts["earlier_row"]] == NA
         sure = never_came & ~np.isin(verdicts["earlier_row"], joined.dropped)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import View
+from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.service_times import rate_step
 from multitracer.units import NS_PER_S
 from multitracer.words import rate
@@ -38,7 +38,7 @@ def find(case: Case) -> Iterator[Finding]:
     if gaps is None:
         return
     step = rate_step(case.limited, gaps)
-    if step is not None and (case.limited.view is View.BOTH_ENDS or not _has_company(case)):
+    if step is not None and (case.limited.view is Viewpoint.BOTH_ENDS or not _has_company(case)):
         yield _finding(case, step)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from multitracer.diagnosis.account.by_slots import resets
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
@@ -60,7 +60,7 @@ def _hole_s(case: Case, joined: Join, begin: int, end: int) -> float:
 def _finding(case: Case, repeated: Array, hole_s: float) -> Finding:
     times = case.transfer.near.frames["time_ns"][repeated] if case.transfer.near else repeated
     began_ns, ended_ns = int(times[0]), int(times[-1])
-    cost_s = case.limited_s((Limit.LINK, Part.ARQ), Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = case.limited_s((Limit.LINK, LimitSubtype.ARQ), Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
     sentence = (
         f"The radio failed {case.at_s(began_ns):.1f} s into the transfer: the link sent "
         f"{len(repeated)} frames again "

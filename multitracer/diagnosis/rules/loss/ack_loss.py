@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.verdicts import Cause, Evidence, Necessity
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
 from multitracer.diagnosis.case import Case, Finding, episodes, rows
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.silences import repeated_in, silences
 from multitracer.tables import NA
 
@@ -34,7 +34,7 @@ def find(case: Case) -> Iterator[Finding]:
         yield from _by_link(case)
     else:
         yield from (_by_packets(case, dead) for dead in case.dead_times if dead.is_ack_loss)
-        yield from (_at_receiver(case, each) for each in silences(case) if each.part is Part.ACKS)
+        yield from (_at_receiver(case, each) for each in silences(case) if each.part is LimitSubtype.ACKS)
 
 
 def _by_packets(case: Case, dead: DeadTime) -> Finding:
@@ -68,7 +68,9 @@ def _sentence(fate: str, cost_s: float, timeouts: int) -> str:
 def _by_link(case: Case) -> Iterator[Finding]:
     transfer = case.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
-    chosen = (verdicts["cause"] == Cause.TIMEOUT) & (verdicts["necessity"] == Necessity.ACK_LOST)
+    chosen = (verdicts["cause"] == RetransmissionCause.TIMEOUT) & (
+        verdicts["necessity"] == Necessity.ACK_LOST
+    )
     picked = np.flatnonzero(chosen)
     begins = sender["seq_bytes"][verdicts["row"][picked]]
     for first, last in episodes(begins, apart_ns=0):
@@ -77,7 +79,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
         earlier = verdicts["earlier_row"][run]
         began_ns = int(sender["time_ns"][earlier[0] if earlier[0] != NA else again[0]])
         ended_ns = int(sender["time_ns"][again[-1]])
-        cost_s = case.limited_s((Limit.RECOVERY, Part.TIMER), begin_ns=began_ns, end_ns=ended_ns)
+        cost_s = case.limited_s((Limit.RECOVERY, LimitSubtype.TIMER), begin_ns=began_ns, end_ns=ended_ns)
         sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
         payload = int(sender["payload_bytes"][again].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)
@@ -85,7 +87,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
 
 def _fate(evidence: Array) -> str:
     """Return what became of the ACKs: TCP takes no notice of one whose header is wrong."""
-    ignored = (evidence & np.uint32(Evidence.ACK_IGNORED)) != 0
+    ignored = (evidence & np.uint32(VerdictEvidence.ACK_IGNORED)) != 0
     if ignored.all():
         return "arrived with wrong headers and were discarded"
     return "were lost or damaged on the way back" if ignored.any() else "were lost on the way back"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis import Kind
+from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import has
-from multitracer.analysis.two_points import Outcome
-from multitracer.analysis.verdicts import Cause, Necessity
-from multitracer.captured import Mark
+from multitracer.analysis.two_points import PacketOutcome
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause
+from multitracer.captured import CaptureMark
 from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
@@ -66,7 +66,7 @@ def _late(case: Case) -> _Late:
     if pairs is None:
         return _Late(_by_reports(case), NA)
     is_certain = ~_is_ambiguous(case.transfer.sender, pairs.sent)
-    both = np.flatnonzero((pairs.table["outcome"] == Outcome.MATCHED) & (pairs.sent != NA) & is_certain)
+    both = np.flatnonzero((pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & is_certain)
     sent, arrived = pairs.sent[both], pairs.arrived[both]
     order = np.argsort(sent, kind="stable")
     sent, arrived = sent[order], arrived[order]
@@ -82,7 +82,7 @@ def _is_ambiguous(table: Table, sent: Array) -> Array:
     No IP identification (IPv6) and no timestamps: which of them arrived nobody knows.
     """
     rows = np.maximum(sent, 0)
-    is_numbered = (table["ip_id"][rows] > 0) | has(table["marks"][rows], Mark.HAS_TIMESTAMPS)
+    is_numbered = (table["ip_id"][rows] > 0) | has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
     if is_numbered.all():
         return ~is_numbered
     _, which, copies = np.unique(table["seq_bytes"][rows], return_inverse=True, return_counts=True)
@@ -99,7 +99,7 @@ def _by_reports(case: Case) -> Array:
     if not len(transfer.sacks):
         return np.empty(0, dtype=np.int64)
     sacks, table = transfer.sacks, transfer.sender
-    if (table["kind"][transfer.acks] & np.uint32(Kind.ACK_OF_UNSEEN)).any():
+    if (table["kind"][transfer.acks] & np.uint32(SegmentKind.ACK_OF_UNSEEN)).any():
         return np.empty(0, dtype=np.int64)  # the capture lost packets: a repair may be among them
     mine = (table["reverse"][sacks["row"]] != transfer.reverse) & ~sacks["dsack"]
     row = sacks["row"][mine]
@@ -117,5 +117,5 @@ def _by_reports(case: Case) -> Array:
 def _needless(case: Case) -> Array:
     """Return the rows of repairs, asked for by duplicate ACKs or SACKs, of what arrived all the same."""
     verdicts = case.transfer.verdicts
-    fast = (verdicts["cause"] == Cause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
+    fast = (verdicts["cause"] == RetransmissionCause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
     return np.asarray(verdicts["row"][fast])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.group import has
-from multitracer.analysis.verdicts import Cause, Necessity, evidence_words
+from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words
 from multitracer.captured import Flag
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def find(case: Case) -> Iterator[Finding]:
     transfer = case.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     spurious = verdicts["necessity"] == Necessity.SPURIOUS
-    expired = np.flatnonzero(spurious & (verdicts["cause"] == Cause.TIMEOUT))
+    expired = np.flatnonzero(spurious & (verdicts["cause"] == RetransmissionCause.TIMEOUT))
     opens = has(sender["flags"][verdicts["row"][expired]], Flag.SYN)
     if opens.any() and (case.is_link_logged or _came_sooner(case)):
         yield _set_up(case, expired[opens])
@@ -61,7 +61,7 @@ def _cost_s(case: Case, resent: Array, begin_ns: int, end_ns: int | None) -> flo
     by bytes.
     """
     if case.is_link_logged:
-        return case.limited_s((Limit.RECOVERY, Part.NONE), begin_ns=begin_ns, end_ns=end_ns)
+        return case.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=begin_ns, end_ns=end_ns)
     transfer = case.transfer
     time_ns = transfer.sender["time_ns"][transfer.data]
     within = (time_ns >= begin_ns) & (end_ns is None or time_ns < end_ns)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.transfer import LINK, STAMPS
 from multitracer.tables import NA
@@ -59,7 +59,7 @@ def _is_within(case: Case, began_ns: int, ended_ns: int) -> bool:
 def _stopped(case: Case) -> Spans:
     """Return when nothing came through, or the sender waited for its timer."""
     cells = case.limited.cells
-    waits = (cells.limit == Limit.RECOVERY) & (cells.part == Part.TIMER)
+    waits = (cells.limit == Limit.RECOVERY) & (cells.part == LimitSubtype.TIMER)
     is_stopped = (cells.limit == Limit.OUTAGE) | waits
     return Spans.of(cells.begin[is_stopped], cells.end[is_stopped])
 

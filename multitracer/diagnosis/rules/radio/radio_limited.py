@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.case import Case, Finding, rows
-from multitracer.diagnosis.limits.names import Limit, Part
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KIND = "radio-limited"
 HELP = "A better place, antenna or cell, or another time of the day."
-_RADIO = ((Limit.LINK, Part.ARQ), (Limit.LINK, Part.ACCESS))
+_RADIO = ((Limit.LINK, LimitSubtype.ARQ), (Limit.LINK, LimitSubtype.ACCESS))
 _ZERO_LEVEL_DBM = -113.0  # TS 27.007, 8.5: +CSQ 0 stands for this or less
 _HIGH_BLER_PCT = 10.0  # the target of LTE's link adaptation (TS 36.213, section 7.2.3): more is a poor radio
 _BUSY_PCT = 50.0  # others use half of the cell and more. Not measured
@@ -86,7 +86,7 @@ def _by_frames(case: Case) -> Iterator[Finding]:
     if share < _FRAME_ERRORS:
         return
     began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
-    cost_s = case.limited_s((Limit.LINK, Part.ARQ), begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = case.limited_s((Limit.LINK, LimitSubtype.ARQ), begin_ns=began_ns, end_ns=ended_ns)
     sentence = (
         f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
         f"{case.link_s(began_ns, ended_ns):.0f} s."

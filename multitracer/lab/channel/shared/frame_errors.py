@@ -332,7 +332,7 @@ def frame_error_rate(ber: float, weights: Sequence[tuple[int, float]], *, frame_
     return 1 - (1 - bit_failure(ber, weights)) ** frame_bits
 
 
-class BitErrors(ErrorProcess):
+class TwoStateBitErrors(ErrorProcess):
     """Two states with their bit error rates, and frames of one size behind one code.
 
     Parameters

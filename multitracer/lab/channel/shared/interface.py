@@ -87,7 +87,7 @@ class Tell(Protocol):
         """Take it."""
 
 
-class Interface:
+class LinkInterface:
     """The queue in which packets wait for the link.
 
     Parameters

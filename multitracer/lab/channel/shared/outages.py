@@ -30,7 +30,7 @@ class Chance(NamedTuple):
     """Whether the logarithm of its duration is spread evenly, not the duration."""
 
 
-class Outages:
+class OutageProcess:
     """Begins and ends outages; they may overlap.
 
     Parameters

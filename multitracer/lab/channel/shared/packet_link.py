@@ -128,7 +128,7 @@ class Mobiles(Generic[Member]):
         return self._by_address.get(packet[_DESTINATION])
 
 
-class Delivery(NamedTuple):
+class LinkDelivery(NamedTuple):
     """An IP packet that came out of the link."""
 
     host: HostName
@@ -186,7 +186,7 @@ class PacketLink(Protocol):
         link gets all.
         """
 
-    def advance(self, now_ns: int) -> list[Delivery]:
+    def advance(self, now_ns: int) -> list[LinkDelivery]:
         """Run all events up to `now_ns`; return the packets that came out, in order."""
 
     def events(self, host: HostName) -> list[LinkEvent]:

@@ -13,7 +13,7 @@ from multitracer.lab.tcp.packet import congestion_marked, is_ecn_capable
 from multitracer.units import NS_PER_MS
 
 
-class Incident(NamedTuple):
+class QueueEvent(NamedTuple):
     """A packet that the queue dropped or marked."""
 
     kind: Literal["dropped", "marked"]
@@ -66,7 +66,7 @@ class PacketQueue(ABC):
     def __init__(self, config: QueueConfig) -> None:
         self.config = config
         self._waiting: deque[_Waiting] = deque()
-        self.happened: list[Incident] = []
+        self.happened: list[QueueEvent] = []
         """Drops and marks that `incidents` has not told yet."""
         self.queued_bytes = 0
         """Sum of the waiting packets' lengths."""
@@ -80,7 +80,7 @@ class PacketQueue(ABC):
         most_bytes = self.config.limit_bytes
         is_full = len(self._waiting) >= self.config.limit_packets
         if is_full or 0 < most_bytes < self.queued_bytes + len(packet):
-            self.happened.append(Incident("dropped", packet, "full"))
+            self.happened.append(QueueEvent("dropped", packet, "full"))
             return False
         self._waiting.append(named(_Waiting, (packet, now_ns)))
         self.queued_bytes += len(packet)
@@ -90,7 +90,7 @@ class PacketQueue(ABC):
     def take(self, *, now_ns: int) -> bytes | None:
         """Return the next packet for the link, or None."""
 
-    def incidents(self) -> list[Incident]:
+    def incidents(self) -> list[QueueEvent]:
         """Return the drops and marks since the last call."""
         happened, self.happened = self.happened, []
         return happened
@@ -199,8 +199,8 @@ class CoDel(PacketQueue):
         return self.config.ecn and is_ecn_capable(packet)
 
     def _marked(self, packet: bytes) -> bytes:
-        self.happened.append(Incident("marked", packet, "codel"))
+        self.happened.append(QueueEvent("marked", packet, "codel"))
         return congestion_marked(packet)
 
     def _drop(self, packet: bytes) -> None:
-        self.happened.append(Incident("dropped", packet, "codel"))
+        self.happened.append(QueueEvent("dropped", packet, "codel"))
