@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose, explain
+from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.road import Road
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.quantities import Quantities
 from multitracer.recording.surroundings import Surroundings
 
 if TYPE_CHECKING:
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.layers import Layers
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds

@@ -25,7 +25,7 @@ from multitracer.words import count, duration, moment
 if TYPE_CHECKING:
     import os
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.part import PointCapture
 
     Time = float | str | pd.Timestamp

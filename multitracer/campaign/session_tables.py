@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from multitracer.analysis.mobility.cells import Stays
     from multitracer.analysis.mobility.seconds import Seconds
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Row, Times

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from multitracer.cli._output import Page
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.inputs import Inputs
     from multitracer.tables import Document
 

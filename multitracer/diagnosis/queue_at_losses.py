@@ -22,8 +22,8 @@ import numpy as np
 
 from multitracer.analysis.intervals import span_minimum
 from multitracer.analysis.verdicts import Necessity
-from multitracer.diagnosis.case import Case, Finding, rows
 from multitracer.diagnosis.chance import chance
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.losses import Losses
@@ -39,7 +39,7 @@ from multitracer.diagnosis.work_of_others import waits_beyond_ours
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.diagnosis.work_of_others import Waits
     from multitracer.tables import Array
@@ -89,35 +89,37 @@ _LEAST_SHARE = 0.02
 """Of all runs of losses that were repaired."""
 
 
-def lost_at_empty_queue(case: Case) -> Losses | None:
+def lost_at_empty_queue(diagnosis: Diagnosis) -> Losses | None:
     """Return the losses that no queue explains; None if they are too few, or only one end was captured."""
-    lost, delays = case.lost, None if case.is_link_logged else _delays(case)
+    lost, delays = diagnosis.lost, None if diagnosis.is_link_logged else _delays(diagnosis)
     if delays is None or len(lost) < _LEAST_RUNS:
         return None
-    lost = repaired_losses(case)
+    lost = repaired_losses(diagnosis)
     if len(lost) < _LEAST_RUNS:
         return None
     run = np.cumsum(np.append(0, np.diff(lost) > 1))
     first, last = np.searchsorted(run, [np.arange(run[-1] + 1), np.arange(1, run[-1] + 2)])
     waited = _waited_ns(delays, lost[first], lost[last - 1])
-    one_ns = _AHEAD * _service_ns(case)
+    one_ns = _AHEAD * _service_ns(diagnosis)
     limit_ns = max(_EMPTY_NS, one_ns)
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
     is_deep = longest_ns >= _DEEPER * limit_ns
-    is_steady = not len(delays.changes) and _is_steady(case)
+    is_steady = not len(delays.changes) and _is_steady(diagnosis)
     few = _unless_longest(delays, waited, limit_ns, one_ns)
     if not is_deep:
-        fewer = is_steady & (longest_ns - waited >= _APART_NS) & _has_fewer_ahead(case, delays, lost[first])
-        few &= _is_small_flight(case, lost[first]) | fewer
+        fewer = (
+            is_steady & (longest_ns - waited >= _APART_NS) & _has_fewer_ahead(diagnosis, delays, lost[first])
+        )
+        few &= _is_small_flight(diagnosis, lost[first]) | fewer
     in_a_row = last - first >= _LEAST_RUN
-    longer_ns = longest_ns if is_steady else _longer_ns(case, delays, lost[first])
+    longer_ns = longest_ns if is_steady else _longer_ns(diagnosis, delays, lost[first])
     few |= _unless_alike(waited, in_a_row & _is_below(delays, waited, longer_ns))
     if is_steady and np.count_nonzero(waited >= _FULL * longest_ns) >= _LEAST_RUNS:
         few |= _far(delays, waited, longest_ns)
         if np.mean(waited >= _FULL * longest_ns) >= _MOSTLY:
-            most_ns = _most_ns(case, delays, lost[first], lost[last - 1])
+            most_ns = _most_ns(diagnosis, delays, lost[first], lost[last - 1])
             few |= _unless_alike(waited, most_ns <= _NOT_FULL * longest_ns)
-    few &= ~may_be_full(delays, lost[first], case.carried.sent_ns[lost[first]])
+    few &= ~may_be_full(delays, lost[first], diagnosis.carried.sent_ns[lost[first]])
     least = _least_runs((last - first)[few & (waited <= limit_ns)]) if is_deep else _LEAST_RUNS_OF_FEW
     if few.sum() < max(least, _LEAST_SHARE * len(few)):
         return None
@@ -157,46 +159,46 @@ def _unless_alike(waited: Array, chosen: Array) -> Array:
     return np.asarray(chosen & (high - low >= _ALIKE * middle))
 
 
-def _is_steady(case: Case) -> bool:
+def _is_steady(diagnosis: Diagnosis) -> bool:
     """Return whether the link took as long for a segment all the time, so that a full queue did, too."""
-    gaps = case.arrival_gaps
-    pieces = None if gaps is None else busy_pieces(gaps, is_busy(case.limited, gaps))
+    gaps = diagnosis.arrival_gaps
+    pieces = None if gaps is None else busy_pieces(gaps, is_busy(diagnosis.limited, gaps))
     if pieces is None or len(pieces.service_ns) < _LEAST_PIECES:
         return False
     middle = np.median(np.lib.stride_tricks.sliding_window_view(pieces.service_ns, _AROUND), axis=1)
     return bool(middle.max() <= _STEADY * middle.min())
 
 
-def repaired_losses(case: Case) -> Array:
-    """Return the places in `case.segments` of what was lost, sent again, and not too large: int64."""
-    lost = case.lost
-    return np.asarray(lost[_is_repaired(case, lost) & ~_is_too_large(case, lost)])
+def repaired_losses(diagnosis: Diagnosis) -> Array:
+    """Return the places in `diagnosis.segments` of what was lost, sent again, and not too large: int64."""
+    lost = diagnosis.lost
+    return np.asarray(lost[_is_repaired(diagnosis, lost) & ~_is_too_large(diagnosis, lost)])
 
 
-def _is_repaired(case: Case, place: Array) -> Array:
+def _is_repaired(diagnosis: Diagnosis, place: Array) -> Array:
     """Return which were sent again: of others nobody knows whether the capture missed them."""
-    verdicts = case.transfer.verdicts
+    verdicts = diagnosis.transfer.verdicts
     needed = verdicts["earlier_row"][verdicts["necessity"] != Necessity.SPURIOUS]
-    return np.isin(case.segments.row[place], needed)
+    return np.isin(diagnosis.segments.row[place], needed)
 
 
-def _is_too_large(case: Case, place: Array) -> Array:
+def _is_too_large(diagnosis: Diagnosis, place: Array) -> Array:
     """Return which were larger than all that arrived of what was sent after them: lost for their size."""
-    segments = case.segments
+    segments = diagnosis.segments
     arrived = np.where(segments.closes, segments.payload_bytes, 0)
     later = np.maximum.accumulate(arrived[::-1])[::-1]
     return np.asarray(segments.payload_bytes[place] > later[place])
 
 
-def _delays(case: Case) -> PacketDelays | None:
+def _delays(diagnosis: Diagnosis) -> PacketDelays | None:
     """Return the delays one way, of full segments if it is these that were lost."""
-    payload, full = case.segments.payload_bytes[case.lost], case.delays
+    payload, full = diagnosis.segments.payload_bytes[diagnosis.lost], diagnosis.delays
     if full is None or not full.is_one_way:
         return None
-    least = int(case.segments.payload_bytes[full.place].min())
+    least = int(diagnosis.segments.payload_bytes[full.place].min())
     if np.count_nonzero(payload >= least) * 2 >= len(payload):
         return full
-    return all_delays(case.transfer, case.segments)
+    return all_delays(diagnosis.transfer, diagnosis.segments)
 
 
 def _waited_ns(delays: PacketDelays, first: Array, last: Array) -> Array:
@@ -208,28 +210,28 @@ def _waited_ns(delays: PacketDelays, first: Array, last: Array) -> Array:
     return np.where(known, longer, np.inf)
 
 
-def _most_ns(case: Case, delays: PacketDelays, first: Array, last: Array) -> Array:
+def _most_ns(diagnosis: Diagnosis, delays: PacketDelays, first: Array, last: Array) -> Array:
     """Return the most that a packet could have waited when each run began; endless if that is not known.
 
     A queue drains by no more than the time that passes: what came next and waited less shows how long it was.
     """
     after = np.searchsorted(delays.place, last)
     at = np.minimum(after, len(delays.place) - 1)
-    gone_ns = delays.time_ns[at] - case.carried.sent_ns[first]
+    gone_ns = delays.time_ns[at] - diagnosis.carried.sent_ns[first]
     return np.where(after < len(delays.place), delays.queue_ns[at] + gone_ns, np.inf)
 
 
-def _service_ns(case: Case) -> float:
+def _service_ns(diagnosis: Diagnosis) -> float:
     """Return how long the link takes for a full segment, by its fastest trains."""
-    rate = case.carried.train_rate
-    full = case.full_bytes + HEADERS_BYTES
-    return full / rate * NS_PER_S / case.transfer.speed if rate else 0.0
+    rate = diagnosis.carried.train_rate
+    full = diagnosis.full_bytes + HEADERS_BYTES
+    return full / rate * NS_PER_S / diagnosis.transfer.speed if rate else 0.0
 
 
-def _longer_ns(case: Case, delays: PacketDelays, place: Array) -> Array:
+def _longer_ns(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
     """Return the longest wait of what came through soon before or after each place."""
-    width_ns = _SOON * int(case.transfer.rtt_ns.max(initial=0))
-    sent_ns = case.transfer.sender["time_ns"][case.segments.row[place]]
+    width_ns = _SOON * int(diagnosis.transfer.rtt_ns.max(initial=0))
+    sent_ns = diagnosis.transfer.sender["time_ns"][diagnosis.segments.row[place]]
     first, last = (np.searchsorted(delays.time_ns, sent_ns + width) for width in (-width_ns, width_ns))
     first = np.minimum(first, len(delays.time_ns) - 1)
     return np.asarray(-span_minimum(-delays.queue_ns, first, np.maximum(last, first + 1)))
@@ -241,9 +243,9 @@ def _is_below(delays: PacketDelays, waited: Array, longer_ns: Array | float) -> 
     return np.asarray(far & (place_among(delays, waited) <= _BELOW_RANK))
 
 
-def _has_fewer_ahead(case: Case, delays: PacketDelays, place: Array) -> Array:
+def _has_fewer_ahead(diagnosis: Diagnosis, delays: PacketDelays, place: Array) -> Array:
     """Return which had far fewer of ours ahead of them than others that came through."""
-    ahead = packets_ahead(delays, place, case.carried.sent_ns[place])
+    ahead = packets_ahead(delays, place, diagnosis.carried.sent_ns[place])
     return np.asarray(ahead <= _AHEAD_OF_MOST * most_ahead(delays))
 
 
@@ -252,9 +254,9 @@ def _least_runs(many: Array) -> int:
     return _LEAST_ROWS if many.sum() >= _LEAST_PACKETS else _LEAST_RUNS
 
 
-def _is_small_flight(case: Case, place: Array) -> Array:
-    flight = case.transfer.sender["flight_bytes"][case.segments.row[place]]
-    return np.asarray(flight < _FLIGHT * case.full_bytes)
+def _is_small_flight(diagnosis: Diagnosis, place: Array) -> Array:
+    flight = diagnosis.transfer.sender["flight_bytes"][diagnosis.segments.row[place]]
+    return np.asarray(flight < _FLIGHT * diagnosis.full_bytes)
 
 
 _LARGE, _GRAIN = 0.5, 0.25
@@ -293,29 +295,29 @@ class _Runs(NamedTuple):
         return np.asarray(np.arange(self.many.sum()) + np.repeat(self.first - begin, self.many))
 
 
-def lost_behind_queue(case: Case) -> Losses | None:
+def lost_behind_queue(diagnosis: Diagnosis) -> Losses | None:
     """Return the losses that the link had served; None if chance explains them, or only one end was captured.
 
     Returns
     -------
     Losses or None
-        Of whole runs; `place` are indexes in `case.segments`.
+        Of whole runs; `place` are indexes in `diagnosis.segments`.
     """
-    delays, gaps = (None, None) if case.is_link_logged else (case.delays, case.arrival_gaps)
+    delays, gaps = (None, None) if diagnosis.is_link_logged else (diagnosis.delays, diagnosis.arrival_gaps)
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    own_ns = case.own_time_ns
-    waits, lost = waits_beyond_ours(delays, own_ns), repaired_losses(case)
+    own_ns = diagnosis.own_time_ns
+    waits, lost = waits_beyond_ours(delays, own_ns), repaired_losses(diagnosis)
     if not _is_ours_alone(waits) or not len(lost):
         return None
-    runs = _runs(case, delays, lost)
+    runs = _runs(diagnosis, delays, lost)
     if not len(runs.first):
         return None
     longest_ns = float(np.quantile(delays.queue_ns, _LONGEST))
-    is_told, is_served = _served(case, delays, own_ns, lost, runs)
+    is_told, is_served = _served(diagnosis, delays, own_ns, lost, runs)
     is_told &= delays.queue_ns[runs.before] <= _NOT_FULL_BEHIND * longest_ns
     is_served &= is_told
-    around = _beyond_around(case, delays, waits, lost, runs)
+    around = _beyond_around(diagnosis, delays, waits, lost, runs)
     if around is None or chance(is_served.sum(), is_told.sum(), max(_BY_CHANCE, around)) > _IMPROBABLE:
         return None
     chosen = runs.each[np.repeat(is_served, runs.many)]
@@ -328,26 +330,28 @@ def _is_ours_alone(waits: Waits) -> bool:
     return bool(len(beyond) and np.mean(np.abs(beyond) >= _LARGE) <= _MOST_BEYOND)
 
 
-def _runs(case: Case, delays: PacketDelays, lost: Array) -> _Runs:
+def _runs(diagnosis: Diagnosis, delays: PacketDelays, lost: Array) -> _Runs:
     """Return the rows of full segments that have a full one that came through right before and after them."""
     first = np.flatnonzero(np.append(True, np.diff(lost) > 1))
     last = np.append(first[1:], len(lost))
     before = np.searchsorted(delays.place, lost[first]) - 1
     after = np.minimum(before + 1, len(delays.place) - 1)
-    full = case.segments.payload_bytes[lost] >= int(case.segments.payload_bytes[delays.place].min())
+    full = diagnosis.segments.payload_bytes[lost] >= int(diagnosis.segments.payload_bytes[delays.place].min())
     is_full = np.logical_and.reduceat(full, first)
     known = (before >= 0) & (delays.place[before] == lost[first] - 1) & is_full
     known &= delays.place[after] == lost[last - 1] + 1
     return _Runs(first[known], last[known], before[known], after[known])
 
 
-def _served(case: Case, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs) -> tuple[Array, Array]:
+def _served(
+    diagnosis: Diagnosis, delays: PacketDelays, own_ns: float, lost: Array, runs: _Runs
+) -> tuple[Array, Array]:
     """Return whether each run would show in the next wait if it was served, and whether it does."""
     left_ns, waited_ns = delays.time_ns[runs.after], delays.queue_ns[runs.after]
     begun_ns = delays.queue_ns[runs.before] - (left_ns - delays.time_ns[runs.before])
     dropped_ns = np.maximum(0, begun_ns + own_ns)
     each, many = runs.each, runs.many
-    gone_ns = np.repeat(left_ns, many) - case.carried.sent_ns[lost[each]]
+    gone_ns = np.repeat(left_ns, many) - diagnosis.carried.sent_ns[lost[each]]
     from_each_ns = own_ns * (np.repeat(runs.last, many) - each) - gone_ns  # where the link was idle
     served_ns = np.maximum(dropped_ns, begun_ns + own_ns * (many + 1))
     served_ns = np.maximum(served_ns, np.maximum.reduceat(from_each_ns, np.cumsum(many) - many))
@@ -355,9 +359,11 @@ def _served(case: Case, delays: PacketDelays, own_ns: float, lost: Array, runs: 
     return is_told, is_told & (np.abs(waited_ns - served_ns) <= _GRAIN * own_ns)
 
 
-def _beyond_around(case: Case, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs) -> float | None:
+def _beyond_around(
+    diagnosis: Diagnosis, delays: PacketDelays, waits: Waits, lost: Array, runs: _Runs
+) -> float | None:
     """Return the part that waited for others within a round trip of the losses; None of too few."""
-    sent_ns, width_ns = case.carried.sent_ns, case.carried.round_trip_ns
+    sent_ns, width_ns = diagnosis.carried.sent_ns, diagnosis.carried.round_trip_ns
     around = Spans.of(sent_ns[lost[runs.first]] - width_ns, sent_ns[lost[runs.last - 1]] + width_ns)
     near = around.holds(delays.time_ns[1:]) & waits.known
     if np.count_nonzero(near) < _LEAST_AROUND:
@@ -365,27 +371,27 @@ def _beyond_around(case: Case, delays: PacketDelays, waits: Waits, lost: Array, 
     return float(np.mean(np.abs(waits.beyond[near]) >= _LARGE))
 
 
-def losses_of(case: Case) -> Losses | None:
+def losses_of(diagnosis: Diagnosis) -> Losses | None:
     """Return what is known of a transfer's losses; None without delays, or if the link was logged."""
-    return None if case.is_link_logged else case.carried.losses
+    return None if diagnosis.is_link_logged else diagnosis.carried.losses
 
 
-def loss_finding(case: Case, kind: str, lost: Losses, sentence: str) -> Finding:
+def loss_finding(diagnosis: Diagnosis, kind: str, lost: Losses, sentence: str) -> Finding:
     """Return a finding of all losses of a transfer; the sentence takes their `count` and `share`."""
-    sent = case.segments.row[lost.place]
-    began_ns, ended_ns = (int(case.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
+    sent = diagnosis.segments.row[lost.place]
+    began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     count = len(lost.place)
-    share = count / len(case.segments)
+    share = count / len(diagnosis.segments)
     numbers = {"lost_packets": count, "lost_share": share, "queue_before_s": lost.waited_s}
-    payload = int(case.segments.payload_bytes[lost.place].sum())
-    cost_s = repair_s(case, began_ns)
+    payload = int(diagnosis.segments.payload_bytes[lost.place].sum())
+    cost_s = repair_s(diagnosis, began_ns)
     words = sentence.format(count=count, share=share)
     evidence = rows("sender", np.unique(sent))
     return Finding(kind, began_ns, ended_ns, cost_s, payload, evidence, words, numbers=numbers)
 
 
-def repair_s(case: Case, begin_ns: int) -> float:
+def repair_s(diagnosis: Diagnosis, begin_ns: int) -> float:
     """Return the link time that a transfer waited for repairs from a stamp on, dead times left out."""
-    dead = [(each.begin_ns, each.end_ns) for each in case.dead_times if each.failed]
-    in_vain_s = sum(case.limited_s(Limit.RECOVERY, begin_ns=max(a, begin_ns), end_ns=b) for a, b in dead)
-    return case.limited_s(Limit.RECOVERY, begin_ns=begin_ns) - in_vain_s
+    dead = [(each.begin_ns, each.end_ns) for each in diagnosis.dead_times if each.failed]
+    in_vain_s = sum(diagnosis.limited_s(Limit.RECOVERY, begin_ns=max(a, begin_ns), end_ns=b) for a, b in dead)
+    return diagnosis.limited_s(Limit.RECOVERY, begin_ns=begin_ns) - in_vain_s

@@ -33,7 +33,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.part import PointCapture
     from multitracer.recording.phones import Phone
     from multitracer.recording.recording import Recording

@@ -1,9 +1,9 @@
 """Silences: times in which nothing came through, and what the packets allow to be said of their reason.
 
-What comes in: a `Case`, with its dead times (sender's capture) or the outages among its limits (a receiver's
-capture alone). What goes out, to the rules: the silences of a receiver that chance does not explain
-(`silences`), and of all others the findings that `outage` and `blackout` share (`dead_link`): how long, which
-way, how many tries failed.
+What comes in: a `Diagnosis`, with its dead times (sender's capture) or the outages among its limits (a
+receiver's capture alone). What goes out, to the rules: the silences of a receiver that chance does not
+explain (`silences`), and of all others the findings that `outage` and `blackout` share (`dead_link`): how
+long, which way, how many tries failed.
 
 What must hold: one silence has one name; a dead time of an MTU hole, or of a connection that the other end
 forgot, is no outage. What chance explains at the rate of the other losses is none either. Which direction was
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.packets.mtu_holes import LEAST_SMALLER
 from multitracer.diagnosis.packets.opening_and_end import is_forgotten
@@ -27,7 +27,7 @@ from multitracer.words import ends
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.tables import Array
 
@@ -50,50 +50,50 @@ _WAYS = {
 }
 
 
-def dead_link(case: Case, kind: str) -> Iterator[Finding]:
+def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
-    return (each._replace(kind=kind) for each in _dead_links(case))
+    return (each._replace(kind=kind) for each in _dead_links(diagnosis))
 
 
-def _dead_links(case: Case) -> list[Finding]:
-    return [] if case.is_link_logged else list(_each_link(case))
+def _dead_links(diagnosis: Diagnosis) -> list[Finding]:
+    return [] if diagnosis.is_link_logged else list(_each_link(diagnosis))
 
 
-def _each_link(case: Case) -> Iterator[Finding]:
-    for each in silences(case):
-        if each.part is not LimitSubtype.ACKS and not is_smaller_after(case, each):
-            yield _at_receiver(case, each)
-    share = max(len(case.lost) / max(len(case.segments), 1), _LEAST_LOSS)
-    holes = [dead.begin_ns for dead in case.mtu_holes]
-    for dead in case.dead_times:
+def _each_link(diagnosis: Diagnosis) -> Iterator[Finding]:
+    for each in silences(diagnosis):
+        if each.part is not LimitSubtype.ACKS and not is_smaller_after(diagnosis, each):
+            yield _at_receiver(diagnosis, each)
+    share = max(len(diagnosis.lost) / max(len(diagnosis.segments), 1), _LEAST_LOSS)
+    holes = [dead.begin_ns for dead in diagnosis.mtu_holes]
+    for dead in diagnosis.dead_times:
         if not dead.failed:
             continue
-        has_other_name = dead.begin_ns in holes or is_forgotten(case.opening, dead)
+        has_other_name = dead.begin_ns in holes or is_forgotten(diagnosis.opening, dead)
         in_a_row = _in_a_row(dead)
         by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
         if not by_chance and not has_other_name:
-            yield _finding(case, dead)
+            yield _finding(diagnosis, dead)
 
 
-def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
+def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
     """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
-    lasted_s = case.link_s(silence.begin_ns, silence.end_ns)
-    around = arrivals_around(case, silence)
-    last_ns, next_ns = case.transfer.sender["time_ns"][around].tolist()
+    lasted_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
+    around = arrivals_around(diagnosis, silence)
+    last_ns, next_ns = diagnosis.transfer.sender["time_ns"][around].tolist()
     sentence = (
-        f"No data arrived for {case.link_s(last_ns, next_ns):.1f} s, {case.at_s(last_ns):.1f} s into the "
-        "transfer, though some were on their way: what came then was the oldest missing, "
+        f"No data arrived for {diagnosis.link_s(last_ns, next_ns):.1f} s, {diagnosis.at_s(last_ns):.1f} s "
+        "into the transfer, though some were on their way: what came then was the oldest missing, "
         f"which a timer had sent again after {lasted_s:.1f} s."
     )
     numbers = {"outage_s": lasted_s}
     evidence = rows("sender", around)
-    begin_ns, end_ns, helps = silence.begin_ns, silence.end_ns, _help(case)
+    begin_ns, end_ns, helps = silence.begin_ns, silence.end_ns, _help(diagnosis)
     return Finding("", begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
 
 
-def _help(case: Case) -> str:
+def _help(diagnosis: Diagnosis) -> str:
     """Return what would help a radio; "" where none was seen, so that the rule's own words hold."""
-    return RADIO_HELP if case.transfer.has_radio else ""
+    return RADIO_HELP if diagnosis.transfer.has_radio else ""
 
 
 def _in_a_row(dead: DeadTime) -> int:
@@ -106,13 +106,15 @@ def _in_a_row(dead: DeadTime) -> int:
     return min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
 
 
-def _finding(case: Case, dead: DeadTime) -> Finding:
-    lasted_s, certain_s = (case.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns))
+def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
+    lasted_s, certain_s = (
+        diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns)
+    )
     tries = "a try" if dead.failed == 1 else f"{dead.failed} tries"
     until = "and it never came back in this recording" if dead.answer == NA else "the next was answered"
     lasted = ends(f"{certain_s:.1f}", f"{lasted_s:.1f}")
     sentence = (
-        f"{_WAYS[dead.way]} for {lasted} s, {case.at_s(dead.begin_ns):.1f} s into "
+        f"{_WAYS[dead.way]} for {lasted} s, {diagnosis.at_s(dead.begin_ns):.1f} s into "
         f"the transfer: {dead.unanswered} packets got no answer, {tries} to repair it among them; {until}."
     )
     numbers = {"outage_s": lasted_s, "outage_certain_s": certain_s, "unanswered_packets": dead.unanswered}
@@ -120,10 +122,10 @@ def _finding(case: Case, dead: DeadTime) -> Finding:
         numbers["last_wait_s"] = lasted_s - certain_s
     if dead.lost_data != NA:
         numbers |= {"lost_packets": dead.lost_data, "lost_acks": dead.lost_acks}
-    payload = int(case.transfer.sender["payload_bytes"][dead.tries].sum())
+    payload = int(diagnosis.transfer.sender["payload_bytes"][dead.tries].sum())
     answer = [] if dead.answer == NA else [dead.answer]
     evidence = rows("sender", [*dead.tries.tolist(), *answer])
-    begin_ns, end_ns, helps = dead.begin_ns, dead.end_ns, _help(case)
+    begin_ns, end_ns, helps = dead.begin_ns, dead.end_ns, _help(diagnosis)
     return Finding("", begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)
 
 
@@ -142,22 +144,22 @@ class ReceiverSilence(NamedTuple):
     """`acks`: what had arrived came again and again; else nothing came."""
 
 
-def silences(case: Case) -> Iterator[ReceiverSilence]:
+def silences(diagnosis: Diagnosis) -> Iterator[ReceiverSilence]:
     """Yield those of a receiver's capture that chance does not explain; none of any other view."""
-    cells, shown = case.limited.cells, case.limited.shown
-    if case.limited.view is not Viewpoint.RECEIVER or shown is None:
+    cells, shown = diagnosis.limited.cells, diagnosis.limited.shown
+    if diagnosis.limited.view is not Viewpoint.RECEIVER or shown is None:
         return
     spans = shown.out.spans
     held = cells.limit == Limit.OUTAGE
     for begin, end, part in zip(spans.begin.tolist(), spans.end.tolist(), shown.out.part, strict=True):
         is_limit = bool((held & (cells.begin < end) & (cells.end > begin)).any())
-        if is_limit and not _by_chance(case, begin, end):
+        if is_limit and not _by_chance(diagnosis, begin, end):
             yield ReceiverSilence(begin, end, LimitSubtype(int(part)))
 
 
-def _by_chance(case: Case, begin_ns: int, end_ns: int) -> bool:
+def _by_chance(diagnosis: Diagnosis, begin_ns: int, end_ns: int) -> bool:
     """Return whether the losses before it explain the tries that failed: a timer doubles with each."""
-    seen = case.limited.seen
+    seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
     before = (sends.needed | sends.by_timer)[sends.time_ns <= begin_ns]
@@ -167,18 +169,18 @@ def _by_chance(case: Case, begin_ns: int, end_ns: int) -> bool:
     return bool(share ** (tries + 1) > _CHANCE)
 
 
-def is_smaller_after(case: Case, silence: ReceiverSilence) -> bool:
+def is_smaller_after(diagnosis: Diagnosis, silence: ReceiverSilence) -> bool:
     """Return whether full segments had come before it, and of many after it none."""
-    seen = case.limited.seen
+    seen = diagnosis.limited.seen
     assert seen is not None
     size, time = seen.sends.end - seen.sends.begin, seen.sends.time_ns
     before, after = size[time <= silence.begin_ns], size[time >= silence.end_ns]
     return len(after) >= LEAST_SMALLER and int(before.max(initial=0)) > int(after.max()) + _OPTIONS_BYTES
 
 
-def arrivals_around(case: Case, silence: ReceiverSilence) -> Array:
+def arrivals_around(diagnosis: Diagnosis, silence: ReceiverSilence) -> Array:
     """Return the row of what ended a silence, after that of the data that arrived just before."""
-    seen = case.limited.seen
+    seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
     ended_by = sends.row[np.searchsorted(sends.time_ns, silence.end_ns)]
@@ -186,9 +188,9 @@ def arrivals_around(case: Case, silence: ReceiverSilence) -> Array:
     return np.array([arrived[max(int(np.searchsorted(arrived, ended_by)) - 1, 0)], ended_by])
 
 
-def repeated_in(case: Case, silence: ReceiverSilence) -> list[int]:
+def repeated_in(diagnosis: Diagnosis, silence: ReceiverSilence) -> list[int]:
     """Return the rows of data that came again though they had arrived, in a silence."""
-    seen = case.limited.seen
+    seen = diagnosis.limited.seen
     assert seen is not None
     sends = seen.sends
     inside = (sends.time_ns >= silence.begin_ns) & (sends.time_ns <= silence.end_ns)

@@ -17,7 +17,7 @@ from multitracer.diagnosis.service_times import in_pieces
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Case
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.packets.packet_delays import PacketDelays
     from multitracer.tables import Array
 
@@ -75,25 +75,25 @@ class Waits(NamedTuple):
     """Whether the one before it was seen, too."""
 
 
-def work_of_others(case: Case) -> WorkOfOthers | None:
+def work_of_others(diagnosis: Diagnosis) -> WorkOfOthers | None:
     """Return the pieces in which others used a steady link; None where nothing shows them."""
-    delays, gaps = case.delays, case.arrival_gaps
+    delays, gaps = diagnosis.delays, diagnosis.arrival_gaps
     if delays is None or gaps is None or not delays.is_one_way or len(delays.changes):
         return None
-    joined, served = _joined(case, delays), np.cumsum(~case.segments.lost)[delays.place]
-    for own_ns in (gaps.mean_ns, case.own_time_ns):
+    joined, served = _joined(diagnosis, delays), np.cumsum(~diagnosis.segments.lost)[delays.place]
+    for own_ns in (gaps.mean_ns, diagnosis.own_time_ns):
         work = beside_ours(not_kept_back(delays, own_ns, served), own_ns, joined) if own_ns else None
         if work is not None:
             return work
     return None
 
 
-def _joined(case: Case, delays: PacketDelays) -> Joined:
+def _joined(diagnosis: Diagnosis, delays: PacketDelays) -> Joined:
     """Return how many segments each delay speaks of: devices show several of them as one packet."""
-    segments, place = case.segments, delays.place
+    segments, place = diagnosis.segments, delays.place
     missing = np.cumsum(segments.arrived == NA)[place]
     many = np.where(np.diff(missing) == 0, np.diff(place), 0)
-    return Joined(many, case.transfer.sender["time_ns"][segments.row[place[:-1] + 1]])
+    return Joined(many, diagnosis.transfer.sender["time_ns"][segments.row[place[:-1] + 1]])
 
 
 def not_kept_back(delays: PacketDelays, own_ns: float, served: Array) -> PacketDelays:

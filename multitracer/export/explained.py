@@ -14,7 +14,7 @@ from multitracer.words import portable, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
 

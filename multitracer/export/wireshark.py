@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from multitracer.captured import SourceFile
     from multitracer.clock.model.relation import ClockPath
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.segment_verdicts import SegmentVerdicts
     from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording

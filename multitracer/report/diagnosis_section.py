@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.limited import Limited
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from multitracer.analysis.mobility.route import Route
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.road import Road
     from multitracer.recording.layers import Layers
     from multitracer.recording.surroundings import Surroundings

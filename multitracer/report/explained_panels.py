@@ -17,7 +17,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import rate, time_error
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 _SHARE = 1.2

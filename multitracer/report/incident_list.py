@@ -10,9 +10,8 @@ from multitracer.units import NS_PER_S
 from multitracer.words import ends, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.case import Finding
-    from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.diagnosis.incidents import Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.finding import Finding
 
 _FIRST = 6
 """Incidents that are seen at once; the others unfold."""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.figures.stack import Panel
     from multitracer.figures.zooms import NamedInterval
     from multitracer.recording.recording import Recording

@@ -87,7 +87,7 @@ _USER_S = """
 import resource, sys
 from importlib import import_module
 from pathlib import Path
-from multitracer.diagnosis import case, diagnose
+from multitracer.diagnosis import diagnose
 from multitracer.diagnosis.limits import group
 from multitracer.diagnosis.limits.names import Limit, View
 from multitracer.recording.read import read
@@ -99,7 +99,7 @@ def unknown(transfer, account=None):
     return limits.Limited(transfer, View.NOWHERE, cells)
 
 if sys.argv[2] == "without":
-    case.limited = diagnose.limited = group.limited = unknown
+    diagnose.limited = group.limited = unknown
 for _ in range(2):  # the first one imports
     begin_s = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     recording = read(Path(sys.argv[1]))

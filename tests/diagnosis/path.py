@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer as Recorded
 from multitracer.lab.tcp.profile import MODERN
 from multitracer.recording.read import read
@@ -15,6 +15,7 @@ from tests.corpus.link import Road, Transfer, capture_file
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.lab.simulator.host import SimulatedHost
 
 ROAD = Road(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
@@ -14,7 +14,8 @@ from tests.analysis.traffic import ACK, MS, RST, START_NS, SYN, Segment
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.case import Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 FULL = 1000
 """Payload of a full segment."""

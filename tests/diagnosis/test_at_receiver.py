@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from multitracer.diagnosis.case import Case
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.analysis.traffic import SYN
 from tests.diagnosis.path import ROAD, diagnosed
@@ -16,7 +15,7 @@ from tests.diagnosis.talk import FULL, Talk, kinds, of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 _DEAD = {"dead_from_ns": 2 * NS_PER_S, "dead_until_ns": 5 * NS_PER_S}
 _SILENCES = {"outage", "blackout", "ack-loss", "path-mtu-black-hole"}
@@ -102,4 +101,4 @@ def test_arrivals_joined_in_twos_alone_have_no_mean_gap(tmp_path: Path) -> None:
         talk.note(at_ms + 0.05, 0, seq=1001, ack=seq + size)
         at_ms, seq = at_ms + 5, seq + size
     found = talk.diagnosed(tmp_path, reverse=True)
-    assert Case(found.limited).arrival_gaps is None
+    assert found.arrival_gaps is None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from multitracer.diagnosis.account.link_account import LinkAccount
-    from multitracer.diagnosis.case import Finding
+    from multitracer.diagnosis.finding import Finding
 
 CDPD = """
 [tcp]

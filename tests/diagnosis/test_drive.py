@@ -24,8 +24,8 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.case import Finding
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 BEGIN_NS = 1_795_252_742_144_988_755
 """First SYN of the upload."""

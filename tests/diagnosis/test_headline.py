@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose, headline
+from multitracer.diagnosis.diagnose import channel_use, diagnose, headline
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
@@ -16,6 +16,8 @@ from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 _FILE_HEADER = 24
 _RECORD = struct.Struct("<IIII")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.diagnosis.case import Case, Finding
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.incidents import incidents
+from multitracer.diagnosis.finding import Finding
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
@@ -19,8 +19,7 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.diagnosis.incidents import Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +32,15 @@ def found() -> Callable[[str], Diagnosis]:
 def of(found: Callable[[str], Diagnosis]) -> Callable[..., list[Incident]]:
     """`of(finding, …)`: the incidents of findings within a run of some 100 s."""
     diagnosis = found("fig8-resets-vj")
-    case = Case(diagnosis.limited)
 
     def at_ns(second: float) -> int:
-        return case.transfer.begin_ns + round(second * NS_PER_S)
+        return diagnosis.transfer.begin_ns + round(second * NS_PER_S)
 
     def made(*some: tuple[str, float, float, float]) -> list[Incident]:
         findings = [
             Finding(kind, at_ns(begin), at_ns(end), cost, None, (), kind) for kind, begin, end, cost in some
         ]
-        return incidents(case, findings)
+        return replace(diagnosis, find=lambda _: findings).incidents
 
     return made
 

@@ -20,7 +20,7 @@ from tests.diagnosis.talk import FULL, Talk, kinds, of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 _SERVER, _CLIENT = 5_001, 1_001
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
 from tests.analysis.pcap_file import write_pcap
@@ -16,6 +16,7 @@ from tests.diagnosis.talk import FULL, kinds
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 WAY_MS = 10

@@ -335,5 +335,5 @@ def test_a_receiver_that_gets_more_at_once_tells_no_rate_of_the_link(name: str, 
     """A connection that begins or ends beside ours changes the gaps between our packets for good, too."""
     session = Path(__file__).parents[1] / "causes" / "recordings" / name / "session"
     found = diagnose(Transfer.of(read(session / "fixed" / "tcp-0.pcap.gz")))
-    assert _has_company(found.case) == shared
+    assert _has_company(found) == shared
     assert ("rate-change" in kinds(found)) == (not shared)

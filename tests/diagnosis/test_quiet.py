@@ -14,7 +14,7 @@ from tests.diagnosis.talk import FULL, Talk, of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 _WAY_MS = 25
 _SILENCE_S = 5.0

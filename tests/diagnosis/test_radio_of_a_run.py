@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from multitracer.diagnosis.case import Finding
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 SCENARIO = """
 [tcp]

@@ -18,7 +18,7 @@ from tests.diagnosis.talk import FULL, Talk, kinds
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 _SERVER, _CLIENT = 5_001, 1_001
 _ANSWER = 2

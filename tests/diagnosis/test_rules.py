@@ -12,8 +12,8 @@ import pytest
 
 from multitracer.diagnosis import rules
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.case import Finding
-from multitracer.diagnosis.diagnose import Diagnosis, channel_use, diagnose
+from multitracer.diagnosis.diagnose import channel_use, diagnose
+from multitracer.diagnosis.finding import Finding
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.rules import RULES
 from multitracer.schemas.radio import RADIO
@@ -23,6 +23,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.transfer import Transfer
 
     TransferOf = Callable[..., Transfer]
@@ -141,7 +142,9 @@ def test_a_rule_without_help_and_one_beside_the_folders_still_work(
     diagnosis = found("clean-bulk")
     plug_in = SimpleNamespace(
         KIND="own",
-        find=lambda case: [Finding("own", case.transfer.begin_ns, case.transfer.end_ns, 999.0, None, (), "")],
+        find=lambda found: [
+            Finding("own", found.transfer.begin_ns, found.transfer.end_ns, 999.0, None, (), "")
+        ],
     )
     monkeypatch.setattr(rules, "RULES", (*rules.RULES, plug_in))
     first = diagnose(diagnosis.transfer).incidents[0]

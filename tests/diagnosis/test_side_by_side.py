@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.analysis import parallel
-from multitracer.diagnosis import case, rules, transfer
+from multitracer.diagnosis import diagnosis, rules, transfer
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
 from tests.benchmarks.diagnose import write_session
 from tests.cli.program import call
@@ -38,7 +38,7 @@ def test_what_several_rules_ask_for_is_measured_once(monkeypatch: pytest.MonkeyP
         measured.append(args)
         return arrival_gaps(*args)
 
-    monkeypatch.setattr(case, "arrival_gaps", counted)
+    monkeypatch.setattr(diagnosis, "arrival_gaps", counted)
     two_threads(monkeypatch)
     call("diagnose", "--json", str(SAMPLES / "cellular_upload"))
     assert len(measured) == 1

@@ -33,8 +33,8 @@ def test_segments_are_those_that_the_path_carried_and_lost(name: str) -> None:
     )
     recording = read(folder / "session")
     found = diagnose(Transfer.of(recording, 1, reverse=path.way == 1))
-    segments = found.case.segments
-    assert found.case.transfer.sender["payload_bytes"].max() == 2896
+    segments = found.segments
+    assert found.transfer.sender["payload_bytes"].max() == 2896
     assert len(segments) == len(path.packets)
     assert np.array_equal(segments.lost, path.packets["fate"] != DELIVERED)
     assert np.array_equal(np.sort(segments.payload_bytes), np.sort(path.packets["payload"]))
@@ -43,13 +43,13 @@ def test_segments_are_those_that_the_path_carried_and_lost(name: str) -> None:
 
 
 def test_without_offload_a_segment_is_a_packet(tmp_path: Path) -> None:
-    case = diagnosed(tmp_path, ROAD, size=200_000).case
-    assert np.array_equal(case.segments.row, case.transfer.data)
-    assert np.array_equal(case.segments.closes, case.segments.arrived != NA)
+    found = diagnosed(tmp_path, ROAD, size=200_000)
+    assert np.array_equal(found.segments.row, found.transfer.data)
+    assert np.array_equal(found.segments.closes, found.segments.arrived != NA)
 
 
 def test_one_end_alone_knows_only_what_had_to_be_sent_again(tmp_path: Path) -> None:
-    case = diagnosed(tmp_path, replace(ROAD, queue_packets=15), both=False).case
-    assert case.segments.lost.any()
-    assert not case.segments.closes.any()
-    assert (case.segments.arrived == NA).all()
+    found = diagnosed(tmp_path, replace(ROAD, queue_packets=15), both=False)
+    assert found.segments.lost.any()
+    assert not found.segments.closes.any()
+    assert (found.segments.arrived == NA).all()

@@ -25,7 +25,7 @@ from tests.report.test_markup import parsed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from tests.report.chromium import Browser
 
 WHOLE_S = 27.5

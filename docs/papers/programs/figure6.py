@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from multitracer.diagnosis.account.by_slots import reset_episodes
 from multitracer.diagnosis.account.uses import LOST
-from multitracer.diagnosis.diagnose import Diagnosis, diagnose
+from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
@@ -32,6 +32,8 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 ROOT: Path = Path(__file__).parents[3]
 RUNS = ROOT / "docs" / "papers" / "data" / "figure6.csv"

@@ -8,5 +8,5 @@ policer lost them (`policing`).
 What must hold: times are those of the sender's capture, and rows are its rows, unless a function says
 otherwise. Nothing here needs a link log, so all of it holds on any network. One capture is enough; a second
 makes an answer sharper, never different in kind. What neither capture can tell is NA or None, and which
-direction was dead is told only if it is known. The account and `Case` are built on this; it imports neither.
+direction was dead is told only if it is known. Account, limits and rules are built on this; it imports none.
 """

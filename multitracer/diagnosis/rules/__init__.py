@@ -1,8 +1,8 @@
-"""One diagnosis, one file: `find(case)` yields a `Finding` for each time that it happened.
+"""One diagnosis, one file: `find(diagnosis)` yields a `Finding` for each time that it happened.
 
-A rule reads only what `Case` holds, concludes nothing from a log that is missing, asserts nothing that its
-evidence merely allows, and names the rows it rests on. A new one is a new file in the folder of its family,
-or beside the folders, and is found by its name.
+A rule reads what `Diagnosis` measures, no finding; it concludes nothing from a log that is missing, asserts
+nothing that its evidence merely allows, and names the rows it rests on. A new one is a new file in the
+folder of its family, or beside the folders, and is found by its name.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from multitracer.analysis.parallel import FEWEST_ROWS, in_parallel
+from multitracer.diagnosis.diagnosis import rank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 
 class Rule(Protocol):
@@ -29,43 +31,8 @@ class Rule(Protocol):
     KIND: str
     """Name of its findings, which is that of the file with hyphens: `link-reset`."""
 
-    def find(self, case: Case, /) -> Iterable[Finding]:
+    def find(self, diagnosis: Diagnosis, /) -> Iterable[Finding]:
         """Yield a finding for each time that it happened."""
-
-
-FIRST_CAUSES = (
-    "dropped-call",
-    "syn-unanswered",
-    "connection-refused",
-    "idle-timeout",
-    "reset-by-peer",
-    "path-mtu-black-hole",
-    "handover",
-    "blackout",
-    "outage",
-    "link-reset",
-    "header-decompressor-failure",
-    "policer",
-    "ack-loss",
-    "exponential-back-off",
-    "spurious-timeout",
-    "competing-retransmission",
-    "local-buffer-overflow",
-    "congestion-loss",
-    "random-loss",
-    "rlp-retransmission-burst",
-    "radio-limited",
-    "link-flow-control",
-    "bufferbloat",
-    "overbuffered-link",
-    "stale-data",
-)
-"""Kinds, causes before what they lead to: the order of findings of equal cost; others follow by name."""
-
-
-def rank(kind: str) -> int:
-    """Return the place of a kind among the causes; those that are not listed come last."""
-    return FIRST_CAUSES.index(kind) if kind in FIRST_CAUSES else len(FIRST_CAUSES)
 
 
 def _rules() -> tuple[Rule, ...]:
@@ -78,18 +45,18 @@ def _rules() -> tuple[Rule, ...]:
 RULES = _rules()
 
 
-def _findings_of(rule: Rule, case: Case) -> list[Finding]:
-    return list(rule.find(case))
+def _findings_of(rule: Rule, diagnosis: Diagnosis) -> list[Finding]:
+    return list(rule.find(diagnosis))
 
 
-def findings(case: Case) -> list[Finding]:
+def findings(diagnosis: Diagnosis) -> list[Finding]:
     """Return what all rules find, largest cost first, each with what would help."""
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     is_alone = transfer.recording is None or not transfer.recording.inputs.listed  # one thread parses logs
     rows = len(transfer.sender) if is_alone else 0
     if rows >= FEWEST_ROWS:
-        case.measure_shared()
-    of_rules = in_parallel([partial(_findings_of, rule, case) for rule in RULES], rows=rows)
+        diagnosis.measure_shared()
+    of_rules = in_parallel([partial(_findings_of, rule, diagnosis) for rule in RULES], rows=rows)
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
         for rule, own in zip(RULES, of_rules, strict=True)

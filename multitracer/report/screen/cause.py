@@ -20,8 +20,7 @@ from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, rate, share, size
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.diagnosis.incidents import Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.tables import Array
 

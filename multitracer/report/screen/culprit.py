@@ -26,7 +26,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import duration, rate, size
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.group import Stage
     from multitracer.report.screen.cause import KnownCause
     from multitracer.report.screen.time_axis import TimeAxis

@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import duration, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.figures.stack import Panel
     from multitracer.recording.surroundings import Surroundings
     from multitracer.report.connection_table import Drawn

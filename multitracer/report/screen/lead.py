@@ -29,8 +29,7 @@ from multitracer.words import count, duration, rate, share, size
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.diagnosis.incidents import Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.report.connection_table import Drawn

@@ -29,8 +29,7 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
-    from multitracer.diagnosis.incidents import Incident
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
     from multitracer.diagnosis.limits.group import GroupConnection
     from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.recording.surroundings import Surroundings

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
     from multitracer.tables import Array
 
@@ -18,18 +19,20 @@ KIND = "connection-refused"
 HELP = "Start the server, or use the right port; a firewall may also refuse in its name."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if a SYN was reset and no handshake came of it."""
-    opening = case.opening
+    opening = diagnosis.opening
     if not len(opening.syns) or len(opening.syn_acks):
         return
     refusals = _refusals(opening)
     if not len(refusals):
         return
-    times = case.transfer.sender["time_ns"]
+    times = diagnosis.transfer.sender["time_ns"]
     began_ns, ended_ns = int(times[opening.syns[0]]), int(times[refusals[-1]])
-    after_s = case.link_s(int(times[opening.syns[opening.syns < refusals[0]][-1]]), int(times[refusals[0]]))
-    cost_s = case.link_s(began_ns, ended_ns)
+    after_s = diagnosis.link_s(
+        int(times[opening.syns[opening.syns < refusals[0]][-1]]), int(times[refusals[0]])
+    )
+    cost_s = diagnosis.link_s(began_ns, ended_ns)
     sentence = (
         f"The connection was refused: the other end reset it {after_s:.3f} s after the SYN "
         f"({len(refusals)} {'time' if len(refusals) == 1 else 'times'})."

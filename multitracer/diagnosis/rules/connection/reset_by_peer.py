@@ -8,35 +8,37 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.captured import Flag
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.rules.connection import idle_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
+
 KIND = "reset-by-peer"
 HELP = "The log of the program at that end: it ended or ran into a limit; or a box on the way sent the reset."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for the first reset of an open connection of which no end had sent a FIN.
 
     After a FIN a reset is how many programs close. After a long silence it is an `idle-timeout`.
     """
-    opening, table = case.opening, case.transfer.sender
+    opening, table = diagnosis.opening, diagnosis.transfer.sender
     if not len(opening.resets):
         return
     opened = np.concatenate([opening.syn_acks[:1], np.flatnonzero(table["payload_bytes"] > 0)[:1]])
     if not len(opened) or opening.resets[0] < opened.min():
         return
     row = int(opening.resets[0])
-    if has(table["flags"][:row], Flag.FIN).any() or any(idle_timeout.find(case)):
+    if has(table["flags"][:row], Flag.FIN).any() or any(idle_timeout.find(diagnosis)):
         return
-    yield _finding(case, row)
+    yield _finding(diagnosis, row)
 
 
-def _finding(case: Case, row: int) -> Finding:
-    transfer, table = case.transfer, case.transfer.sender
+def _finding(diagnosis: Diagnosis, row: int) -> Finding:
+    transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     by_receiver = bool(table["reverse"][row] != transfer.reverse)
     data = transfer.data
     sent = int(table["end_bytes"][data[data < row]].max(initial=0))
@@ -45,7 +47,7 @@ def _finding(case: Case, row: int) -> Finding:
     at_ns = int(table["time_ns"][row])
     who = "receiver" if by_receiver else "sender"
     sentence = (
-        f"The {who} of the data reset the connection {case.at_s(at_ns):.1f} s into the transfer; "
+        f"The {who} of the data reset the connection {diagnosis.at_s(at_ns):.1f} s into the transfer; "
         f"{missing:,} bytes that had been sent were not acknowledged, and nothing more could follow."
     )
     numbers = {"unacknowledged_bytes": missing}

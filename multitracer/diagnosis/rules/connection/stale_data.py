@@ -8,11 +8,12 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.captured import Flag
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 KIND = "stale-data"
@@ -20,13 +21,13 @@ HELP = "A shorter queue before the link: data that wait in it cannot be withdraw
 _LEAST_SEGMENTS = 2  # one more segment may cross the reset on its way. Not measured
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if data still arrived at the receiver after it had given the connection up."""
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     if transfer.receiver is None:
         return
     receiver = transfer.receiver
-    gave_up = _gave_up(case)
+    gave_up = _gave_up(diagnosis)
     if gave_up is None:
         return
     arrived = (receiver["reverse"] == transfer.reverse) & (receiver["payload_bytes"] > 0)
@@ -36,19 +37,19 @@ def find(case: Case) -> Iterator[Finding]:
     stamps = transfer.receiver_time(receiver["time_ns"][[gave_up, stale[-1]]])
     began_ns, ended_ns = (int(stamp) for stamp in stamps)
     payload = int(receiver["payload_bytes"][stale].sum())
-    cost_s = case.link_s(began_ns, ended_ns)
+    cost_s = diagnosis.link_s(began_ns, ended_ns)
     sentence = (
-        f"The receiver gave the connection up {case.at_s(began_ns):.1f} s into the transfer, yet "
+        f"The receiver gave the connection up {diagnosis.at_s(began_ns):.1f} s into the transfer, yet "
         f"{payload:,} bytes of it still came through the queue for {cost_s:.1f} s and kept others waiting."
     )
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("receiver", [gave_up, *stale]), sentence)
 
 
-def _gave_up(case: Case) -> int | None:
+def _gave_up(diagnosis: Diagnosis) -> int | None:
     """Return the row of `receiver` in which it reset the connection; None if it did not."""
-    receiver = case.transfer.receiver
+    receiver = diagnosis.transfer.receiver
     assert receiver is not None
     resets: Array = np.flatnonzero(
-        has(receiver["flags"], Flag.RST) & (receiver["reverse"] != case.transfer.reverse)
+        has(receiver["flags"], Flag.RST) & (receiver["reverse"] != diagnosis.transfer.reverse)
     )
     return int(resets[0]) if len(resets) else None

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 KIND = "syn-retransmitted"
 HELP = "A connection that is kept open and used again; look at the path and at the server's backlog."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for the SYN, and one for the SYN-ACK, that was sent again and needed it.
 
     By the capture that shows more of them: what is lost before a capture is not in it. What was sent again
     while its answer was on its way is a `spurious-timeout`.
     """
-    transfer = case.transfer
-    openings = {"sender": case.opening}
+    transfer = diagnosis.transfer
+    openings = {"sender": diagnosis.opening}
     if transfer.receiver is not None:
         openings["receiver"] = HandshakeAndResets(transfer, transfer.receiver)
     for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):
@@ -31,7 +32,7 @@ def find(case: Case) -> Iterator[Finding]:
             ((name, needed(each)) for name, each in openings.items()), key=lambda opening: len(opening[1])
         )
         if len(sent) > 1:
-            yield _finding(case, name, sent, what)
+            yield _finding(diagnosis, name, sent, what)
 
 
 def _syns(opening: HandshakeAndResets) -> Array:
@@ -46,14 +47,14 @@ def _syn_acks(opening: HandshakeAndResets) -> Array:
     return opening.syn_acks[:0] if len(opening.syns) >= len(opening.syn_acks) else opening.syn_acks
 
 
-def _finding(case: Case, capture: str, sent: Array, what: str) -> Finding:
-    transfer = case.transfer
+def _finding(diagnosis: Diagnosis, capture: str, sent: Array, what: str) -> Finding:
+    transfer = diagnosis.transfer
     if capture == "receiver" and transfer.receiver is not None:
         times = transfer.receiver_time(transfer.receiver["time_ns"][sent])
     else:
         times = transfer.sender["time_ns"][sent]
     began_ns, ended_ns = int(times[0]), int(times[-1])
-    cost_s = case.link_s(began_ns, ended_ns)
+    cost_s = diagnosis.link_s(began_ns, ended_ns)
     times_more = "once more" if len(sent) == 2 else f"{len(sent) - 1} times more"
     sentence = (
         f"The {what} that opens the connection was not answered and had to be sent {times_more}: "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "syn-unanswered"
 HELP = "The address and the port, a firewall that drops silently, a path that was dead at that moment."
@@ -15,14 +17,14 @@ _LEAST_SYNS = 2
 """One alone may be the last packet of the recording: its answer was still on its way."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if SYNs were sent again and again and nothing came back."""
-    opening = case.opening
+    opening = diagnosis.opening
     if len(opening.syns) < _LEAST_SYNS or len(opening.responder) or not opening.is_heard_only:
         return
-    times = case.transfer.sender["time_ns"]
+    times = diagnosis.transfer.sender["time_ns"]
     began_ns, ended_ns = int(times[opening.syns[0]]), int(times[opening.syns[-1]])
-    cost_s = case.link_s(began_ns, ended_ns)
+    cost_s = diagnosis.link_s(began_ns, ended_ns)
     sentence = f"No answer: {len(opening.syns)} SYNs were sent within {cost_s:.1f} s and nothing came back."
     numbers = {"syn_sent": len(opening.syns), "waited_s": cost_s}
     evidence = rows("sender", opening.syns)

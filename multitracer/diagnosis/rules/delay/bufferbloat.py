@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.link import Paths
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, ack_delays
@@ -19,6 +19,8 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "bufferbloat"
 HELP = "A shorter queue or an AQM (fq_codel, CAKE, PIE) before the slowest link; BBR at the sender."
@@ -55,39 +57,39 @@ class _Queue(NamedTuple):
     way: str
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding for each way whose queue is too long."""
-    for queue in _queues(case):
+    for queue in _queues(diagnosis):
         often = queue.added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
         full = queue.longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s
         if often and (full or queue.added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)):
-            yield _finding(case, queue)
+            yield _finding(diagnosis, queue)
 
 
-def _queues(case: Case) -> Iterator[_Queue]:
-    if case.limited.view is Viewpoint.RECEIVER:
-        yield from _at_receiver(case)
+def _queues(diagnosis: Diagnosis) -> Iterator[_Queue]:
+    if diagnosis.limited.view is Viewpoint.RECEIVER:
+        yield from _at_receiver(diagnosis)
         return
-    rtt_ns, data = case.transfer.rtt_ns, case.usual_delays
+    rtt_ns, data = diagnosis.transfer.rtt_ns, diagnosis.usual_delays
     if data is None or not len(rtt_ns):
         return
-    unloaded_s = case.link_s(0, int(rtt_ns.min()))
-    flight = case.transfer.sender["flight_bytes"][data.row]
-    full = case.full_bytes
+    unloaded_s = diagnosis.link_s(0, int(rtt_ns.min()))
+    flight = diagnosis.transfer.sender["flight_bytes"][data.row]
+    full = diagnosis.full_bytes
     chosen = flight >= _LEAST_FLIGHT * full
-    if chosen.sum() >= _LEAST_SAMPLES and (data.is_one_way or not _is_held(case, data, full)):
-        queue = _queue(case, data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
+    if chosen.sum() >= _LEAST_SAMPLES and (data.is_one_way or not _is_held(diagnosis, data, full)):
+        queue = _queue(diagnosis, data, data.queue_ns[chosen], unloaded_s, "data" if data.is_one_way else "")
         waiting = float(np.median(flight[chosen])) / full * queue.added_s / (queue.added_s + unloaded_s)
         if waiting >= _LEAST_PACKETS:
             yield queue
-    acks = ack_delays(case.transfer)
+    acks = ack_delays(diagnosis.transfer)
     if acks is not None and len(acks.row) >= _LEAST_SAMPLES:
-        yield _queue(case, acks, acks.queue_ns, unloaded_s, "acks")
+        yield _queue(diagnosis, acks, acks.queue_ns, unloaded_s, "acks")
 
 
-def _at_receiver(case: Case) -> Iterator[_Queue]:
+def _at_receiver(diagnosis: Diagnosis) -> Iterator[_Queue]:
     """Yield the queue of a download as its receiver sees it: by the sender's timestamps, if fine."""
-    seen, shown = case.limited.seen, case.limited.shown
+    seen, shown = diagnosis.limited.seen, diagnosis.limited.shown
     if seen is None or shown is None or seen.coarse or not seen.floor_ns or shown.link.rate is None:
         return
     full = np.flatnonzero((seen.sends.end - seen.sends.begin)[seen.delays.place] >= seen.mss_bytes)
@@ -101,18 +103,20 @@ def _at_receiver(case: Case) -> Iterator[_Queue]:
     nothing = np.empty(0, dtype=np.int64)
     rows, least_ns = seen.sends.row[sampled.place], int(sampled.way_ns.min())
     delays = PacketDelays(rows, rows, sampled.time_ns, queue_ns, least_ns, nothing, nothing, is_one_way=True)
-    yield _queue(case, delays, queue_ns, case.link_s(0, seen.floor_ns), "data")
+    yield _queue(diagnosis, delays, queue_ns, diagnosis.link_s(0, seen.floor_ns), "data")
 
 
-def _queue(case: Case, delays: PacketDelays, queue_ns: np.ndarray, unloaded_s: float, way: str) -> _Queue:
+def _queue(
+    diagnosis: Diagnosis, delays: PacketDelays, queue_ns: np.ndarray, unloaded_s: float, way: str
+) -> _Queue:
     middle, longest = map(float, np.quantile(queue_ns, (0.5, 0.95)))
-    speed = case.transfer.speed / NS_PER_S
+    speed = diagnosis.transfer.speed / NS_PER_S
     return _Queue(delays, middle * speed, longest * speed, unloaded_s, way)
 
 
-def _is_held(case: Case, delays: PacketDelays, full: int) -> bool:
+def _is_held(diagnosis: Diagnosis, delays: PacketDelays, full: int) -> bool:
     """Return whether the reader may have held back the ACKs: round trips prove no queue then."""
-    table, acks = case.transfer.sender, case.transfer.acks
+    table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
     at = np.searchsorted(acks, delays.row) - 1
     window = np.where(at >= 0, table["window_bytes"][acks[np.maximum(at, 0)]], np.iinfo(np.int64).max)
     filled = np.mean(table["flight_bytes"][delays.row] + full > window)
@@ -134,15 +138,15 @@ def grade(added_s: float) -> str:
 _WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
 
 
-def _finding(case: Case, queue: _Queue) -> Finding:
+def _finding(diagnosis: Diagnosis, queue: _Queue) -> Finding:
     stamps = queue.delays.time_ns[[0, -1]]
     if queue.way == "acks":
-        stamps = np.clip(stamps, case.transfer.begin_ns, case.transfer.end_ns)
+        stamps = np.clip(stamps, diagnosis.transfer.begin_ns, diagnosis.transfer.end_ns)
     began_ns, ended_ns = (int(stamp) for stamp in stamps)
     a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
-    lost = case.transfer.verdicts["row"]
+    lost = diagnosis.transfer.verdicts["row"]
     hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
-    of_data = "" if case.limited.view is Viewpoint.RECEIVER else " of a data segment"
+    of_data = "" if diagnosis.limited.view is Viewpoint.RECEIVER else " of a data segment"
     sentence = (
         f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s, 95 % of the time at most "
         f"{queue.longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis import SegmentKind
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.schemas.tcp import Vantage
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 KIND = "nagle-delayed-ack"
@@ -33,20 +34,20 @@ _MSS = 536  # RFC 9293, section 3.7.1: without the option
 _FULL = 0.9  # part of a full segment below which one is small: options take some of it. Not measured
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    if case.transfer.layers.vantage is Vantage.NEAR_RECEIVER or len(case.transfer.data) < _LEAST:
+    if diagnosis.transfer.layers.vantage is Vantage.NEAR_RECEIVER or len(diagnosis.transfer.data) < _LEAST:
         return
-    held, waits_ns = _held(case)
+    held, waits_ns = _held(diagnosis)
     if len(held) < _LEAST:
         return
     low, middle, high = np.quantile(waits_ns, (0.25, 0.5, 0.75))
     if high - low > _EVEN * middle:
         return
-    table = case.transfer.sender
+    table = diagnosis.transfer.sender
     began_ns, ended_ns = (int(table["time_ns"][held[i]]) for i in (0, -1))
-    cost_s = float(waits_ns.sum()) * case.transfer.speed / NS_PER_S
-    delay_s = middle * case.transfer.speed / NS_PER_S
+    cost_s = float(waits_ns.sum()) * diagnosis.transfer.speed / NS_PER_S
+    delay_s = middle * diagnosis.transfer.speed / NS_PER_S
     sentence = (
         f"{len(held):,} times a small segment waited for the ACK of a small one, which the receiver delayed "
         f"by {delay_s:.3f} s: Nagle's algorithm and delayed ACKs waited for each other."
@@ -56,15 +57,15 @@ def find(case: Case) -> Iterator[Finding]:
     yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, numbers=numbers)
 
 
-def _held(case: Case) -> tuple[Array, Array]:
+def _held(diagnosis: Diagnosis) -> tuple[Array, Array]:
     """Return the small segments that left with the ACK of a small one, and how long that was delayed."""
-    transfer, table = case.transfer, case.transfer.sender
+    transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     again = (table["kind"][transfer.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
     data = transfer.data[~again]
     if len(data) < 2 or not len(transfer.acks):
         return data[:0], data[:0]
     payload, time_ns = table["payload_bytes"], table["time_ns"]
-    small = payload[data] < _FULL * _segment_bytes(case)
+    small = payload[data] < _FULL * _segment_bytes(diagnosis)
     pair = np.flatnonzero(small[:-1] & small[1:])
     first, then = data[pair], data[pair + 1]
     at = np.searchsorted(transfer.acks, then) - 1
@@ -78,10 +79,10 @@ def _held(case: Case) -> tuple[Array, Array]:
     return then[chosen], wait_ns[chosen]
 
 
-def _segment_bytes(case: Case) -> int:
+def _segment_bytes(diagnosis: Diagnosis) -> int:
     """Return the payload of a full segment: the smaller MSS that the ends announced, or what was seen."""
-    part, connection = case.transfer.layers.part, case.transfer.layers.connection
+    part, connection = diagnosis.transfer.layers.part, diagnosis.transfer.layers.connection
     announced = part.analysis.directions["mss_bytes"][2 * (connection - 1) : 2 * connection]
-    seen = int(case.transfer.payload_bytes.max())
+    seen = int(diagnosis.transfer.payload_bytes.max())
     known = announced[announced > 0]
     return int(known.min()) if len(known) else max(seen, _MSS)

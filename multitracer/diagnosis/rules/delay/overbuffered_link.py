@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "overbuffered-link"
 HELP = "A shorter queue before the link, or an AQM (CoDel, PIE); a smaller window at the receiver."
@@ -30,9 +32,9 @@ _LEAST_SEGMENTS = 3
 """Full segments on their way: a slow answer to a lone segment is no queue of ours."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     sampled = np.flatnonzero(transfer.sender["rtt_ns"] > 0)
     mine = (transfer.sender["reverse"] == transfer.reverse) & (transfer.sender["payload_bytes"] > 0)
     sampled = sampled[mine[sampled]]

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "path-change"
 HELP = "The routing, or the handover, of that moment; nothing at the two ends."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each lasting step of the least delay."""
-    delays = None if case.is_link_logged else case.usual_delays
+    delays = None if diagnosis.is_link_logged else diagnosis.usual_delays
     if delays is None:
         return
     for at, step_ns in zip(delays.changes.tolist(), delays.steps_ns.tolist(), strict=True):
         time_ns = int(delays.time_ns[at])
-        step_s = case.link_s(0, step_ns)
+        step_s = diagnosis.link_s(0, step_ns)
         way = "the way there" if delays.is_one_way else "the round trip"
         sentence = (
-            f"The path changed {case.at_s(time_ns):.1f} s into the transfer: from then on {way} took "
+            f"The path changed {diagnosis.at_s(time_ns):.1f} s into the transfer: from then on {way} took "
             f"{abs(step_s):.3f} s {'longer' if step_s > 0 else 'less'}, without any queue."
         )
         evidence = rows("sender", delays.row[at - 1 : at + 1])

@@ -11,7 +11,8 @@ from multitracer.words import about, count
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 KIND = "application-limited"
 HELP = "A change of the program that sends: TCP could have carried more."
@@ -19,9 +20,9 @@ _LEAST = 0.2
 """Share of the time: up to 15 % were said to be it that a full send buffer had cost (known causes)."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding."""
-    limit = held(case.limited, Limit.APPLICATION, LimitSubtype.WRITES, least=_LEAST)
+    limit = held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.WRITES, least=_LEAST)
     if limit is None:
         return
     numbers = limit.numbers

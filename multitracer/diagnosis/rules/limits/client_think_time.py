@@ -15,7 +15,8 @@ from multitracer.words import about, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 KIND = "client-think-time"
 HELP = "A client that sends its requests sooner, or several at once."
@@ -26,17 +27,19 @@ _MOST = 0.5
 short. Not measured"""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of a responder's data."""
-    wait = held(case.limited, Limit.APPLICATION, LimitSubtype.PEER) if case.transfer.reverse else None
-    if wait is None or case.limited.seen is None:
+    wait = (
+        held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.PEER) if diagnosis.transfer.reverse else None
+    )
+    if wait is None or diagnosis.limited.seen is None:
         return
-    if _may_be_lost(case):
+    if _may_be_lost(diagnosis):
         return  # who was slow nobody knows
-    paused_s, least_s = pauses_s(case.limited), _MOST * wait.seconds
-    if client_pauses_s(case.transfer) is not None:
-        seconds, least_s = float(paused_s.sum()), WORTH * case.limited.total_s
-        wait = wait._replace(seconds=seconds, share=seconds / case.limited.total_s)
+    paused_s, least_s = pauses_s(diagnosis.limited), _MOST * wait.seconds
+    if client_pauses_s(diagnosis.transfer) is not None:
+        seconds, least_s = float(paused_s.sum()), WORTH * diagnosis.limited.total_s
+        wait = wait._replace(seconds=seconds, share=seconds / diagnosis.limited.total_s)
     if not len(paused_s) or paused_s.sum() < least_s:
         return
     wait = wait._replace(lengths_s=paused_s)
@@ -52,11 +55,11 @@ def find(case: Case) -> Iterator[Finding]:
     yield wait.finding(KIND, sentence, numbers)
 
 
-def _may_be_lost(case: Case) -> bool:
+def _may_be_lost(diagnosis: Diagnosis) -> bool:
     """Return whether requests were lost, as both captures show; with one, whether data were."""
-    pairs, client = case.transfer.ack_pairs, case.transfer.receiver
+    pairs, client = diagnosis.transfer.ack_pairs, diagnosis.transfer.receiver
     if pairs is None or client is None:
-        return any(held(case.limited, limit, least=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE))
+        return any(held(diagnosis.limited, limit, least=_LOSSY) for limit in (Limit.RECOVERY, Limit.OUTAGE))
     sent = pairs.sent != NA
     asks = client["payload_bytes"][pairs.sent[sent]] > 0
     return int(np.count_nonzero(asks & pairs.lost[sent])) > _LOSSY * int(np.count_nonzero(asks))

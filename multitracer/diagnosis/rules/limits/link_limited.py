@@ -11,27 +11,28 @@ from multitracer.units import BITS_PER_BYTE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 KIND = "link-limited"
 HELP = "A faster link, or less other traffic on it."
 _RADIO_HELP = "A faster link, a better cell or fewer users."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding; where the link was logged its own findings tell."""
-    shown = case.limited.shown
-    limit = None if case.is_link_logged else held(case.limited, Limit.LINK)
+    shown = diagnosis.limited.shown
+    limit = None if diagnosis.is_link_logged else held(diagnosis.limited, Limit.LINK)
     if limit is None or shown is None:
         return
-    numbers, rate = limit.numbers, link_rate_in_words(case.limited)
+    numbers, rate = limit.numbers, link_rate_in_words(diagnosis.limited)
     if rate and shown.link.rate is not None:
         low, middle, high = (value * BITS_PER_BYTE for value in shown.link.rate)
         numbers |= {"rate_bps": middle, "rate_low_bps": low, "rate_high_bps": high}
     how = f", at {rate}" if rate else ""
     sentence = (
         f"The link was the limit for {limit.seconds:.1f} s, {limit.share:.0%} of the time{how}; "
-        f"it is shown by {link_shown_by(case.limited)}."
+        f"it is shown by {link_shown_by(diagnosis.limited)}."
     )
     finding = limit.finding(KIND, sentence, numbers, cost_s=0.0)
-    yield finding._replace(help=_RADIO_HELP) if case.transfer.has_radio else finding
+    yield finding._replace(help=_RADIO_HELP) if diagnosis.transfer.has_radio else finding

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.held import held
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
@@ -16,6 +16,7 @@ from multitracer.units import NS_PER_S, NS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.tables import Array
 
@@ -36,20 +37,20 @@ _BURSTS = 0.2
 more of other senders whose segments no ACK released."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, seen from the sender: on a fast path ACKs are too near to tell."""
-    seen = case.limited.seen
-    if case.is_link_logged or seen is None or case.limited.view is Viewpoint.RECEIVER:
+    seen = diagnosis.limited.seen
+    if diagnosis.is_link_logged or seen is None or diagnosis.limited.view is Viewpoint.RECEIVER:
         return
-    spans = Spans.of(*np.concatenate([stretches(case.limited, limit) for limit in _WINDOWS], axis=1))
-    if spans.total_ns * case.transfer.speed < _LEAST * case.limited.total_s * NS_PER_S:
+    spans = Spans.of(*np.concatenate([stretches(diagnosis.limited, limit) for limit in _WINDOWS], axis=1))
+    if spans.total_ns * diagnosis.transfer.speed < _LEAST * diagnosis.limited.total_s * NS_PER_S:
         return
     own = _own_segments(seen, spans)
     if len(own) < _LEAST_SEGMENTS or not len(seen.answers):
         return
     timed, burst = _shares(seen, own)
     if timed >= _TIMED and burst <= _BURSTS:
-        yield _finding(case, spans, timed, seen.sends.row[own])
+        yield _finding(diagnosis, spans, timed, seen.sends.row[own])
 
 
 def _own_segments(seen: Observed, spans: Spans) -> Array:
@@ -73,12 +74,12 @@ def _shares(seen: Observed, own: Array) -> tuple[float, float]:
     return float(timed.mean()), float(np.mean(np.diff(sent) < _AT_ONCE_NS))
 
 
-def _finding(case: Case, spans: Spans, timed: float, sent: Array) -> Finding:
+def _finding(diagnosis: Diagnosis, spans: Spans, timed: float, sent: Array) -> Finding:
     sentence = (
         f"The sender paced its segments, as BBR does: {timed:.0%} of {len(sent):,} full ones left without an "
         "ACK that released them, and none in a burst. That is no fault."
     )
-    limited = held(case.limited, Limit.CONGESTION_WINDOW)
+    limited = held(diagnosis.limited, Limit.CONGESTION_WINDOW)
     numbers = {"paced_share": timed, "congestion_window_share": limited.share if limited else 0.0}
     begin_ns, end_ns = int(spans.begin[0]), int(spans.end[-1])
     return Finding(KIND, begin_ns, end_ns, 0.0, None, rows("sender", sent), sentence, numbers=numbers)

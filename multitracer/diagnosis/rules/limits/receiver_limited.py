@@ -15,19 +15,20 @@ from multitracer.words import ends
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
     from multitracer.tables import Array
 
 KIND = "receiver-limited"
 HELP = "A program that reads sooner, or a larger receive buffer (SO_RCVBUF, tcp_rmem)."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding."""
-    limit = held(case.limited, Limit.RECEIVER_WINDOW)
+    limit = held(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if limit is None:
         return
-    offered = _offered(case)
+    offered = _offered(diagnosis)
     low, high = (f"{each:,}" for each in (offered.min(), offered.max()))
     sentence = (
         f"The receiver's window of {ends(low, high)} bytes was full for {limit.seconds:.1f} s, "
@@ -37,16 +38,16 @@ def find(case: Case) -> Iterator[Finding]:
     yield limit.finding(KIND, sentence, numbers)
 
 
-def _offered(case: Case) -> Array:
+def _offered(diagnosis: Diagnosis) -> Array:
     """Return the windows in force at each moment while full, bytes, ascending; at least one.
 
     A window offered at other times was never full, nor was the middle of a large and a closed one.
     """
-    seen, acks = case.limited.seen, case.transfer.acks
-    begin, end = stretches(case.limited, Limit.RECEIVER_WINDOW)
+    seen, acks = diagnosis.limited.seen, diagnosis.transfer.acks
+    begin, end = stretches(diagnosis.limited, Limit.RECEIVER_WINDOW)
     if seen is None:
-        at = np.searchsorted(case.transfer.time_ns[acks], begin, side="right") - 1
-        return np.sort(case.transfer.sender["window_bytes"][acks[np.maximum(at, 0)]])
+        at = np.searchsorted(diagnosis.transfer.time_ns[acks], begin, side="right") - 1
+        return np.sort(diagnosis.transfer.sender["window_bytes"][acks[np.maximum(at, 0)]])
     moments = seen.moments_ns
     moments = np.concatenate([begin, moments[Spans(begin, end).holds(moments)]])
     edge, acknowledged = seen.window_edge(moments), seen.acknowledged(moments)

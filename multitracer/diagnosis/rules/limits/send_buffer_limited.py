@@ -10,7 +10,8 @@ from multitracer.diagnosis.limits.names import Limit, Viewpoint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 KIND = "send-buffer-limited"
 HELP = "A larger send buffer (SO_SNDBUF), or none set, so that the kernel tunes it."
@@ -20,13 +21,13 @@ _LEAST_AT_RECEIVER = 0.5
 """The receiver's packets show a flight that stands still, and a window does so, too: up to half was wrong."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding; from packets alone it says what else it may be."""
-    least = _LEAST_AT_RECEIVER if case.limited.view is Viewpoint.RECEIVER else _LEAST
-    limit = held(case.limited, Limit.SENDER_BUFFER, least=least)
+    least = _LEAST_AT_RECEIVER if diagnosis.limited.view is Viewpoint.RECEIVER else _LEAST
+    limit = held(diagnosis.limited, Limit.SENDER_BUFFER, least=least)
     if limit is None:
         return
-    seen = case.limited.seen
+    seen = diagnosis.limited.seen
     instead = "" if seen is None or seen.state is not None else ", or the congestion window stood still"
     sentence = (
         f"The send buffer was full for {limit.seconds:.1f} s, {limit.share:.0%} of the time{instead}: "

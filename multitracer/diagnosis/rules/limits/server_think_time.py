@@ -12,15 +12,18 @@ from multitracer.words import about, duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 KIND = "server-think-time"
 HELP = "A program that begins its answers sooner, or requests that do not wait for each other."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of a responder's data."""
-    limit = held(case.limited, Limit.APPLICATION, LimitSubtype.THINK) if case.transfer.reverse else None
+    limit = (
+        held(diagnosis.limited, Limit.APPLICATION, LimitSubtype.THINK) if diagnosis.transfer.reverse else None
+    )
     if limit is None:
         return
     numbers, many = limit.numbers, len(limit.lengths_s)

@@ -15,7 +15,8 @@ from multitracer.words import about
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
 
@@ -27,15 +28,15 @@ _LARGER = 4
 """Times the initial window for which the saving is told: two doublings."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding; none where all fitted into initial windows: larger ones save nothing."""
-    limit = held(case.limited, Limit.SLOW_START)
-    seen = case.limited.seen
+    limit = held(diagnosis.limited, Limit.SLOW_START)
+    seen = diagnosis.limited.seen
     if limit is None or seen is None or not seen.floor_ns:
         return
-    trip_s = case.link_s(0, seen.floor_ns)
+    trip_s = diagnosis.link_s(0, seen.floor_ns)
     rounds = limit.seconds / trip_s
-    saved_s = min(_trips_saved(case.limited, seen), rounds) * trip_s
+    saved_s = min(_trips_saved(diagnosis.limited, seen), rounds) * trip_s
     if not saved_s:
         return
     sentence = (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
@@ -16,6 +16,7 @@ from multitracer.words import about, count
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 
@@ -25,13 +26,13 @@ _LEAST_S = 0.05
 """Nobody notices less."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, however small its share: a closed window is never in order.
 
     A window of less than a segment is the limit too, but it is not closed: that is `receiver-limited`.
     """
-    acks, closed = _closed(case)
-    waited_s = closed.length_ns * case.transfer.speed / NS_PER_S
+    acks, closed = _closed(diagnosis)
+    waited_s = closed.length_ns * diagnosis.transfer.speed / NS_PER_S
     total_s = float(waited_s.sum())
     if total_s < _LEAST_S:
         return
@@ -44,16 +45,16 @@ def find(case: Case) -> Iterator[Finding]:
         "stretches": len(waited_s),
         "median_s": float(np.median(waited_s)),
         "largest_s": largest_s,
-        "share": total_s / case.limited.total_s,
+        "share": total_s / diagnosis.limited.total_s,
     }
     begin_ns, end_ns = int(closed.begin[0]), int(closed.end[-1])
     yield Finding(KIND, begin_ns, end_ns, total_s, None, rows("sender", acks), sentence, numbers=numbers)
 
 
-def _closed(case: Case) -> tuple[Array, Spans]:
+def _closed(diagnosis: Diagnosis) -> tuple[Array, Spans]:
     """Return the ACKs that closed the window, and for how long each kept data waiting."""
-    table, acks = case.transfer.sender, case.transfer.acks
-    waits = Spans.of(*stretches(case.limited, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO))
+    table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
+    waits = Spans.of(*stretches(diagnosis.limited, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO))
     is_zero = table["window_bytes"][acks] == 0
     shuts = np.flatnonzero(is_zero & ~np.append(False, is_zero[:-1])[: len(acks)])
     opens = np.flatnonzero(~is_zero)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.finding import Finding, episodes, rows
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
@@ -15,6 +15,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.join import Join
     from multitracer.tables import Array
 
@@ -24,32 +25,32 @@ _APART_S = 10
 """Link time: repetitions this far apart are two findings; an outage of ten seconds is one. Not measured."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of segments that both TCP and the link repeated at the same time."""
-    joined = case.transfer.joined
+    joined = diagnosis.transfer.joined
     if joined is None or joined.delivery is None:
         return
-    sender = case.transfer.sender
-    again, earlier = _competing(case, joined)
+    sender = diagnosis.transfer.sender
+    again, earlier = _competing(diagnosis, joined)
     times = sender["time_ns"][again]
-    apart_ns = round(_APART_S * NS_PER_S / case.transfer.speed)
+    apart_ns = round(_APART_S * NS_PER_S / diagnosis.transfer.speed)
     for first, last in episodes(times, apart_ns=apart_ns):
         run, before = again[first:last], earlier[first:last]
         began_ns, ended_ns = int(sender["time_ns"][before].min()), int(times[last - 1])
         until_ns = int(times[last]) if last < len(times) else None
-        cost_s = case.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=began_ns, end_ns=until_ns)
+        cost_s = diagnosis.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=began_ns, end_ns=until_ns)
         payload = int(sender["payload_bytes"][run].sum())
         sentence = (
-            f"TCP sent {payload:,} bytes again {case.at_s(int(times[first])):.1f} s into the transfer "
+            f"TCP sent {payload:,} bytes again {diagnosis.at_s(int(times[first])):.1f} s into the transfer "
             f"while the link "
             "was still repeating the frames of the first copies."
         )
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", run), sentence)
 
 
-def _competing(case: Case, joined: Join) -> tuple[Array, Array]:
+def _competing(diagnosis: Diagnosis, joined: Join) -> tuple[Array, Array]:
     """Return the retransmissions that left while the link recovered an earlier copy, and these copies."""
-    near, verdicts = case.transfer.near, case.transfer.verdicts
+    near, verdicts = diagnosis.transfer.near, diagnosis.transfer.verdicts
     assert near is not None
     known = verdicts["earlier_row"] != NA
     again, earlier = verdicts["row"][known], verdicts["earlier_row"][known]
@@ -57,7 +58,7 @@ def _competing(case: Case, joined: Join) -> tuple[Array, Array]:
     carried = carriage != NA
     again, earlier, carriage = again[carried], earlier[carried], carriage[carried]
     table = joined.carriages
-    tick = _tick_of(near.events["time_ns"], near.events["tick"], case.transfer.sender["time_ns"][again])
+    tick = _tick_of(near.events["time_ns"], near.events["tick"], diagnosis.transfer.sender["time_ns"][again])
     repeated = table["transmissions"][carriage] > table["frames"][carriage]
     sent, delivered = table["sent_tick"][carriage], table["delivered_tick"][carriage]
     under_way = (sent != NA) & (sent < tick) & (delivered != NA) & (tick < delivered)

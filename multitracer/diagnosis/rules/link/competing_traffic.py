@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.service_times import in_pieces, rate_step
 from multitracer.diagnosis.work_of_others import work_of_others
@@ -24,6 +24,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.service_times import ArrivalGaps
     from multitracer.diagnosis.work_of_others import WorkOfOthers
     from multitracer.recording.hosts import LinkSide
@@ -71,44 +72,44 @@ class _Watched(NamedTuple):
     """Segments."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, from both ends: one capture cannot tell others from a slower link.
 
     Of a recording with a log of the radio none: the rate of a radio follows its signal within tenths of a
     second, and a slower rate parts two packets just as somebody else's packet does.
     """
-    if case.is_link_logged:
-        yield from _in_cell(case)
+    if diagnosis.is_link_logged:
+        yield from _in_cell(diagnosis)
         return
-    if case.limited.view is not Viewpoint.BOTH_ENDS or case.transfer.radio:
+    if diagnosis.limited.view is not Viewpoint.BOTH_ENDS or diagnosis.transfer.radio:
         return
-    gaps = case.arrival_gaps
+    gaps = diagnosis.arrival_gaps
     watched = None if gaps is None else _watched(gaps)
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:
-        yield _finding(case, watched, *shared)
-    elif (work := work_of_others(case)) is not None and (
-        gaps is None or rate_step(case.limited, gaps) is None
+        yield _finding(diagnosis, watched, *shared)
+    elif (work := work_of_others(diagnosis)) is not None and (
+        gaps is None or rate_step(diagnosis.limited, gaps) is None
     ):
-        yield _finding_of_work(case, work)
+        yield _finding_of_work(diagnosis, work)
 
 
-def _in_cell(case: Case) -> Iterator[Finding]:
+def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding: the channel carried other mobiles of the cell while the transfer ran."""
-    uses, near = case.account.uses, case.transfer.near
+    uses, near = diagnosis.account.uses, diagnosis.transfer.near
     at = np.flatnonzero((uses["use"] == Use.OTHER) & (uses["source"] == "near.events") & (uses["row"] != NA))
     if near is None or not len(at):
         return
-    stream, own = _streams(near.events)[uses["row"][at]], _own_stream(case, near)
+    stream, own = _streams(near.events)[uses["row"][at]], _own_stream(diagnosis, near)
     at = at[(stream != NA) & (stream != own) & (own != NA)]
     theirs_s = float(uses["seconds"][at].sum())
-    if theirs_s < _LEAST_SHARED * case.account.total_s:
+    if theirs_s < _LEAST_SHARED * diagnosis.account.total_s:
         return
     begin_ns, end_ns = int(uses["begin_ns"][at].min()), int(uses["end_ns"][at].max())
-    share = theirs_s / case.account.total_s
+    share = theirs_s / diagnosis.account.total_s
     sentence = (
         f"Other mobiles of the cell used its channel for {theirs_s:.1f} s ({share:.0%} of the transfer), "
-        f"between {case.at_s(begin_ns):.1f} and {case.at_s(end_ns):.1f} s."
+        f"between {diagnosis.at_s(begin_ns):.1f} and {diagnosis.at_s(end_ns):.1f} s."
     )
     evidence = rows("near.events", uses["row"][at])
     numbers = {"shared_s": theirs_s, "others_share": share}
@@ -121,10 +122,10 @@ def _streams(events: Table) -> Array:
     return np.where(of_piece, events["offset_bytes"] >> STREAM_BITS, NA)
 
 
-def _own_stream(case: Case, near: LinkSide) -> int:
+def _own_stream(diagnosis: Diagnosis, near: LinkSide) -> int:
     """Return the stream of the transfer's own packets; NA if the log has none of them."""
-    sent, pieces = case.transfer.sent, near.rows("piece_sent")
-    table, events = case.transfer.sender, near.events
+    sent, pieces = diagnosis.transfer.sent, near.rows("piece_sent")
+    table, events = diagnosis.transfer.sender, near.events
     mine = np.isin(events["ip_id"][pieces], table["ip_id"][sent])
     mine &= np.isin(events["seq"][pieces], table["seq"][sent])
     own = _streams(events)[pieces[mine]]
@@ -182,27 +183,28 @@ def _watched(gaps: ArrivalGaps) -> _Watched | None:
     )  # fmt: skip
 
 
-def _finding(case: Case, watched: _Watched, shared: Array, own_ns: Array) -> Finding:
+def _finding(diagnosis: Diagnosis, watched: _Watched, shared: Array, own_ns: Array) -> Finding:
     took_ns = watched.took_ns[shared]
     others_ns = float(took_ns.sum() - (own_ns * watched.many)[shared].sum())
     words = "packets that stood behind each other arrived apart"
-    return _of_pieces(case, watched.time_ns[shared], watched.row[shared], took_ns, others_ns, words)
+    return _of_pieces(diagnosis, watched.time_ns[shared], watched.row[shared], took_ns, others_ns, words)
 
 
-def _finding_of_work(case: Case, work: WorkOfOthers) -> Finding:
+def _finding_of_work(diagnosis: Diagnosis, work: WorkOfOthers) -> Finding:
     words = "packets waited although none of ours was before them"
-    return _of_pieces(case, work.time_ns, work.row, work.took_ns, float(work.others_ns.sum()), words)
+    return _of_pieces(diagnosis, work.time_ns, work.row, work.took_ns, float(work.others_ns.sum()), words)
 
 
 def _of_pieces(
-    case: Case, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str
+    diagnosis: Diagnosis, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str
 ) -> Finding:
     began_ns, ended_ns = int(time_ns[0]), int(time_ns[-1])
-    took_s = float(took_ns.sum()) * case.transfer.speed / NS_PER_S
+    took_s = float(took_ns.sum()) * diagnosis.transfer.speed / NS_PER_S
     theirs = others_ns / float(took_ns.sum())
     sentence = (
-        f"Something else used the link between {case.at_s(began_ns):.1f} and {case.at_s(ended_ns):.1f} s: "
-        f"for {took_s:.1f} s {words}, and {theirs:.0%} of the link's time went to others."
+        f"Something else used the link between {diagnosis.at_s(began_ns):.1f} and "
+        f"{diagnosis.at_s(ended_ns):.1f} s: for {took_s:.1f} s {words}, and {theirs:.0%} of the "
+        "link's time went to others."
     )
     numbers = {"shared_s": took_s, "others_share": theirs}
     return Finding(KIND, began_ns, ended_ns, 0.0, None, rows("sender", row), sentence, numbers=numbers)

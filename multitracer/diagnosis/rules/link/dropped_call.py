@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "dropped-call"
 HELP = "Better coverage along the way, and a transfer that can be resumed."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding if a side of the link says that the call was dropped under the transfer."""
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     if transfer.is_complete:
         return
     for name, side in (("near", transfer.near), ("far", transfer.far)):
@@ -26,10 +28,10 @@ def find(case: Case) -> Iterator[Finding]:
         if name == "far":
             at_ns = int(transfer.receiver_time(side.events["time_ns"][row : row + 1])[0])
         end_ns = max(transfer.end_ns, at_ns)
-        cost_s = case.limited.total_s  # the user has to begin again, and pays for the air time
-        missing = _unacknowledged(case)
+        cost_s = diagnosis.limited.total_s  # the user has to begin again, and pays for the air time
+        missing = _unacknowledged(diagnosis)
         sentence = (
-            f"The call was dropped {case.at_s(at_ns):.1f} s after the transfer began; {missing:,} bytes "
+            f"The call was dropped {diagnosis.at_s(at_ns):.1f} s after the transfer began; {missing:,} bytes "
             f"that had "
             "been sent were never acknowledged."
         )
@@ -37,8 +39,8 @@ def find(case: Case) -> Iterator[Finding]:
         return
 
 
-def _unacknowledged(case: Case) -> int:
-    sender, data, acks = case.transfer.sender, case.transfer.data, case.transfer.acks
+def _unacknowledged(diagnosis: Diagnosis) -> int:
+    sender, data, acks = diagnosis.transfer.sender, diagnosis.transfer.data, diagnosis.transfer.acks
     highest = int(sender["end_bytes"][data].max(initial=0))
     acked = int(sender["ack_bytes"][acks].max(initial=0))
     return max(0, highest - acked)

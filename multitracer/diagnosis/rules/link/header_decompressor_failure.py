@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.account.uses import Use, UseCause
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
@@ -20,6 +20,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.join import Join
     from multitracer.tables import Array, Table
 
@@ -27,13 +28,13 @@ KIND = "header-decompressor-failure"
 HELP = "Header compression that recovers by itself (ROHC instead of VJ), or none on a link that is reset."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each reset after which packets had wrong headers."""
-    joined = case.transfer.joined
+    joined = diagnosis.transfer.joined
     if joined is None or joined.delivery is None:
         return
     for run, reset in _runs(joined):
-        yield _finding(case, joined, run, reset)
+        yield _finding(diagnosis, joined, run, reset)
 
 
 def _runs(joined: Join) -> Iterator[tuple[Array, int]]:
@@ -54,24 +55,24 @@ def _runs(joined: Join) -> Iterator[tuple[Array, int]]:
             yield wrong[run], int(resets[before - 1]) if before else NA
 
 
-def _finding(case: Case, joined: Join, run: Array, reset: int) -> Finding:
-    transfer, near = case.transfer, case.transfer.near
+def _finding(diagnosis: Diagnosis, joined: Join, run: Array, reset: int) -> Finding:
+    transfer, near = diagnosis.transfer, diagnosis.transfer.near
     assert near is not None
     mine = joined.carriages["segment_row"][run]
     segments = mine[mine != NA]
     begin_ns = int(near.events["time_ns"][joined.carriages["event_row"][run[0]]])
-    end_ns = _ended_ns(case, joined, int(run[-1]))
-    uses = case.account.uses
+    end_ns = _ended_ns(diagnosis, joined, int(run[-1]))
+    uses = diagnosis.account.uses
     waits = _waits(uses, reset, begin_ns, end_ns)
     since_ns = min([begin_ns, *uses["begin_ns"][waits].tolist()])
     end_ns = max([end_ns, *uses["end_ns"][waits].tolist()])
-    cost_s = case.limited_s(Limit.RECOVERY, begin_ns=since_ns, end_ns=end_ns)
+    cost_s = diagnosis.limited_s(Limit.RECOVERY, begin_ns=since_ns, end_ns=end_ns)
     payload = int(transfer.sender["payload_bytes"][segments].sum())
     evidence = rows("near.events", [] if reset == NA else [reset]) + rows("sender", segments)
     sentence = (
         f"After a loss on the link the header decompressor was out of step: {len(run)} segments arrived with "
-        f"wrong headers and were discarded. It took {case.link_s(begin_ns, end_ns):.1f} s until TCP had sent "
-        "again, with whole headers."
+        f"wrong headers and were discarded. It took {diagnosis.link_s(begin_ns, end_ns):.1f} s until TCP had "
+        "sent again, with whole headers."
     )
     return Finding(KIND, begin_ns, end_ns, cost_s, payload, evidence, sentence)
 
@@ -88,11 +89,11 @@ def _waits(uses: Table, reset: int, begin_ns: int, end_ns: int) -> Array:
     return np.flatnonzero((timer | repair) & within | timer & by_reset)
 
 
-def _ended_ns(case: Case, joined: Join, last: int) -> int:
+def _ended_ns(diagnosis: Diagnosis, joined: Join, last: int) -> int:
     """Return when the next packet that arrived intact was sent; the transfer's end if none was."""
-    assert case.transfer.near is not None
+    assert diagnosis.transfer.near is not None
     after = np.flatnonzero(joined.carriages["fate"][last + 1 :] == Fate.DELIVERED)
     if not len(after):
-        return case.transfer.end_ns
+        return diagnosis.transfer.end_ns
     event = joined.carriages["event_row"][last + 1 + after[0]]
-    return int(case.transfer.near.events["time_ns"][event])
+    return int(diagnosis.transfer.near.events["time_ns"][event])

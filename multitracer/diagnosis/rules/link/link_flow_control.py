@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import rate
@@ -14,6 +14,7 @@ from multitracer.words import rate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array
 
@@ -25,17 +26,17 @@ _LEAST_SHARE = 0.02
 _GO_AHEAD = ("xon_received", "peer_ready", "reset_started", "call_dropped", "disconnected")
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    near = case.transfer.near
+    near = diagnosis.transfer.near
     if near is None:
         return
-    stops, gaps_s = _gaps(case, near)
-    cost_s = case.limited_s((Limit.LINK, LimitSubtype.XOFF))
-    if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * case.limited.total_s:
+    stops, gaps_s = _gaps(diagnosis, near)
+    cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.XOFF))
+    if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * diagnosis.limited.total_s:
         return
     times = near.events["time_ns"][stops]
-    effective, nominal = _rates(case, near, float(gaps_s.sum()))
+    effective, nominal = _rates(diagnosis, near, float(gaps_s.sum()))
     sentence = (
         f"The far end of the radio link stopped it {len(stops)} times, for some {np.median(gaps_s):.2f} s "
         f"each: the link carried {rate(effective * BITS_PER_BYTE)} of the "
@@ -46,7 +47,7 @@ def find(case: Case) -> Iterator[Finding]:
     yield Finding(KIND, int(times[0]), int(times[-1]), cost_s, None, evidence, sentence, numbers=numbers)
 
 
-def _gaps(case: Case, near: LinkSide) -> tuple[Array, Array]:
+def _gaps(diagnosis: Diagnosis, near: LinkSide) -> tuple[Array, Array]:
     """Return the rows of the stops within the transfer, and how long each lasted in link time."""
     times = near.events["time_ns"]
     stops = near.rows("xoff_received", "peer_busy")
@@ -56,16 +57,18 @@ def _gaps(case: Case, near: LinkSide) -> tuple[Array, Array]:
     stops, ends = stops[known], goes[place[known]]
     _, first = np.unique(ends, return_index=True)  # a stop that is said again is one
     stops, ends = stops[first], ends[first]
-    inside = (times[stops] >= case.transfer.begin_ns) & (times[stops] <= case.transfer.end_ns)
-    gaps_s = (times[ends] - times[stops]) * case.transfer.speed / NS_PER_S
+    inside = (times[stops] >= diagnosis.transfer.begin_ns) & (times[stops] <= diagnosis.transfer.end_ns)
+    gaps_s = (times[ends] - times[stops]) * diagnosis.transfer.speed / NS_PER_S
     return stops[inside], gaps_s[inside]
 
 
-def _rates(case: Case, near: LinkSide, stopped_s: float) -> tuple[float, float]:
+def _rates(diagnosis: Diagnosis, near: LinkSide, stopped_s: float) -> tuple[float, float]:
     """Return octets a second: of the time in which the link sent or was stopped, and in which it sent."""
     frames = near.frames
-    inside = (frames["time_ns"] >= case.transfer.begin_ns) & (frames["time_ns"] <= case.transfer.end_ns)
+    inside = (frames["time_ns"] >= diagnosis.transfer.begin_ns) & (
+        frames["time_ns"] <= diagnosis.transfer.end_ns
+    )
     carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
     octets = float(frames["payload_bytes"][carried].sum())
-    sending_s = np.count_nonzero(carried) * case.transfer.slot_ns / NS_PER_S
+    sending_s = np.count_nonzero(carried) * diagnosis.transfer.slot_ns / NS_PER_S
     return (octets / (sending_s + stopped_s), octets / sending_s) if sending_s else (0.0, 0.0)

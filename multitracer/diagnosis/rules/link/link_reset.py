@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.account.by_slots import reset_episodes, resets
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array, Table
 
 KIND = "link-reset"
@@ -27,30 +28,30 @@ _SHOWN_S = 0.05
 """A shorter time would be shown as 0.0 s."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each reset that the data's sender saw, from its first word to its end."""
-    near = case.transfer.near
+    near = diagnosis.transfer.near
     if near is None:
         return
-    events, slot_ns = near.events, case.transfer.slot_ns
+    events, slot_ns = near.events, diagnosis.transfer.slot_ns
     episodes = resets(near, "near.events")
     for episode in reset_episodes(near, slot_ns=slot_ns):
         row, begin, end = episodes.row[episode[0]], episodes.begin[episode[0]], episodes.end[episode[-1]]
         begin_ns = int(events["time_ns"][row])
-        end_ns = begin_ns + round(max(int(end - begin), 0) * slot_ns / case.transfer.speed)
-        if begin_ns > case.transfer.end_ns or end_ns < case.transfer.begin_ns:
+        end_ns = begin_ns + round(max(int(end - begin), 0) * slot_ns / diagnosis.transfer.speed)
+        if begin_ns > diagnosis.transfer.end_ns or end_ns < diagnosis.transfer.begin_ns:
             continue
         inside = (events["time_ns"] >= begin_ns) & (events["time_ns"] <= end_ns)
         flushed = (events["event"] == "flushed") & inside
         octets = int(_sum(events, "unacked_bytes", flushed) + _sum(events, "unsent_bytes", flushed))
-        cost_s = case.limited_s(Limit.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
+        cost_s = diagnosis.limited_s(Limit.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
         cause = str(events["cause"][row])
         why = _WHY.get(cause, "").format(attempts=_number(events, "attempts", int(row)))
         why += ", and the other end asked for one, too" if len(episode) > 1 and cause == "n2" else ""
         down_s = (end - begin) * slot_ns / NS_PER_S
         down = f"it was down for {down_s:.1f} s" if down_s >= _SHOWN_S else "it went on at once"
         sentence = (
-            f"The radio link was reset {case.at_s(begin_ns):.1f} s into the "
+            f"The radio link was reset {diagnosis.at_s(begin_ns):.1f} s into the "
             f"transfer{' ' + why if why else ''}; "
             f"{octets:,} bytes that it held were lost, and {down}."
         )

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import RetransmissionCause, VerdictEvidence
-from multitracer.diagnosis.case import Case, Finding, episodes, few
+from multitracer.diagnosis.finding import Finding, episodes, few
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 KIND = "local-buffer-overflow"
@@ -24,32 +25,32 @@ _LEAST_S = 0.05
 """What is worth a number with one decimal."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of drops that one recovery repaired."""
-    transfer = case.transfer
-    dropped, places = _dropped(case)
+    transfer = diagnosis.transfer
+    dropped, places = _dropped(diagnosis)
     if not len(dropped):
         return
-    times, repaired = transfer.sender["time_ns"][dropped], _repaired_ns(case, dropped)
-    for first, last in episodes(times, apart_ns=_longest_rtt_ns(case)):
+    times, repaired = transfer.sender["time_ns"][dropped], _repaired_ns(diagnosis, dropped)
+    for first, last in episodes(times, apart_ns=_longest_rtt_ns(diagnosis)):
         lost = dropped[first:last]
         begin_ns, end_ns = int(times[first]), int(repaired[first:last].max())
-        cost_s = case.limited_s(*_WAITS, begin_ns=begin_ns, end_ns=end_ns)
+        cost_s = diagnosis.limited_s(*_WAITS, begin_ns=begin_ns, end_ns=end_ns)
         payload = int(transfer.sender["payload_bytes"][lost].sum())
         count = last - first
         what = "a packet" if count == 1 else f"{count} packets"
         idle = f"stood idle for {cost_s:.1f} s" if cost_s >= _LEAST_S else "had enough to do"
         sentence = (
-            f"The queue of the interface was full {case.at_s(begin_ns):.1f} s into the transfer and dropped "
-            f"{what} of ours; until the repair the link {idle}."
+            f"The queue of the interface was full {diagnosis.at_s(begin_ns):.1f} s into the transfer and "
+            f"dropped {what} of ours; until the repair the link {idle}."
         )
         yield Finding(KIND, begin_ns, end_ns, cost_s, payload, few(places[first:last]), sentence)
 
 
-def _dropped(case: Case) -> tuple[Array, list[str]]:
+def _dropped(diagnosis: Diagnosis) -> tuple[Array, list[str]]:
     """Return the rows of `sender` that the host dropped, in order, and the row that tells so of each."""
-    joined = case.transfer.joined
-    refused, again = _refused(case)
+    joined = diagnosis.transfer.joined
+    refused, again = _refused(diagnosis)
     rows, places = refused, [f"sender:{row}" for row in again]
     if joined is not None:
         rows = np.concatenate([joined.dropped, refused])
@@ -58,12 +59,12 @@ def _dropped(case: Case) -> tuple[Array, list[str]]:
     return rows[order], [places[at] for at in order]
 
 
-def _refused(case: Case) -> tuple[Array, Array]:
+def _refused(diagnosis: Diagnosis) -> tuple[Array, Array]:
     """Return the rows that the host was refused, and those that it sent instead.
 
     Where the link was logged, such a copy never came to its queue; else the kernel must have said so.
     """
-    joined, verdicts = case.transfer.joined, case.transfer.verdicts
+    joined, verdicts = diagnosis.transfer.joined, diagnosis.transfer.verdicts
     local = (verdicts["cause"] == RetransmissionCause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
     if joined is None:
         sure = (verdicts["evidence"] & np.uint32(VerdictEvidence.KERNEL_EVENT)) != 0
@@ -73,18 +74,18 @@ def _refused(case: Case) -> tuple[Array, Array]:
     return verdicts["earlier_row"][local & sure], verdicts["row"][local & sure]
 
 
-def _longest_rtt_ns(case: Case) -> int:
-    samples = case.transfer.sender["rtt_ns"]
+def _longest_rtt_ns(diagnosis: Diagnosis) -> int:
+    samples = diagnosis.transfer.sender["rtt_ns"]
     known = samples[samples > 0]
     return int(known.max()) if len(known) else 0
 
 
-def _repaired_ns(case: Case, dropped: Array) -> Array:
+def _repaired_ns(diagnosis: Diagnosis, dropped: Array) -> Array:
     """Return when an ACK covered each segment; the transfer's end for those that none did."""
-    sender, acks = case.transfer.sender, case.transfer.acks
+    sender, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
     covered = np.maximum.accumulate(sender["ack_bytes"][acks])
     later = np.searchsorted(acks, dropped)
     place = np.maximum(later, np.searchsorted(covered, sender["end_bytes"][dropped]))
-    times = np.append(sender["time_ns"][acks], case.transfer.end_ns)
+    times = np.append(sender["time_ns"][acks], diagnosis.transfer.end_ns)
     repaired: Array = times[place]
     return repaired

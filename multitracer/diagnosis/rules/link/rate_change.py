@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.service_times import rate_step
 from multitracer.units import NS_PER_S
@@ -15,6 +15,7 @@ from multitracer.words import rate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.service_times import RateStep
 
 KIND = "rate-change"
@@ -24,7 +25,7 @@ _COMPANY = 0.05
 """Of our bytes, that others have at least to set in or end as a step of the rate does. Not measured"""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding: the step that explains most, where the arrivals were captured.
 
     By the time that the link has a segment, not by what came through: others that share the link take from
@@ -32,19 +33,19 @@ def find(case: Case) -> Iterator[Finding]:
     then nothing is said where its capture shows such others. Behind a policer, which keeps nothing back, gaps
     are the sender's.
     """
-    seen = case.limited.seen
+    seen = diagnosis.limited.seen
     is_policed = seen is not None and seen.policer is not None
-    gaps = None if case.is_link_logged or is_policed else case.arrival_gaps
+    gaps = None if diagnosis.is_link_logged or is_policed else diagnosis.arrival_gaps
     if gaps is None:
         return
-    step = rate_step(case.limited, gaps)
-    if step is not None and (case.limited.view is Viewpoint.BOTH_ENDS or not _has_company(case)):
-        yield _finding(case, step)
+    step = rate_step(diagnosis.limited, gaps)
+    if step is not None and (diagnosis.limited.view is Viewpoint.BOTH_ENDS or not _has_company(diagnosis)):
+        yield _finding(diagnosis, step)
 
 
-def _has_company(case: Case) -> bool:
+def _has_company(diagnosis: Diagnosis) -> bool:
     """Return whether other connections of the capture carried data to the same host meanwhile."""
-    layers = case.transfer.layers
+    layers = diagnosis.transfer.layers
     analysis, flows = layers.part.analysis, layers.part.capture.flows
     table, own = analysis.connections, layers.connection - 1
     meets = (table["start_ns"] <= table["end_ns"][own]) & (table["end_ns"] >= table["start_ns"][own])
@@ -53,17 +54,17 @@ def _has_company(case: Case) -> bool:
     one, other = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
     to = np.stack([np.where(turned, one, other), np.where(turned, other, one)], axis=1)
     payload = analysis.directions["unique_bytes"].reshape(-1, 2)
-    is_there = (to == to[own, int(case.transfer.reverse)]).all(axis=2) & meets[:, np.newaxis]
-    ours = int(payload[own, int(case.transfer.reverse)])
+    is_there = (to == to[own, int(diagnosis.transfer.reverse)]).all(axis=2) & meets[:, np.newaxis]
+    ours = int(payload[own, int(diagnosis.transfer.reverse)])
     return int(payload[is_there].sum()) - ours > _COMPANY * ours
 
 
-def _finding(case: Case, step: RateStep) -> Finding:
-    seen = case.limited.seen
+def _finding(diagnosis: Diagnosis, step: RateStep) -> Finding:
+    seen = diagnosis.limited.seen
     assert seen is not None
-    full_bits = seen.mss_bytes * _BITS * NS_PER_S / case.transfer.speed
+    full_bits = seen.mss_bytes * _BITS * NS_PER_S / diagnosis.transfer.speed
     before, after = full_bits / step.before_ns, full_bits / step.after_ns
-    at_s = case.at_s(step.time_ns)
+    at_s = diagnosis.at_s(step.time_ns)
     sentence = (
         f"The link's rate {'fell' if after < before else 'rose'} from {rate(before)} to "
         f"{rate(after)} of payload {at_s:.1f} s into the transfer, and stayed there."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.account.by_slots import resets
-from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.finding import Finding, episodes, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
@@ -15,6 +15,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.join import Join
     from multitracer.tables import Array
 
@@ -27,9 +28,9 @@ _LEAST_HOLE_S = 1.4
 """A stop by the far end makes holes of 1.3 s; a longer one has another cause."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each burst that made a hole at the receiving TCP and ended without a reset."""
-    joined, near = case.transfer.joined, case.transfer.near
+    joined, near = diagnosis.transfer.joined, diagnosis.transfer.near
     if joined is None or joined.delivery is None or near is None:
         return
     frames = near.frames
@@ -39,12 +40,12 @@ def find(case: Case) -> Iterator[Finding]:
     for first, last in episodes(tick, apart_ns=_APART_SLOTS):
         begin, end = int(tick[first]), int(tick[last - 1])
         ends_in_reset = np.any((down.begin >= begin) & (down.begin <= end + 2 * _APART_SLOTS))
-        hole_s = _hole_s(case, joined, begin, end)
+        hole_s = _hole_s(diagnosis, joined, begin, end)
         if last - first >= _LEAST_FRAMES and hole_s >= _LEAST_HOLE_S and not ends_in_reset:
-            yield _finding(case, repeated[first:last], hole_s)
+            yield _finding(diagnosis, repeated[first:last], hole_s)
 
 
-def _hole_s(case: Case, joined: Join, begin: int, end: int) -> float:
+def _hole_s(diagnosis: Diagnosis, joined: Join, begin: int, end: int) -> float:
     """Return the longest time without anything new for the receiving TCP that touches slots [begin, end]."""
     table = joined.carriages
     good = (table["new_bytes"] > 0) & (table["arrived_tick"] != NA)
@@ -54,17 +55,19 @@ def _hole_s(case: Case, joined: Join, begin: int, end: int) -> float:
     left, right = arrived[:-1], arrived[1:]
     touching = (left <= end + _APART_SLOTS) & (right >= begin)
     slots = int((right - left)[touching].max(initial=0))
-    return slots * case.transfer.slot_ns / NS_PER_S
+    return slots * diagnosis.transfer.slot_ns / NS_PER_S
 
 
-def _finding(case: Case, repeated: Array, hole_s: float) -> Finding:
-    times = case.transfer.near.frames["time_ns"][repeated] if case.transfer.near else repeated
+def _finding(diagnosis: Diagnosis, repeated: Array, hole_s: float) -> Finding:
+    times = diagnosis.transfer.near.frames["time_ns"][repeated] if diagnosis.transfer.near else repeated
     began_ns, ended_ns = int(times[0]), int(times[-1])
-    cost_s = case.limited_s((Limit.LINK, LimitSubtype.ARQ), Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = diagnosis.limited_s(
+        (Limit.LINK, LimitSubtype.ARQ), Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns
+    )
     sentence = (
-        f"The radio failed {case.at_s(began_ns):.1f} s into the transfer: the link sent "
+        f"The radio failed {diagnosis.at_s(began_ns):.1f} s into the transfer: the link sent "
         f"{len(repeated)} frames again "
-        f"within {case.link_s(began_ns, ended_ns):.1f} s, and the receiver got nothing new for "
+        f"within {diagnosis.link_s(began_ns, ended_ns):.1f} s, and the receiver got nothing new for "
         f"{hole_s:.1f} s."
     )
     return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", repeated), sentence)

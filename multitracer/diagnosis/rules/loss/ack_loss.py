@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, VerdictEvidence
-from multitracer.diagnosis.case import Case, Finding, episodes, rows
+from multitracer.diagnosis.finding import Finding, episodes, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.silences import repeated_in, silences
 from multitracer.tables import NA
@@ -20,6 +20,7 @@ from multitracer.tables import NA
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.silences import ReceiverSilence
     from multitracer.tables import Array
@@ -28,18 +29,20 @@ KIND = "ack-loss"
 HELP = "Look at the path of the ACKs: queue, radio, header compression; more ACKs make one lost ACK harmless."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of timeouts whose segments the receiver had already."""
-    if case.is_link_logged:
-        yield from _by_link(case)
+    if diagnosis.is_link_logged:
+        yield from _by_link(diagnosis)
     else:
-        yield from (_by_packets(case, dead) for dead in case.dead_times if dead.is_ack_loss)
-        yield from (_at_receiver(case, each) for each in silences(case) if each.part is LimitSubtype.ACKS)
+        yield from (_by_packets(diagnosis, dead) for dead in diagnosis.dead_times if dead.is_ack_loss)
+        yield from (
+            _at_receiver(diagnosis, each) for each in silences(diagnosis) if each.part is LimitSubtype.ACKS
+        )
 
 
-def _by_packets(case: Case, dead: DeadTime) -> Finding:
-    cost_s = case.link_s(dead.begin_ns, dead.end_ns)
-    payload = int(case.transfer.sender["payload_bytes"][dead.tries].sum())
+def _by_packets(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
+    cost_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
+    payload = int(diagnosis.transfer.sender["payload_bytes"][dead.tries].sum())
     numbers = {} if dead.lost_acks == NA else {"lost_acks": dead.lost_acks, "lost_packets": dead.lost_data}
     sentence = _sentence("were lost on the way back", cost_s, len(dead.tries))
     answer = [] if dead.answer == NA else [dead.answer]
@@ -47,11 +50,11 @@ def _by_packets(case: Case, dead: DeadTime) -> Finding:
     return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, payload, evidence, sentence, numbers=numbers)
 
 
-def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
+def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
     """Return a silence in which what had arrived came again, twice or more, a timeout apart."""
-    cost_s = case.link_s(silence.begin_ns, silence.end_ns)
-    again = repeated_in(case, silence)
-    payload = int(case.transfer.sender["payload_bytes"][again].sum())
+    cost_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
+    again = repeated_in(diagnosis, silence)
+    payload = int(diagnosis.transfer.sender["payload_bytes"][again].sum())
     evidence = rows("sender", again)
     sentence = _sentence("were lost on the way back", cost_s, len(again))
     numbers = {"repeated_packets": len(again)}
@@ -65,8 +68,8 @@ def _sentence(fate: str, cost_s: float, timeouts: int) -> str:
     return f"The receiver had the data, but its ACKs {fate}: {cost_s:.1f} s until {again} asked again."
 
 
-def _by_link(case: Case) -> Iterator[Finding]:
-    transfer = case.transfer
+def _by_link(diagnosis: Diagnosis) -> Iterator[Finding]:
+    transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     chosen = (verdicts["cause"] == RetransmissionCause.TIMEOUT) & (
         verdicts["necessity"] == Necessity.ACK_LOST
@@ -79,7 +82,7 @@ def _by_link(case: Case) -> Iterator[Finding]:
         earlier = verdicts["earlier_row"][run]
         began_ns = int(sender["time_ns"][earlier[0] if earlier[0] != NA else again[0]])
         ended_ns = int(sender["time_ns"][again[-1]])
-        cost_s = case.limited_s((Limit.RECOVERY, LimitSubtype.TIMER), begin_ns=began_ns, end_ns=ended_ns)
+        cost_s = diagnosis.limited_s((Limit.RECOVERY, LimitSubtype.TIMER), begin_ns=began_ns, end_ns=ended_ns)
         sentence = _sentence(_fate(verdicts["evidence"][run]), cost_s, len(run))
         payload = int(sender["payload_bytes"][again].sum())
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("sender", again), sentence)

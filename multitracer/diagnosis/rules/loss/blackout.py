@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.case import Case, Finding, episodes
+from multitracer.diagnosis.finding import Finding, episodes
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.diagnosis.silences import BLACKOUT_S, RADIO_HELP, dead_link
 from multitracer.units import NS_PER_MS
@@ -15,34 +15,38 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
+
 KIND = "blackout"
 HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 _SLACK_MS = 100
 """Link time: outages this close together are one, such as a fade and the reset after it. Not measured."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each outage of ten seconds or more; a fade and its reset are one."""
-    yield from (each for each in dead_link(case, KIND) if each.cost_s >= BLACKOUT_S)
-    yield from _by_link(case)
+    yield from (each for each in dead_link(diagnosis, KIND) if each.cost_s >= BLACKOUT_S)
+    yield from _by_link(diagnosis)
 
 
-def _by_link(case: Case) -> Iterator[Finding]:
-    uses = case.account.uses
+def _by_link(diagnosis: Diagnosis) -> Iterator[Finding]:
+    uses = diagnosis.account.uses
     out = np.flatnonzero(uses["use"] == Use.OUTAGE)
     begin, end = uses["begin_ns"][out], uses["end_ns"][out]
     order = np.argsort(begin, kind="stable")
     out, begin, end = out[order], begin[order], np.maximum.accumulate(end[order]) if len(out) else end
-    slack_ns = round(_SLACK_MS * NS_PER_MS / case.transfer.speed)
+    slack_ns = round(_SLACK_MS * NS_PER_MS / diagnosis.transfer.speed)
     for first, last in _touching(begin, end, slack_ns):
         began_ns, ended_ns = int(begin[first]), int(end[last - 1])
-        lasted_s = case.link_s(began_ns, ended_ns)
+        lasted_s = diagnosis.link_s(began_ns, ended_ns)
         if lasted_s < BLACKOUT_S:
             continue
         row = out[first]
         evidence = (f"{uses['source'][row]}:{int(uses['row'][row])}",) if uses["source"][row] else ()
-        cost_s = case.limited_s(Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
-        sentence = f"The link was dead for {lasted_s:.0f} s, {case.at_s(began_ns):.1f} s into the transfer."
+        cost_s = diagnosis.limited_s(Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+        sentence = (
+            f"The link was dead for {lasted_s:.0f} s, {diagnosis.at_s(began_ns):.1f} s into the transfer."
+        )
         yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, RADIO_HELP)
 
 

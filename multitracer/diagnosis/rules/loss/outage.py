@@ -12,12 +12,13 @@ from multitracer.diagnosis.silences import BLACKOUT_S, dead_link
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
 
 KIND = "outage"
 HELP = "Finding the part of the path that failed: the log of its router or modem shows why."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each outage of less than ten seconds."""
-    yield from (each for each in dead_link(case, KIND) if each.cost_s < BLACKOUT_S)
+    yield from (each for each in dead_link(diagnosis, KIND) if each.cost_s < BLACKOUT_S)

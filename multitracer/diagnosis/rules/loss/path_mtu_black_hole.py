@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.silences import is_smaller_after, silences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.silences import ReceiverSilence
 
@@ -19,20 +20,22 @@ KIND = "path-mtu-black-hole"
 HELP = "Let ICMP pass, clamp the MSS at the tunnel, lower the MTU, or probe (RFC 4821, tcp_mtu_probing)."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each dead time in which nothing but full-size segments vanished.
 
     A receiver alone sees none of these; that full ones came until a silence, and none of many after it.
     """
-    if not case.is_link_logged:
-        yield from (_finding(case, dead) for dead in case.mtu_holes)
-        yield from (_at_receiver(case, each) for each in silences(case) if is_smaller_after(case, each))
+    if not diagnosis.is_link_logged:
+        yield from (_finding(diagnosis, dead) for dead in diagnosis.mtu_holes)
+        yield from (
+            _at_receiver(diagnosis, each) for each in silences(diagnosis) if is_smaller_after(diagnosis, each)
+        )
 
 
-def _finding(case: Case, dead: DeadTime) -> Finding:
-    table = case.transfer.sender
-    full = case.largest_bytes
-    lasted_s = case.link_s(dead.begin_ns, dead.end_ns)
+def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
+    table = diagnosis.transfer.sender
+    full = diagnosis.largest_bytes
+    lasted_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
     sentence = (
         f"Every segment of {full:,} bytes vanished for {lasted_s:.1f} s, {dead.failed} tries among them, "
         "while smaller packets passed: the path carries less than its ends assume, and no message says so."
@@ -43,10 +46,10 @@ def _finding(case: Case, dead: DeadTime) -> Finding:
     return Finding(KIND, dead.begin_ns, dead.end_ns, lasted_s, payload, evidence, sentence, numbers=numbers)
 
 
-def _at_receiver(case: Case, silence: ReceiverSilence) -> Finding:
-    lasted_s = case.link_s(silence.begin_ns, silence.end_ns)
-    payload, time = (case.transfer.sender[name] for name in ("payload_bytes", "time_ns"))
-    data = case.transfer.data
+def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
+    lasted_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
+    payload, time = (diagnosis.transfer.sender[name] for name in ("payload_bytes", "time_ns"))
+    data = diagnosis.transfer.data
     largest, smaller = (
         int(payload[data].max()),
         int(payload[data[time[data] >= silence.end_ns]].max(initial=0)),

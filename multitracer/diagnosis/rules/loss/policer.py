@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.queue_at_losses import repair_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from multitracer.diagnosis.diagnosis import Diagnosis
 
 KIND = "policer"
 HELP = "The contract's rate; shaping (a queue) instead of policing; pacing or BBR at the sender."
@@ -19,39 +21,39 @@ _OF_HOSTS = 1000.0
 """Mbit/s: no access link that is policed is as fast. Not measured."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    seen = case.limited.seen
-    policing = None if case.is_link_logged or seen is None else seen.policer
+    seen = diagnosis.limited.seen
+    policing = None if diagnosis.is_link_logged or seen is None else seen.policer
     if policing is None:
         return
-    sent = case.segments.row[policing.lost]
-    began_ns, ended_ns = (int(case.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
+    sent = diagnosis.segments.row[policing.lost]
+    began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     rate, link = (each * _BITS / 1e6 for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
         f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself "
-        f"{_can(case, link)}."
+        f"{_can(diagnosis, link)}."
     )
     numbers = {
         "policed_bytes_per_s": policing.rate_bytes_per_s,
         "lost_packets": len(policing.lost),
     }
-    if _is_links(case, link):
+    if _is_links(diagnosis, link):
         numbers["link_bytes_per_s"] = policing.link_bytes_per_s
-    payload = int(case.segments.payload_bytes[policing.lost].sum())
-    cost_s = repair_s(case, began_ns)
+    payload = int(diagnosis.segments.payload_bytes[policing.lost].sum())
+    cost_s = repair_s(diagnosis, began_ns)
     evidence = rows("sender", np.unique(sent))
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)
 
 
-def _can(case: Case, link: float) -> str:
-    return f"can do {link:.1f} Mbit/s" if _is_links(case, link) else "is faster"
+def _can(diagnosis: Diagnosis, link: float) -> str:
+    return f"can do {link:.1f} Mbit/s" if _is_links(diagnosis, link) else "is faster"
 
 
-def _is_links(case: Case, link: float) -> bool:
+def _is_links(diagnosis: Diagnosis, link: float) -> bool:
     """Return whether a rate (Mbit/s) of short trains is the link's, not that of bunches made by a host.
 
     ACKs come in bunches; and what arrives faster than this has stood in a buffer of the receiver's host.
     """
-    return case.transfer.data_pairs is not None and link < _OF_HOSTS
+    return diagnosis.transfer.data_pairs is not None and link < _OF_HOSTS

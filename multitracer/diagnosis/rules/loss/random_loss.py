@@ -18,7 +18,8 @@ from multitracer.units import NS_PER_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.diagnosis.case import Case, Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.packets.losses import Losses
 
 KIND = "random-loss"
@@ -35,40 +36,42 @@ _HIGH, _DEEPER, _NOISE_NS = 0.9, 5, 1.7 * NS_PER_MS
 """... nor if it holds five times as much as nine in ten losses found in it, and more than noise of clocks."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer: all losses if chance tells, else those it must be."""
-    lost, served = (_unless_probes(case, each) for each in (_by_chance(case), lost_behind_queue(case)))
-    seen = case.limited.seen
+    lost, served = (
+        _unless_probes(diagnosis, each) for each in (_by_chance(diagnosis), lost_behind_queue(diagnosis))
+    )
+    seen = diagnosis.limited.seen
     is_policed = seen is not None and seen.policer is not None
-    if (lost is None and served is None) or is_policed or case.policing.is_suspected:
+    if (lost is None and served is None) or is_policed or diagnosis.policing.is_suspected:
         return
     if lost is not None and (served is None or len(served.place) <= len(lost.place)):
         what = "{count:,} packets ({share:.2%}) were lost though no queue was full: "
         why = f"those before them had waited {lost.waited_s:.4f} s only."
-        yield loss_finding(case, KIND, lost, what + why)
+        yield loss_finding(diagnosis, KIND, lost, what + why)
     elif served is not None:
-        yield loss_finding(case, KIND, served, _SERVED)
+        yield loss_finding(diagnosis, KIND, served, _SERVED)
 
 
-def _by_chance(case: Case) -> Losses | None:
+def _by_chance(diagnosis: Diagnosis) -> Losses | None:
     """Return all losses if their waits show chance, else those with next to nothing ahead."""
-    lost = losses_of(case)
-    lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(case)
+    lost = losses_of(diagnosis)
+    lost = lost if lost is not None and lost.is_chance else lost_at_empty_queue(diagnosis)
     if lost is None:
         return None
     high_ns = float(np.quantile(lost.queue_ns, _HIGH))
     is_deep = lost.longest_ns >= _DEEP_NS or lost.longest_ns >= max(_NOISE_NS, _DEEPER * high_ns)
-    return lost if is_deep or rounds(case.carried, lost.place) >= _LEAST_ROUNDS else None
+    return lost if is_deep or rounds(diagnosis.carried, lost.place) >= _LEAST_ROUNDS else None
 
 
-def _unless_probes(case: Case, lost: Losses | None) -> Losses | None:
+def _unless_probes(diagnosis: Diagnosis, lost: Losses | None) -> Losses | None:
     """Return the losses; None where a sender tried out sizes after a hole of the path's MTU, and lost these.
 
     Such a size is lost as often as it arrives, and the path lost it for its size (RFC 4821, section 7).
     """
-    if lost is None or not case.mtu_holes:
+    if lost is None or not diagnosis.mtu_holes:
         return lost
-    sizes, closes = case.segments.payload_bytes, case.segments.closes
+    sizes, closes = diagnosis.segments.payload_bytes, diagnosis.segments.closes
     size, times = np.unique(sizes[lost.place], return_counts=True)
     arrived = np.array([np.count_nonzero(closes & (sizes == each)) for each in size])
     return None if (arrived <= times).all() else lost

@@ -11,13 +11,14 @@ from multitracer.analysis.group import has
 from multitracer.analysis.two_points import PacketOutcome
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
 from multitracer.captured import CaptureMark
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array, Table
 
 KIND = "reordering"
@@ -35,21 +36,21 @@ class _Late(NamedTuple):
     """Most packets by which one was overtaken; NA if that is not known."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    if case.transfer.layers.vantage is Vantage.NEAR_RECEIVER:
+    if diagnosis.transfer.layers.vantage is Vantage.NEAR_RECEIVER:
         return
-    late, needless = _late(case), _needless(case)
+    late, needless = _late(diagnosis), _needless(diagnosis)
     if len(late.row) < _LEAST:
         return
-    table = case.transfer.sender
+    table = diagnosis.transfer.sender
     began_ns, ended_ns = (int(table["time_ns"][late.row[i]]) for i in (0, -1))
     far = f", by up to {late.extent} others" if late.extent != NA else ""
     payload = int(table["payload_bytes"][needless].sum())
     repairs = (
         f"TCP sent {payload:,} bytes again needlessly because of it" if len(needless) else "it did no harm"
     )
-    share = len(late.row) / len(case.transfer.data)
+    share = len(late.row) / len(diagnosis.transfer.data)
     sentence = f"{len(late.row):,} packets ({share:.2%}) were overtaken on the way{far}; {repairs}."
     numbers = {
         "reordered_packets": len(late.row),
@@ -61,11 +62,11 @@ def find(case: Case) -> Iterator[Finding]:
     yield Finding(KIND, began_ns, ended_ns, 0.0, payload, evidence, sentence, numbers=numbers)
 
 
-def _late(case: Case) -> _Late:
-    pairs = case.transfer.data_pairs
+def _late(diagnosis: Diagnosis) -> _Late:
+    pairs = diagnosis.transfer.data_pairs
     if pairs is None:
-        return _Late(_by_reports(case), NA)
-    is_certain = ~_is_ambiguous(case.transfer.sender, pairs.sent)
+        return _Late(_by_reports(diagnosis), NA)
+    is_certain = ~_is_ambiguous(diagnosis.transfer.sender, pairs.sent)
     both = np.flatnonzero((pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & is_certain)
     sent, arrived = pairs.sent[both], pairs.arrived[both]
     order = np.argsort(sent, kind="stable")
@@ -89,13 +90,13 @@ def _is_ambiguous(table: Table, sent: Array) -> Array:
     return np.asarray(~is_numbered & (copies[which] > 1))
 
 
-def _by_reports(case: Case) -> Array:
+def _by_reports(diagnosis: Diagnosis) -> Array:
     """Return the segments that a SACK had left out and that were acknowledged without being sent again.
 
     And those that were sent again in vain because of such reports. Without SACK a sender may send more again
     than was asked for.
     """
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     if not len(transfer.sacks):
         return np.empty(0, dtype=np.int64)
     sacks, table = transfer.sacks, transfer.sender
@@ -111,11 +112,11 @@ def _by_reports(case: Case) -> Array:
     resent = np.searchsorted(begins, edge, side="right") > np.searchsorted(ends, edge, side="right")
     begin, first = np.unique(table["seq_bytes"][transfer.data], return_index=True)
     filled = transfer.data[first[np.isin(begin, edge[~resent])]]
-    return np.union1d(filled, _needless(case))
+    return np.union1d(filled, _needless(diagnosis))
 
 
-def _needless(case: Case) -> Array:
+def _needless(diagnosis: Diagnosis) -> Array:
     """Return the rows of repairs, asked for by duplicate ACKs or SACKs, of what arrived all the same."""
-    verdicts = case.transfer.verdicts
+    verdicts = diagnosis.transfer.verdicts
     fast = (verdicts["cause"] == RetransmissionCause.FAST) & (verdicts["necessity"] == Necessity.SPURIOUS)
     return np.asarray(verdicts["row"][fast])

@@ -9,32 +9,33 @@ import numpy as np
 from multitracer.analysis.group import has
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, evidence_words
 from multitracer.captured import Flag
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array
 
 KIND = "spurious-timeout"
 HELP = "A timer that knows the queue: timestamps (RFC 7323), F-RTO (RFC 5682), or less standing queue."
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each timeout that was not needed, with what it made be sent again.
 
     Those of the connection's set-up are one finding: before its first sample TCP knows no round trip, and its
     timer is shorter than that of a link with a deep queue.
     """
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     spurious = verdicts["necessity"] == Necessity.SPURIOUS
     expired = np.flatnonzero(spurious & (verdicts["cause"] == RetransmissionCause.TIMEOUT))
     opens = has(sender["flags"][verdicts["row"][expired]], Flag.SYN)
-    if opens.any() and (case.is_link_logged or _came_sooner(case)):
-        yield _set_up(case, expired[opens])
+    if opens.any() and (diagnosis.is_link_logged or _came_sooner(diagnosis)):
+        yield _set_up(diagnosis, expired[opens])
     expired = expired[~opens]
     for i, place in enumerate(expired):
         row, answer = int(verdicts["row"][place]), int(verdicts["answer_row"][place])
@@ -43,43 +44,43 @@ def find(case: Case) -> Iterator[Finding]:
         began_ns = int(sender["time_ns"][row])
         ended_ns = int(sender["time_ns"][max(answer, int(resent[-1]))]) if answer != NA else began_ns
         drained_ns = int(sender["time_ns"][verdicts["row"][until]]) if until < len(verdicts) else None
-        cost_s = _cost_s(case, resent, began_ns, drained_ns)
+        cost_s = _cost_s(diagnosis, resent, began_ns, drained_ns)
         payload = int(sender["payload_bytes"][resent].sum())
         words = evidence_words(int(verdicts["evidence"][place]))
         sentence = (
-            f"A timer of TCP expired {case.at_s(began_ns):.1f} s into the transfer though "
+            f"A timer of TCP expired {diagnosis.at_s(began_ns):.1f} s into the transfer though "
             f"nothing was lost; {payload:,} bytes were sent again needlessly (evidence: {words})."
         )
         evidence = rows("sender", [row, *([answer] if answer != NA else [])])
         yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence)
 
 
-def _cost_s(case: Case, resent: Array, begin_ns: int, end_ns: int | None) -> float:
+def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | None) -> float:
     """Return the link time that needless copies took, until other data were sent again.
 
     The link's log shows it as recovery. Packets show the link's time alone: the copies took their part of it,
     by bytes.
     """
-    if case.is_link_logged:
-        return case.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=begin_ns, end_ns=end_ns)
-    transfer = case.transfer
+    if diagnosis.is_link_logged:
+        return diagnosis.limited_s((Limit.RECOVERY, LimitSubtype.NONE), begin_ns=begin_ns, end_ns=end_ns)
+    transfer = diagnosis.transfer
     time_ns = transfer.sender["time_ns"][transfer.data]
     within = (time_ns >= begin_ns) & (end_ns is None or time_ns < end_ns)
     sent_bytes = max(int(transfer.payload_bytes[within].sum()), 1)
     part = int(transfer.sender["payload_bytes"][resent].sum()) / sent_bytes
-    return min(part, 1.0) * case.limited_s(Limit.LINK, begin_ns=begin_ns, end_ns=end_ns)
+    return min(part, 1.0) * diagnosis.limited_s(Limit.LINK, begin_ns=begin_ns, end_ns=end_ns)
 
 
-def _came_sooner(case: Case) -> bool:
+def _came_sooner(diagnosis: Diagnosis) -> bool:
     """Return whether the SYN-ACK came sooner than it could have answered the last SYN."""
-    opening = case.opening
+    opening = diagnosis.opening
     before = opening.syns[opening.syns < opening.syn_acks[0]] if len(opening.syn_acks) else opening.syns
     return bool(len(before)) and opening.answered_syn != int(before[-1])
 
 
-def _set_up(case: Case, expired: Array) -> Finding:
+def _set_up(diagnosis: Diagnosis, expired: Array) -> Finding:
     """Return the finding of SYNs (or SYN-ACKs) that were sent again while the first one was on its way."""
-    transfer = case.transfer
+    transfer = diagnosis.transfer
     verdicts, sender = transfer.verdicts, transfer.sender
     again, answers = verdicts["row"][expired], verdicts["answer_row"][expired]
     first = int(verdicts["earlier_row"][expired].min())
@@ -88,8 +89,8 @@ def _set_up(case: Case, expired: Array) -> Finding:
     ended_ns = int(sender["time_ns"][answer if answer < len(sender) else again[-1]])
     times = "once more" if len(again) == 1 else f"{len(again)} times more"
     sentence = (
-        f"The set-up took {case.link_s(began_ns, ended_ns):.1f} s, longer than the timer that TCP begins "
-        f"with: its first segment was sent {times} though it was on its way and nothing was lost."
+        f"The set-up took {diagnosis.link_s(began_ns, ended_ns):.1f} s, longer than the timer that TCP "
+        f"begins with: its first segment was sent {times} though it was on its way and nothing was lost."
     )
     evidence = rows("sender", [*again, *([answer] if answer < len(sender) else [])])
     return Finding(KIND, began_ns, ended_ns, 0.0, 0, evidence, sentence)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.transfer import LINK, STAMPS
@@ -16,6 +16,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array, Table
 
 KIND = "handover"
@@ -29,17 +30,17 @@ _FARTHEST_NS = 5 * NS_PER_S
 _BY_STAMPS = "; nothing but the stamps of its log says when, so no pause of the packets is laid to it"
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each change between two readings of the serving cell, with the stop around it."""
-    for host, radio in case.transfer.radio:
+    for host, radio in diagnosis.transfer.radio:
         has_stamps_alone = radio.provenance.get(LINK) == STAMPS
-        stopped, doubt = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(case), "")
+        stopped, doubt = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(diagnosis), "")
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
-            if not _is_within(case, began_ns, ended_ns):
+            if not _is_within(diagnosis, began_ns, ended_ns):
                 continue
             near = (stopped.begin < ended_ns + _AROUND_NS) & (stopped.end > began_ns - _AROUND_NS)
-            cost_s, at_s = case.link_s(0, stopped.where(near).total_ns), case.at_s(ended_ns)
+            cost_s, at_s = diagnosis.link_s(0, stopped.where(near).total_ns), diagnosis.at_s(ended_ns)
             began_ns, ended_ns = (
                 int(stopped.begin[near].min(initial=began_ns)),
                 int(stopped.end[near].max(initial=ended_ns)),
@@ -48,17 +49,17 @@ def find(case: Case) -> Iterator[Finding]:
             yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", [before, after]), sentence)
 
 
-def _is_within(case: Case, began_ns: int, ended_ns: int) -> bool:
+def _is_within(diagnosis: Diagnosis, began_ns: int, ended_ns: int) -> bool:
     """Return whether a change between two readings fell into the transfer, as far as they tell."""
-    begin_ns, end_ns = case.transfer.begin_ns, case.transfer.end_ns
+    begin_ns, end_ns = diagnosis.transfer.begin_ns, diagnosis.transfer.end_ns
     if ended_ns - began_ns > _FARTHEST_NS:
         return begin_ns <= began_ns and ended_ns <= end_ns
     return ended_ns >= begin_ns and began_ns <= end_ns
 
 
-def _stopped(case: Case) -> Spans:
+def _stopped(diagnosis: Diagnosis) -> Spans:
     """Return when nothing came through, or the sender waited for its timer."""
-    cells = case.limited.cells
+    cells = diagnosis.limited.cells
     waits = (cells.limit == Limit.RECOVERY) & (cells.part == LimitSubtype.TIMER)
     is_stopped = (cells.limit == Limit.OUTAGE) | waits
     return Spans.of(cells.begin[is_stopped], cells.end[is_stopped])

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.diagnosis.case import Case, Finding, rows
+from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.tables import Array, Table
 
 KIND = "radio-limited"
@@ -31,25 +32,27 @@ _FRAME_ERRORS = 0.05
 """Share of information frames that had to be sent again; the link is laid out for 1 in 100 or less."""
 
 
-def find(case: Case) -> Iterator[Finding]:
+def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each way in which the radio was the limit."""
-    by_readings = list(_by_readings(case))
-    yield from by_readings or _by_frames(case)
+    by_readings = list(_by_readings(diagnosis))
+    yield from by_readings or _by_frames(diagnosis)
 
 
-def _by_readings(case: Case) -> Iterator[Finding]:
-    for host, radio in case.transfer.radio:
+def _by_readings(diagnosis: Diagnosis) -> Iterator[Finding]:
+    for host, radio in diagnosis.transfer.radio:
         for bad, known, words in _complaints(radio):
-            inside = _inside(case, radio) & known
+            inside = _inside(diagnosis, radio) & known
             if np.count_nonzero(inside) < _LEAST_READINGS:
                 continue
             share = float(np.count_nonzero(bad & inside) / np.count_nonzero(inside))
             if share >= _SHARE:
-                yield _finding(case, radio, np.flatnonzero(bad & inside), f"{words} ({host})", share)
+                yield _finding(diagnosis, radio, np.flatnonzero(bad & inside), f"{words} ({host})", share)
 
 
-def _inside(case: Case, radio: Table) -> Array:
-    inside: Array = (radio["time_ns"] >= case.transfer.begin_ns) & (radio["time_ns"] <= case.transfer.end_ns)
+def _inside(diagnosis: Diagnosis, radio: Table) -> Array:
+    inside: Array = (radio["time_ns"] >= diagnosis.transfer.begin_ns) & (
+        radio["time_ns"] <= diagnosis.transfer.end_ns
+    )
     return inside
 
 
@@ -66,29 +69,29 @@ def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
     yield busy >= _BUSY_PCT, serving & ~np.isnan(busy), "others kept the cell busy"
 
 
-def _finding(case: Case, radio: Table, bad: Array, words: str, share: float) -> Finding:
+def _finding(diagnosis: Diagnosis, radio: Table, bad: Array, words: str, share: float) -> Finding:
     began_ns, ended_ns = (int(radio["time_ns"][bad[i]]) for i in (0, -1))
-    cost_s = case.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
     sentence = f"The radio was the limit: in {share:.0%} of the readings {words}."
     return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
 
 
-def _by_frames(case: Case) -> Iterator[Finding]:
-    near = case.transfer.near
+def _by_frames(diagnosis: Diagnosis) -> Iterator[Finding]:
+    near = diagnosis.transfer.near
     if near is None:
         return
     frames = near.frames
     times = frames["time_ns"]
-    inside = (times >= case.transfer.begin_ns) & (times <= case.transfer.end_ns)
+    inside = (times >= diagnosis.transfer.begin_ns) & (times <= diagnosis.transfer.end_ns)
     carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
     again = np.flatnonzero(carried & (frames["attempt"] > 1))
     share = len(again) / max(int(np.count_nonzero(carried)), 1)
     if share < _FRAME_ERRORS:
         return
     began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
-    cost_s = case.limited_s((Limit.LINK, LimitSubtype.ARQ), begin_ns=began_ns, end_ns=ended_ns)
+    cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.ARQ), begin_ns=began_ns, end_ns=ended_ns)
     sentence = (
         f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
-        f"{case.link_s(began_ns, ended_ns):.0f} s."
+        f"{diagnosis.link_s(began_ns, ended_ns):.0f} s."
     )
     yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)

@@ -1,0 +1,543 @@
+"""All that is concluded about a transfer: what limited it, its findings, and the account of its link.
+
+A `Diagnosis` holds what is measured of the packets, each once, for the rules. What they find becomes
+incidents: what one cause brought about is one entry, and what repeats itself is one, too.
+
+Rules of the file
+-----------------
+- A hole is an interval in which nothing went forward. Findings that tell of holes and whose intervals
+  overlap are parts of one incident; its first cause, in the order of `FIRST_CAUSES`, names it.
+- A queue that is too long, and a connection that was given up, are one thing, however many findings say so.
+- Incidents of one kind that cost much the same are one entry with a count: their number tells more than
+  each of them.
+- What an incident cost is at most the sum of its parts, for these may count the same wait; within a hole it
+  is for how long it was held back from its begin to its end, if that is less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from multitracer.diagnosis.limits.at_sender import offered_bytes
+from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.diagnosis.packets.dead_times import DeadTime, dead_times
+from multitracer.diagnosis.packets.losses import Carried, carried
+from multitracer.diagnosis.packets.mtu_holes import mtu_holes
+from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
+from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments, all_delays, wire_segments
+from multitracer.diagnosis.packets.policing import Policing
+from multitracer.diagnosis.sentence import (
+    LIMIT_COLUMNS,
+    Headline,
+    headline_of,
+    headline_of_group,
+    rows_in_words,
+)
+from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps, own_time_ns
+from multitracer.recording.surroundings import ZONE_DOUBT, names_no_zone
+from multitracer.schemas.findings import FINDINGS
+from multitracer.tables import NA, Table
+from multitracer.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from multitracer.diagnosis.account.link_account import LinkAccount
+    from multitracer.diagnosis.finding import Finding
+    from multitracer.diagnosis.limits.group import ConnectionGroup
+    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.tables import Array, Document
+
+SCHEMA = "multitracer.diagnose/1"
+"""Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
+_DIGITS = 6  # microseconds, finer than most capture clocks
+_MOST_SHOWN = 20
+"""Findings that a notebook shows."""
+_NO_FAULT = "No known fault was found."
+_LEAST_REPAIR = 0.01
+"""Share of the time from which on repairs are worth saying that their cause is not known. Not measured"""
+
+
+@dataclass(frozen=True, repr=False)
+class Diagnosis:
+    """One transfer, explained.
+
+    Attributes
+    ----------
+    limited : Limited
+        What limited it at each instant: `shares`, `table`.
+    group : ConnectionGroup
+        The piece of work that it is part of; alone, if it was asked for.
+    find : callable
+        The rules: what finds what cost time, by all the rest of this.
+    """
+
+    limited: Limited
+    group: ConnectionGroup
+    find: Callable[[Diagnosis], list[Finding]]
+
+    @property
+    def transfer(self) -> Transfer:
+        """What it is about."""
+        return self.limited.transfer
+
+    @property
+    def account(self) -> LinkAccount:
+        """What the link's time was used for: `seconds` by class, `utilization`; NaN without its log."""
+        return self.limited.account
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What cost time, the costliest first: `kind`, `begin_ns`, `end_ns`, `cost_s`, `sentence`, ..."""
+        return self.find(self)
+
+    def __repr__(self) -> str:
+        number = self.transfer.layers.at_sender.number
+        return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the first sentence, where the time went, and the first findings."""
+        used = rows_in_words(self.limited)
+        places = sorted(part for each in self.listed for part in each.parts)
+        listed = [self.findings[place] for place in places]
+        rows = [(f.kind, f"{f.cost_s:.2f} s", f.sentence) for f in listed[:_MOST_SHOWN]]
+        rest = len(listed) - _MOST_SHOWN
+        more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
+        tables = _html_table(LIMIT_COLUMNS, used)
+        tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
+        help_, sender = self.headline.help, self.transfer.layers.at_sender
+        of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
+        paragraphs = "".join(
+            f"<p>{escape(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)
+        )
+        return f"{paragraphs}{tables}{more}"
+
+    @cached_property
+    def headline(self) -> Headline:
+        """The first sentence: of the group, or of the transfer if it is alone.
+
+        Beside a log of the radio whose times name no time zone, it says so.
+        """
+        alone = len(self.group.members) == 1
+        sentence = headline_of(self.limited) if alone else headline_of_group(self.group)
+        if not any(names_no_zone(radio) for _, radio in self.transfer.radio):
+            return sentence
+        return sentence._replace(sentence=f"{sentence.sentence} {ZONE_DOUBT}")
+
+    @cached_property
+    def incidents(self) -> list[Incident]:
+        """What happened, largest cost first: findings of one cause, or alike, together; see `Incident`."""
+        return _incidents(self, self.findings)
+
+    @property
+    def listed(self) -> list[Incident]:
+        """The incidents that text and pages show: not those that repeat a limit and cost nothing."""
+        return [each for each in self.incidents if each.is_listed]
+
+    @property
+    def no_fault(self) -> str:
+        """What is said where no rule found anything: also that data were lost, and nothing shows by what."""
+        shares = self.limited.shares
+        waited_s = sum(
+            row.seconds for row in shares if row.limit is Limit.RECOVERY or row.part is LimitSubtype.REPAIR
+        )
+        is_short = waited_s < _LEAST_REPAIR * self.limited.total_s
+        return _NO_FAULT if is_short else f"{_NO_FAULT[:-1]} that explains what was lost and sent again."
+
+    def table(self) -> Table:
+        """Return FINDINGS."""
+        findings = self.findings
+        columns = {
+            "kind": [f.kind for f in findings],
+            "begin_ns": [f.begin_ns for f in findings],
+            "end_ns": [f.end_ns for f in findings],
+            "cost_s": [f.cost_s for f in findings],
+            "cost_bytes": [NA if f.cost_bytes is None else f.cost_bytes for f in findings],
+            "evidence": [" ".join(f.evidence) for f in findings],
+            "sentence": [f.sentence for f in findings],
+        }
+        dtypes = {column.name: column.dtype for column in FINDINGS}
+        return Table(FINDINGS, {name: np.array(v, dtype=dtypes[name]) for name, v in columns.items()})
+
+    def document(self, *, intervals: bool = False) -> Document:
+        """Return what `multitracer diagnose --json` writes (docs/diagnose.schema.json)."""
+        listed = {"intervals": self.limited.intervals()} if intervals else {}
+        return {
+            "schema": SCHEMA,
+            "headline": self.headline.document(),
+            "view": self.limited.view.label,
+            "limits_total_s": round(self.limited.total_s, _DIGITS),
+            "limits": [each.document() for each in self.limited.shares],
+            **listed,
+            "group": self.group.document(),
+            "incidents": [_incident_document(self, each) for each in self.incidents],
+            "findings": [_finding(self, finding) for finding in self.findings],
+            "account": self.account.document(),
+        }
+
+    # --- what is measured of its packets, once, for the rules ---
+
+    def measure_shared(self) -> None:
+        """Measure what several rules ask for, before they run side by side.
+
+        From Python 3.12 on a cached property does not wait for the thread that measures it.
+        """
+        self.transfer.joined, self.transfer.verdicts, self.opening, self.carried  # noqa: B018
+        if not self.is_link_logged:
+            self.usual_delays, self.own_time_ns, self.mtu_holes, self.carried.losses  # noqa: B018
+
+    @property
+    def is_link_logged(self) -> bool:
+        """Whether a log of the link tells what was lost, and when: packets have nothing to add to it."""
+        return self.account.is_logged
+
+    @cached_property
+    def dead_times(self) -> list[DeadTime]:
+        """When nothing came back though data were outstanding, by the packets."""
+        seen = self.limited.seen
+        known = None if seen is None else seen.dead_times
+        return dead_times(self.transfer) if known is None else known
+
+    @cached_property
+    def opening(self) -> HandshakeAndResets:
+        """How the connection was opened, and its resets."""
+        return HandshakeAndResets(self.transfer)
+
+    @cached_property
+    def mtu_holes(self) -> list[DeadTime]:
+        """The dead times in which only segments of full size vanished."""
+        dead = self.dead_times
+        return mtu_holes(self.transfer, self.segments, dead, self.largest_bytes) if dead else []
+
+    @property
+    def largest_bytes(self) -> int:
+        """Payload of the largest segment on the path: what is larger than was offered is cut."""
+        largest = int(self.transfer.payload_bytes.max())
+        offered = offered_bytes(self.transfer)
+        return largest if offered is None else min(largest, offered)
+
+    @cached_property
+    def arrival_gaps(self) -> ArrivalGaps | None:
+        """How long the link had each full segment; None where nothing shows it."""
+        seen = self.limited.seen
+        return None if seen is None else arrival_gaps(self.limited, self.carried, self.full_bytes)
+
+    @cached_property
+    def own_time_ns(self) -> float:
+        """The link's own time for a full segment; 0 where nothing shows it."""
+        return 0.0 if self.arrival_gaps is None else own_time_ns(self.arrival_gaps)
+
+    @cached_property
+    def policing(self) -> Policing:
+        """Whether a policer lost packets."""
+        seen = self.limited.seen
+        known = None if seen is None else seen.policing
+        return Policing(self.carried) if known is None else known
+
+    @property
+    def delays(self) -> PacketDelays | None:
+        """How long the data waited; None if no capture shows it."""
+        return self.carried.delays
+
+    @cached_property
+    def usual_delays(self) -> PacketDelays | None:
+        """The same; of segments of all sizes where most are not full and both ends were captured."""
+        full = self.delays
+        if full is None or not full.is_one_way or 2 * len(full.row) >= len(self.segments):
+            return full
+        return all_delays(self.transfer, self.segments)
+
+    @cached_property
+    def segments(self) -> WireSegments:
+        """The data as the path carried them."""
+        seen = self.limited.seen
+        if seen is not None and seen.carried is not None:
+            return seen.carried.segments
+        if seen is not None and seen.segments is not None:
+            return seen.segments
+        return wire_segments(self.transfer, self.full_bytes, offered_bytes(self.transfer))
+
+    @cached_property
+    def full_bytes(self) -> int:
+        """Payload of a full segment; what devices cut or joined is larger."""
+        if self.limited.seen is not None:
+            return self.limited.seen.mss_bytes
+        return max(int(self.transfer.payload_bytes.max(initial=0)), 1)
+
+    @property
+    def lost(self) -> Array:
+        """Indexes in `segments` of what was lost on its way, but not in a dead time: int64, ascending."""
+        return self.carried.lost
+
+    @cached_property
+    def carried(self) -> Carried:
+        """The data, with what was lost and how long the others waited."""
+        seen = self.limited.seen
+        known = None if seen is None else seen.carried
+        return carried(self.transfer, self.segments, self.dead_times) if known is None else known
+
+    def limited_s(
+        self,
+        *limits: Limit | tuple[Limit, LimitSubtype],
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> float:
+        """Return the link time that some limits, or parts of limits, held within an interval."""
+        cells = self.limited.cells
+        chosen = np.zeros(len(cells.begin), dtype=bool)
+        for each in limits:
+            limit, part = each if isinstance(each, tuple) else (each, None)
+            chosen |= (cells.limit == limit) & (part is None or cells.part == part)
+        begin = cells.begin if begin_ns is None else np.maximum(cells.begin, begin_ns)
+        end = cells.end if end_ns is None else np.minimum(cells.end, end_ns)
+        return self.link_s(0, int(np.maximum(end - begin, 0)[chosen].sum()))
+
+    def link_s(self, begin_ns: int, end_ns: int) -> float:
+        """Return the link time between two stamps."""
+        return (end_ns - begin_ns) * self.transfer.speed / NS_PER_S
+
+    def at_s(self, time_ns: int) -> float:
+        """Return a stamp as link seconds since the connection's first SYN, as T begins."""
+        return self.link_s(self._begin_ns, time_ns)
+
+    def since_own_syn_s(self, time_ns: int) -> float:
+        """Return a stamp as link seconds since the data sender's SYN, as documents count."""
+        return self.link_s(self.transfer.begin_ns, time_ns)
+
+    @property
+    def _begin_ns(self) -> int:
+        """When T began: before the data's own SYN, if that answered another."""
+        known = len(self.limited.cells.begin) > 0
+        return min(self.limited.begin_ns, self.transfer.begin_ns) if known else self.transfer.begin_ns
+
+
+def _html_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    heads = "".join(f"<th>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _finding(diagnosis: Diagnosis, finding: Finding) -> Document:
+    begin_s, end_s = (
+        round(diagnosis.since_own_syn_s(stamp), _DIGITS) for stamp in (finding.begin_ns, finding.end_ns)
+    )
+    return {
+        "kind": finding.kind,
+        "begin_ns": finding.begin_ns,
+        "end_ns": finding.end_ns,
+        "begin_s": begin_s,
+        "end_s": end_s,
+        "cost_s": round(finding.cost_s, _DIGITS),
+        "cost_bytes": finding.cost_bytes,
+        "evidence": list(finding.evidence),
+        "sentence": finding.sentence,
+        "help": finding.help,
+        "numbers": {name: round(float(value), _DIGITS) for name, value in finding.numbers.items()},
+    }
+
+
+# --- incidents ---
+
+FIRST_CAUSES = (
+    "dropped-call",
+    "syn-unanswered",
+    "connection-refused",
+    "idle-timeout",
+    "reset-by-peer",
+    "path-mtu-black-hole",
+    "handover",
+    "blackout",
+    "outage",
+    "link-reset",
+    "header-decompressor-failure",
+    "policer",
+    "ack-loss",
+    "exponential-back-off",
+    "spurious-timeout",
+    "competing-retransmission",
+    "local-buffer-overflow",
+    "congestion-loss",
+    "random-loss",
+    "rlp-retransmission-burst",
+    "radio-limited",
+    "link-flow-control",
+    "bufferbloat",
+    "overbuffered-link",
+    "stale-data",
+)
+"""Kinds, causes before what they lead to: the order of findings of equal cost; others follow by name."""
+
+
+def rank(kind: str) -> int:
+    """Return the place of a kind among the causes; those that are not listed come last."""
+    return FIRST_CAUSES.index(kind) if kind in FIRST_CAUSES else len(FIRST_CAUSES)
+
+
+_HANDOVER = "handover"
+_HOLE = {
+    "dropped-call",
+    _HANDOVER,
+    "blackout",
+    "outage",
+    "link-reset",
+    "header-decompressor-failure",
+    "ack-loss",
+    "exponential-back-off",
+    "spurious-timeout",
+    "competing-retransmission",
+    "rlp-retransmission-burst",
+    "path-mtu-black-hole",
+    "idle-timeout",
+}
+"""Kinds that tell of a hole, or of what TCP and the link did because of one."""
+_ONE_THING = ({"bufferbloat", "overbuffered-link"}, {"reset-by-peer", "stale-data"})
+"""Kinds that tell of one and the same: a queue that is too long, a connection that was given up."""
+_STOPPED = (
+    Limit.HANDSHAKE,
+    Limit.OUTAGE,
+    Limit.RECOVERY,
+    Limit.RECEIVER_WINDOW,
+    Limit.SENDER_BUFFER,
+    Limit.SLOW_START,
+    Limit.CONGESTION_WINDOW,
+    (Limit.LINK, LimitSubtype.ARQ),
+    (Limit.LINK, LimitSubtype.XOFF),
+)
+"""Limits while which a transfer does not go forward as fast as its link."""
+_OF_A_LIMIT = {"link-limited"}
+"""Kinds that repeat a limit, whose row has their numbers."""
+_ALIKE = 3.0
+"""Times the median cost, beyond which an incident is worth an entry of its own."""
+_LEAST_ALIKE_SHARE = 0.02
+"""Of the transfer's time: below that nobody looks for the dearest one."""
+_REPEATED = 3
+"""Incidents of a kind from which on they are one entry."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One cause and what it brought about; or several of one kind that are alike.
+
+    Attributes
+    ----------
+    kind : str
+        Of the first cause.
+    begin_ns, end_ns : int
+        By the sender's clock; from the first to the last of several.
+    cost_s : float
+        Link time that the transfer lost, each wait counted once.
+    count : int
+        How many there were.
+    parts : tuple of int
+        Places in `Diagnosis.findings`: the first cause first, then the others by cause and time.
+    sentence, help : str
+        Of the first cause.
+    """
+
+    kind: str
+    begin_ns: int
+    end_ns: int
+    cost_s: float
+    count: int
+    parts: tuple[int, ...]
+    sentence: str
+    help: str
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether text and pages show it: not if it repeats a limit at no cost of its own."""
+        return self.cost_s > 0 or self.kind not in _OF_A_LIMIT
+
+
+def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incident]:
+    """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
+    single = [_incident(diagnosis, findings, group) for group in _groups(findings)]
+    kinds = dict.fromkeys(each.kind for each in single)
+    folded = [
+        each for kind in kinds for each in _folded(diagnosis, [one for one in single if one.kind == kind])
+    ]
+    return sorted(folded, key=lambda each: (-each.cost_s, rank(each.kind), each.begin_ns))
+
+
+def _groups(findings: Sequence[Finding]) -> list[list[int]]:
+    """Return the places of findings that are one incident each."""
+    places = range(len(findings))
+    holes = [place for place in places if _tells_of_a_hole(findings[place])]
+    same = [[place for place in places if findings[place].kind in kinds] for kinds in _ONE_THING]
+    grouped = {*holes, *(place for group in same for place in group)}
+    alone = [[place] for place in places if place not in grouped]
+    return [*_overlapping(findings, holes), *filter(None, same), *alone]
+
+
+def _tells_of_a_hole(finding: Finding) -> bool:
+    """Return whether a finding is of a hole: a change of cell that cost nothing is not."""
+    return finding.kind in _HOLE and (finding.kind != _HANDOVER or finding.cost_s > 0)
+
+
+def _overlapping(findings: Sequence[Finding], places: list[int]) -> list[list[int]]:
+    """Return runs of findings of which each begins before those ahead of it have ended."""
+    groups: list[list[int]] = []
+    until = 0
+    for place in sorted(places, key=lambda at: findings[at].begin_ns):
+        if not groups or findings[place].begin_ns > until:
+            groups.append([])
+        groups[-1].append(place)
+        until = max(until, findings[place].end_ns)
+    return groups
+
+
+def _incident(diagnosis: Diagnosis, findings: Sequence[Finding], group: list[int]) -> Incident:
+    parts = sorted(group, key=lambda at: (rank(findings[at].kind), findings[at].begin_ns))
+    first = findings[parts[0]]
+    begin_ns, end_ns = min(findings[at].begin_ns for at in parts), max(findings[at].end_ns for at in parts)
+    costs = [findings[at].cost_s for at in parts]
+    cost_s = sum(costs)
+    if len(parts) > 1:
+        stopped_s = diagnosis.limited_s(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
+        cost_s = min(cost_s, max(stopped_s, *costs))
+    return Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), first.sentence, first.help)
+
+
+def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
+    """Return incidents of one kind, those that cost much the same as one entry."""
+    costs = sorted(each.cost_s for each in alike)
+    most_s = max(_ALIKE * costs[len(costs) // 2], _LEAST_ALIKE_SHARE * diagnosis.limited.total_s)
+    near = [each for each in alike if each.cost_s <= most_s]
+    if len(near) < _REPEATED:
+        return alike
+    return [*(each for each in alike if each.cost_s > most_s), _one_of(diagnosis, near)]
+
+
+def _one_of(diagnosis: Diagnosis, several: list[Incident]) -> Incident:
+    dearest = max(several, key=lambda each: each.cost_s)
+    begin_ns, end_ns = min(each.begin_ns for each in several), max(each.end_ns for each in several)
+    cost_s = min(sum(each.cost_s for each in several), diagnosis.link_s(begin_ns, end_ns))
+    order = sorted(several, key=lambda each: (each is not dearest, each.begin_ns))
+    sentence = (
+        f"{dearest.sentence} This happened {len(several)} times from {diagnosis.at_s(begin_ns):.1f} s to "
+        f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
+    )
+    parts = tuple(part for each in order for part in each.parts)
+    return Incident(dearest.kind, begin_ns, end_ns, cost_s, len(several), parts, sentence, dearest.help)
+
+
+def _incident_document(diagnosis: Diagnosis, incident: Incident) -> Document:
+    """Return an incident as `multitracer diagnose --json` writes it."""
+    return {
+        "kind": incident.kind,
+        "begin_ns": incident.begin_ns,
+        "end_ns": incident.end_ns,
+        "begin_s": round(diagnosis.since_own_syn_s(incident.begin_ns), _DIGITS),
+        "end_s": round(diagnosis.since_own_syn_s(incident.end_ns), _DIGITS),
+        "cost_s": round(incident.cost_s, _DIGITS),
+        "count": incident.count,
+        "parts": list(incident.parts),
+        "sentence": incident.sentence,
+        "help": incident.help,
+    }
