@@ -223,7 +223,7 @@ def _file_facts(part: PointCapture, file: SourceFile, hashes: dict[str, str]) ->
         ("Contains", _counts(file.protocols)),
         ("Not decoded", _counts(file.not_decoded)),
         ("Damaged", file.damaged or ""),
-        *_some("CaptureInterface", [_interface(interface) for interface in file.interfaces[: _LINES + 1]]),
+        *_some("Interface", [_interface(interface) for interface in file.interfaces[: _LINES + 1]]),
         ("Captured by", ", ".join(filter(None, (file.application, file.operating_system, file.hardware)))),
         *_some("Comment", [t if n is None else f"packet {n}: {t}" for n, t in file.comments[: _LINES + 1]]),
         *_some("Warning", file.warnings),
@@ -233,7 +233,7 @@ def _file_facts(part: PointCapture, file: SourceFile, hashes: dict[str, str]) ->
 
 def _log_facts(log: HostLog, hashes: dict[str, str]) -> list[tuple[str, str]]:
     return [
-        ("HostLog", log.path),
+        ("Log", log.path),
         ("Host", log.host if log.host != log.path else ""),
         ("Format", f"{log.format}, layer {log.layer}"),
         ("SHA-256", hashes.get(str(Path(log.path)), "")),
