@@ -1,27 +1,48 @@
-"""What a report says below its first screen: what happened, and how the time was split."""
+"""What a report says below its first screen: what happened, largest cost first, and how the time was split.
+
+The time is split thrice: of several connections as one piece of work, with the lanes of those that waited for
+each other; of the transfer; and of the link's channel, where its log measured it. Each split is a bar, the
+culprit in the strongest colour, with its legend.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Limit, Viewpoint
+from multitracer.diagnosis.account.uses import LOST, Use
+from multitracer.diagnosis.diagnose import channel_use
+from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint, by_limit
 from multitracer.diagnosis.sentence import numbers_of
-from multitracer.report.account_bar import account_bar
-from multitracer.report.incident_list import FigureTimeAxis, incident_list
-from multitracer.report.lanes import lanes
-from multitracer.report.limit_words import COARSE, RECEIVER_ONLY, SEEN_FROM
-from multitracer.report.limits_bar import limits_bar, rows_of_group
+from multitracer.report.limit_words import (
+    COARSE,
+    RECEIVER_ONLY,
+    SEEN_FROM,
+    percent,
+    rows_of_group,
+    says,
+    surely,
+)
 from multitracer.report.markup import Markup, element, fold
 from multitracer.units import NS_PER_S
-from multitracer.words import count, duration, printable
+from multitracer.words import count, duration, ends, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.limits.limited import Limited
+    from multitracer.diagnosis.finding import Finding
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
+    from multitracer.diagnosis.limits.names import LimitShare
+
+_FIRST = 6
+"""Incidents that are seen at once; the others unfold."""
+_MOST = 60
+"""Of incidents, and of the parts of one."""
+_AROUND = 0.15
+"""Room on both sides of what an incident shows, as a part of its length."""
+_LEAST_ROOM_S = 1.0
 
 
 def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figure: bool) -> Markup | None:
-    """Return the list of incidents; None where nothing can be shown.
+    """Return the list of incidents: cause, cost, and what belongs to each; None where nothing can be shown.
 
     Parameters
     ----------
@@ -35,67 +56,246 @@ def happened_section(diagnosis: Diagnosis, *, origin_ns: int, speed: float, figu
     """
     if diagnosis.limited.view is Viewpoint.NOWHERE:
         return None
+
+    def occurrence(what: Incident | Finding, times: str = "") -> list[Markup]:
+        """Return what happened, what it cost, and the button that leads to its place in the figure."""
+        begin_s, end_s = ((ns - origin_ns) * speed / NS_PER_S for ns in (what.begin_ns, what.end_ns))
+        when, room_s = (
+            ends(f"{begin_s:.1f} s", f"{end_s:.1f} s"),
+            max((end_s - begin_s) * _AROUND, _LEAST_ROOM_S),
+        )
+        cost = f"{what.cost_s:.1f} s" if what.cost_s > 0 else "no time"
+        button = element(
+            "button", "Show", type="button", data_show="0", data_from=f"{begin_s - room_s:.3f}",
+            data_to=f"{end_s + room_s:.3f}", data_mark_from=f"{begin_s:.6f}",
+            data_mark_to=f"{end_s:.6f}", title=f"Show {when} in the figure",
+        )  # fmt: skip
+        return [
+            element("strong", what.kind),
+            element("span", f" {times}cost {cost}, {when} ", class_="muted"),
+            *([button] if figure else []),
+            element("p", printable(what.sentence)),
+        ]
+
+    items = []
+    for incident in diagnosis.listed[:_MOST]:
+        entry = occurrence(incident, f"{incident.count:,} times, " if incident.count > 1 else "")
+        if incident.help:
+            entry.append(element("p", element("em", "What would help: "), printable(incident.help)))
+        parts = [diagnosis.findings[place] for place in incident.parts]
+        if len(parts) > 1:
+            kinds = ", ".join(dict.fromkeys(part.kind for part in parts))
+            summary = element("summary", f"its {len(parts):,} parts: {kinds}")
+            listed = [element("li", occurrence(part)) for part in parts[:_MOST]]
+            entry.append(
+                element("details", summary, element("ul", listed, _rest(len(parts))), class_="parts")
+            )
+        items.append(element("li", entry))
     many = len(diagnosis.listed)
+    items += _rest(many)
+    shown = (
+        [element("ol", items[:_FIRST], class_="findings")]
+        if many
+        else [element("p", diagnosis.no_fault, class_="muted")]
+    )
+    if len(items) > _FIRST:
+        summary = element("summary", f"{many - _FIRST:,} more that cost less")
+        others = element("ol", items[_FIRST:], class_="findings", start=_FIRST + 1)
+        shown.append(element("details", summary, others))
     return fold(
         "What happened",
-        incident_list(diagnosis, FigureTimeAxis(origin_ns, speed, figure)),
+        shown,
         note=count(many, "incident") if many else "no known fault",
         id="happened",
         class_="diagnosis long",
     )
 
 
+def _rest(number: int) -> list[Markup]:
+    """Return the item that says how many more there are than a list shows."""
+    rest = number - _MOST
+    return [element("li", f"and {rest:,} more; `multitracer diagnose` lists all")] if rest > 0 else []
+
+
 def limits_section(diagnosis: Diagnosis) -> Markup:
     """Return how the time was split: of the work, of the transfer, and of the link's channel."""
+    group, limited, at_sender = diagnosis.group, diagnosis.limited, diagnosis.transfer.layers.at_sender
+    which, work = "the transfer", []
+    if len(group.members) > 1:
+        which, took = "the longest transfer", duration(group.total_s * NS_PER_S)
+        is_part = len(group.numbers) > len(group.members)
+        longest = f" (the {len(group.members):,} longest of them are explained)" if is_part else ""
+        work = [
+            element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
+            *_limits_bar(rows_of_group(group), label="What limited the connections together"),
+            *lanes(group),
+        ]
+    number, (sender, receiver) = group.members[0].number, at_sender.ends
+    where = "" if number == at_sender.number else f" ({at_sender.number} where it was sent)"
+    seen = [f"{duration(limited.total_s * NS_PER_S)}, seen from {SEEN_FROM[limited.view]}."]
+    seen += [RECEIVER_ONLY] if limited.view is Viewpoint.RECEIVER else []
+    seen += [COARSE] if limited.seen is not None and limited.seen.coarse else []
     return fold(
         "What limited it, in detail",
-        _work(diagnosis),
-        _transfer(diagnosis),
-        account_bar(diagnosis),
+        work,
+        element("h3", printable(f"What limited {which}: connection {number}{where}, {sender} → {receiver}")),
+        element("p", " ".join(seen), class_="muted"),
+        _limits_bar(limited.shares, numbers_of(limited, Limit.LINK), label="What limited the transfer"),
+        _account_bar(diagnosis),
         note="every limit with its meaning and its certainty",
         id="limits",
         class_="diagnosis long",
     )
 
 
-def _work(diagnosis: Diagnosis) -> list[Markup]:
-    """Return the piece of work as a whole; empty for a transfer alone."""
-    group = diagnosis.group
-    if len(group.members) < 2:
+_WIDE = 0.16
+"""Share from which on a piece of the bar has room for its name."""
+_SHADES = 3
+"""Colours: the culprit's, the next one's, and that of all others."""
+
+
+def _limits_bar(rows: list[LimitShare], of_link: str = "", *, label: str) -> list[Markup]:
+    """Return the bar of limits and its legend.
+
+    Parameters
+    ----------
+    rows : list of LimitShare
+        Parts of one limit are put beside each other; the largest limit is the culprit.
+    of_link : str
+        The numbers that stand in the link's row.
+    label : str
+        Of what it is, for those who hear the page.
+    """
+    order = list(by_limit(rows))
+    ordered = sorted((row for row in rows if row.seconds > 0), key=lambda row: order.index(row.limit))
+    pieces, legend, words = [], [], []
+    for row in ordered:
+        is_unsure = row.confidence is Confidence.WEAK or row.limit is Limit.UNKNOWN
+        look = f"limit shade{min(order.index(row.limit), _SHADES - 1)}{' unsure' if is_unsure else ''}"
+        name = f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
+        title = f"{name} {row.share:.0%}"
+        pieces.append(
+            element(
+                "div",
+                element("span", title) if row.share >= _WIDE else None,
+                class_=look,
+                style=f"flex-grow:{row.share:.6f}",
+                title=f"{title}: {says(row)}",
+            )
+        )
+        meaning = f"{says(row)}; {of_link}" if of_link and row.limit is Limit.LINK else says(row)
+        took = f"{duration(row.seconds * NS_PER_S)} · {percent(row.share)} · {surely(row)}"
+        swatch = element("span", class_=look, aria_hidden="true")
+        explained = element("dd", took, element("small", printable(meaning)))
+        legend.append(element("div", element("dt", swatch, name), explained))
+        words.append(f"{name} {percent(row.share)}")
+    return [
+        element("div", pieces, class_="limits", role="img", aria_label=f"{label}: {', '.join(words)}"),
+        element("dl", legend, class_="uses"),
+    ]
+
+
+_MOST_LANES = 40
+_LEAST_WIDTH = 0.001
+"""Of the axis: a wait that is narrower than that is no picture; the words beside the lane count it."""
+_STAGES = {
+    "handshake": "opening the connection",
+    "request": "waiting for the client's request",
+    "think": "waiting for the answer to begin",
+    "transfer": "data on their way",
+}
+
+
+def lanes(group: ConnectionGroup) -> list[Markup]:
+    """Return the chain of a group on one axis of time: each connection may have waited for the one above."""
+    if not group.chain:
         return []
-    took = duration(group.total_s * NS_PER_S)
-    left = len(group.numbers) - len(group.members)
-    longest = f" (the {len(group.members):,} longest of them are explained)" if left else ""
+    rows: dict[int, list[Stage]] = {}
+    for stage in group.chain:
+        rows.setdefault(stage.connection, []).append(stage)
+    begin_ns, end_ns = min(each.begin_ns for each in group.chain), max(each.end_ns for each in group.chain)
+    length_ns, speed = max(end_ns - begin_ns, 1), group.longest.transfer.speed
+    shown = [_lane(*row, begin_ns, length_ns, speed) for row in list(rows.items())[:_MOST_LANES]]
+    took = duration((end_ns - begin_ns) * speed)
+    sentence = (
+        f"{count(len(rows), 'connection')} one after the other decided when it ended: {took} together."
+        if len(rows) > 1
+        else f"One connection decided when it ended: {took}. The others ran beside it."
+    )
+    rest = len(rows) - _MOST_LANES
+    signs = [(element("i", class_=name, aria_hidden="true"), f"{name}: {_STAGES[name]}") for name in _STAGES]
     return [
-        element("h3", f"{count(len(group.numbers), 'connection')} as one piece of work: {took}{longest}"),
-        *limits_bar(rows_of_group(group), label="What limited the connections together"),
-        *lanes(group),
+        element("p", sentence, class_="muted"),
+        element("div", shown, class_="lanes"),
+        element("p", f"and {count(rest, 'more connection')}", class_="muted") if rest > 0 else Markup(),
+        element("p", [element("span", *sign) for sign in signs], class_="key muted"),
     ]
 
 
-def _transfer(diagnosis: Diagnosis) -> list[Markup]:
-    """Return what limited the transfer, and from where that was seen."""
-    limited = diagnosis.limited
-    layers = diagnosis.transfer.layers
-    sender, receiver = layers.at_sender.ends
-    which = "the longest transfer" if len(diagnosis.group.members) > 1 else "the transfer"
-    title = f"What limited {which}: connection {_number(diagnosis)}, {sender} → {receiver}"
-    seen = f"{duration(limited.total_s * NS_PER_S)}, seen from {SEEN_FROM[limited.view]}."
+def _lane(number: int, stages: list[Stage], begin_ns: int, length_ns: int, speed: float) -> Markup:
+    """Return one lane: the transfer as a line, and on it what it waited for; beside it how long each took."""
+
+    def place(stretch_begin_ns: int, stretch_end_ns: int) -> str:
+        left, width = (
+            (stretch_begin_ns - begin_ns) / length_ns,
+            (stretch_end_ns - stretch_begin_ns) / length_ns,
+        )
+        return f"left:{left:.3%};width:{width:.3%}"
+
+    waits: list[Markup] = []
+    lengths_ns: dict[str, list[int]] = {}
+    for each in stages:
+        took_ns = each.end_ns - each.begin_ns
+        lengths_ns.setdefault(each.stage, []).append(took_ns)
+        if each.stage != "transfer" and took_ns / length_ns >= _LEAST_WIDTH:
+            title = f"{_STAGES[each.stage]}: {duration(took_ns * speed)}"
+            waits.append(
+                element("i", class_=each.stage, style=place(each.begin_ns, each.end_ns), title=title)
+            )
+    sums = ", ".join(
+        f"{name} {duration(sum(each) * speed)}" + (f" in {len(each):,} pieces" if len(each) > 1 else "")
+        for name, each in lengths_ns.items()
+    )
+    after_ns = stages[0].begin_ns - begin_ns
+    label = f"{f'after {duration(after_ns * speed)}: ' if after_ns else ''}{sums}"
+    whole = element("i", class_="transfer", style=place(stages[0].begin_ns, stages[-1].end_ns))
+    return element(
+        "div",
+        element("span", f"connection {number}"),
+        element("div", whole, waits, role="img", aria_label=label),
+        element("small", label, class_="muted"),
+    )
+
+
+_USES = (
+    Use.USEFUL, Use.ARQ, Use.XOFF, Use.ACCESS, Use.OTHER, Use.IDLE_APP, Use.OUTAGE, Use.HANDSHAKE,
+    Use.IDLE_RTO, Use.IDLE_CWND, Use.IDLE_RWND, Use.IDLE_SNDBUF, Use.REDUNDANT, Use.WASTED, Use.UNKNOWN,
+)  # fmt: skip
+"""Of the bar: what the link did, then what it could not help, then what TCP lost."""
+
+
+def _account_bar(diagnosis: Diagnosis) -> list[Markup]:
+    """Return how the channel was used, the link's account as a bar and its legend; empty without its log."""
+    sentence, account = channel_use(diagnosis), diagnosis.account
+    if not sentence:
+        return []
+    pieces, legend, words = [], [], []
+    for use in _USES:
+        seconds = account.seconds[use]
+        if seconds <= 0:
+            continue
+        share = seconds / account.total_s
+        look = f"use {use.label.replace(':', '-')}{' lost' if use in LOST else ''}"
+        title = f"{use.label}: {seconds:.1f} s"
+        pieces.append(element("span", class_=look, style=f"flex-grow:{share:.6f}", title=title))
+        name = element("dt", element("span", class_=look, aria_hidden="true"), use.label)
+        took = element("dd", f"{seconds:.1f} s · {share:.1%}", element("small", account.says(use)))
+        legend.append(element("div", name, took))
+        words.append(f"{use.label} {share:.1%}")
+    label = f"Where the time went: {', '.join(words)}"
     return [
-        element("h3", printable(title)),
-        element("p", " ".join([seen, *_cannot_show(limited)]), class_="muted"),
-        *limits_bar(limited.shares, numbers_of(limited, Limit.LINK), label="What limited the transfer"),
+        element("h3", "How the channel was used"),
+        element("p", printable(sentence)),
+        element("div", pieces, class_="account", role="img", aria_label=label),
+        element("dl", legend, class_="uses"),
     ]
-
-
-def _number(diagnosis: Diagnosis) -> str:
-    """Return the number of the connection; at its sender's capture it may have another one."""
-    number, at_sender = diagnosis.group.members[0].number, diagnosis.transfer.layers.at_sender.number
-    return f"{number}" if number == at_sender else f"{number} ({at_sender} where it was sent)"
-
-
-def _cannot_show(limited: Limited) -> list[str]:
-    """Return what the view cannot show."""
-    only = [RECEIVER_ONLY] if limited.view is Viewpoint.RECEIVER else []
-    coarse = limited.seen is not None and limited.seen.coarse
-    return [*only, *([COARSE] if coarse else [])]

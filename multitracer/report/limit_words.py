@@ -1,13 +1,14 @@
-"""The words with which a page explains limits."""
+"""The limits that a page shows, and the words with which it explains them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.limits.names import LimitShare
+    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.limits.group import ConnectionGroup
 
 SEEN_FROM = {
     Viewpoint.LINK_LOG: "the link's log",
@@ -77,14 +78,24 @@ _SHORT = {
 """What the first screen calls a part, where its label says too little."""
 
 
+def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
+    """Return what the headline counts: of the group, or of the transfer if it is alone."""
+    return diagnosis.limited.shares if len(diagnosis.group.members) == 1 else rows_of_group(diagnosis.group)
+
+
+def rows_of_group(group: ConnectionGroup) -> list[LimitShare]:
+    """Return the wall time of a group by limit."""
+    total = max(group.total_s, 1e-12)
+    return [
+        LimitShare(limit, part, seconds, share, share, share, sure)
+        for (limit, part), (seconds, sure) in group.seconds.items()
+        for share in [seconds / total]
+    ]
+
+
 def short(part: LimitSubtype) -> str:
     """Return the name of a part in words."""
     return _SHORT.get(part, part.label)
-
-
-def name_of(row: LimitShare) -> str:
-    """Return a limit with its part: `recovery (timer)`."""
-    return f"{row.limit.label} ({row.part.label})" if row.part else row.limit.label
 
 
 def says(row: LimitShare) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 from multitracer.diagnosis.limits.limited import stretches as stopped
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
 from multitracer.diagnosis.sentence import is_policed
-from multitracer.report.limit_words import percent, says, short, surely
-from multitracer.report.limits_bar import rows_of_group
+from multitracer.report.limit_words import percent, says, shares_of, short, surely
 from multitracer.report.markup import Markup, element
 from multitracer.report.screen.cause import (
     AFTER_LOSSES,
@@ -46,11 +45,6 @@ _ROW = 0.02
 """Share below which a limit has no row of its own: of less no reader of the screen named one."""
 _WORTH = 0.005
 """Share below which percent have a fraction."""
-
-
-def shares_of(diagnosis: Diagnosis) -> list[LimitShare]:
-    """Return what the headline counts: of the group, or of the transfer if it is alone."""
-    return diagnosis.limited.shares if len(diagnosis.group.members) == 1 else rows_of_group(diagnosis.group)
 
 
 def limit_rows(diagnosis: Diagnosis, axis: TimeAxis) -> list[Markup]:
