@@ -27,8 +27,8 @@ from multitracer.units import NS_PER_S
 from multitracer.words import count, duration, ends, printable
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
     from multitracer.diagnosis.limits.names import LimitShare
 

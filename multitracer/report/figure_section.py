@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from multitracer.figures.palette import LOOKS
 from multitracer.figures.series import thin
+from multitracer.report.culprit import still, swatch
 from multitracer.report.embed import OVERVIEW_BINS, names
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.culprit import still, swatch
-from multitracer.report.screen.time_axis import TimeAxis
+from multitracer.report.time_axis import TimeAxis, times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,12 +196,11 @@ def still_figure(panels: Sequence[Panel], *, title: str, origin_ns: int) -> Mark
     if not stamps:
         return None
     axis = TimeAxis(min(stamps), max(*stamps, min(stamps) + 1), origin_ns)
-    ticks = [element("span", words, style=f"left:{place:.3%}") for place, words in axis.ticks()]
     return element(
         "figure",
         element("figcaption", element("b", title), element("p", _WHY, class_="muted")),
         [_panel(panel, axis) for panel in drawn],
-        element("div", ticks, class_="times", aria_hidden="true"),
+        times(axis),
         class_="still",
     )
 

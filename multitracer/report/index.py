@@ -11,11 +11,11 @@ from urllib.parse import quote
 import numpy as np
 
 from multitracer.errors import InputError
+from multitracer.report.culprit import sparkline
+from multitracer.report.first_screen import axis_of
+from multitracer.report.lead import goodput_bps, grows, in_share, loss, round_trip
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
-from multitracer.report.screen.culprit import sparkline
-from multitracer.report.screen.first_screen import axis_of
-from multitracer.report.screen.lead import goodput_bps, grows, in_share, loss, round_trip
 from multitracer.report.write import Request, write_report
 from multitracer.words import count, moment, printable, rate
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from multitracer.recording.recording import Recording
+    from multitracer.report.first_screen import FirstScreenContent
     from multitracer.report.page import Assets
-    from multitracer.report.screen.first_screen import FirstScreenContent
 
 INDEX = "index.html"
 _LONGEST_NAME = 80

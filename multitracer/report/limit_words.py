@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitShare, LimitSubtype, Viewpoint
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.diagnose import Diagnosis
+    from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.limits.group import ConnectionGroup
 
 SEEN_FROM = {

@@ -15,7 +15,7 @@ import numpy as np
 from multitracer.figures.palette import ARMS, LOOKS
 from multitracer.figures.sheet import axis_name
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.time_axis import round_step
+from multitracer.report.time_axis import round_step
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

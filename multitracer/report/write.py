@@ -36,11 +36,10 @@ from multitracer.report.drive_section import (
 from multitracer.report.embed import embed, packet_facts
 from multitracer.report.explained_panels import explained_panels
 from multitracer.report.figure_section import drive_figure_section, figure_section, still_figure
+from multitracer.report.first_screen import FirstScreenContent, first_screen, sureness
 from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_section
-from multitracer.report.screen.first_screen import FirstScreenContent, first_screen
-from multitracer.report.screen.rows import sureness
 from multitracer.report.sections import provenance_section, summary_section, trust_line
 from multitracer.words import count, printable, size
 

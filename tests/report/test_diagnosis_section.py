@@ -13,9 +13,9 @@ from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.report.cause import help_of
 from multitracer.report.diagnosis_section import happened_section, lanes, limits_section
 from multitracer.report.limit_words import RECEIVER_ONLY
-from multitracer.report.screen.cause import help_of
 from multitracer.report.write import write_report
 from multitracer.units import NS_PER_S
 from tests.cli.program import call

@@ -13,11 +13,11 @@ from multitracer.diagnosis.limits.names import Limit
 from multitracer.figures.series import Series
 from multitracer.figures.stack import SECONDS, Panel
 from multitracer.recording.read import read
+from multitracer.report.cause import cause, in_order, lost_run
+from multitracer.report.culprit import still
+from multitracer.report.first_screen import heights
 from multitracer.report.limit_words import shares_of
-from multitracer.report.screen.cause import cause, in_order, lost_run
-from multitracer.report.screen.culprit import still
-from multitracer.report.screen.rows import heights
-from multitracer.report.screen.time_axis import TimeAxis
+from multitracer.report.time_axis import TimeAxis
 from multitracer.report.write import Request, write_report
 from multitracer.units import NS_PER_S
 from tests.conftest import SAMPLES

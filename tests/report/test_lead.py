@@ -11,7 +11,7 @@ import pytest
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
 from multitracer.recording.read import read
-from multitracer.report.screen.lead import lead
+from multitracer.report.lead import lead
 from multitracer.report.write import write_report
 from tests.conftest import SAMPLES
 from tests.report.test_first_screen import RECORDED, first_screen

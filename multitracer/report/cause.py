@@ -14,7 +14,6 @@ import numpy as np
 from multitracer.diagnosis.limits.limited import stretches
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.report.markup import Markup, element
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, rate, share, size
@@ -79,22 +78,17 @@ AFTER_LOSSES = (Limit.RECOVERY, Limit.CONGESTION_WINDOW)
 def why(diagnosis: Diagnosis) -> tuple[str, str]:
     """Return the name of what made the limit hold, and its sentence; empty where the headline says it all."""
     first = cause(diagnosis)
-    if first is not None:
-        name = f"Side effect, {first.kind}" if first.kind in QUEUES and not first.cost_s else first.kind
-        return ("", "") if first.kind in _REPEATS else (name, first.sentence + _further(diagnosis, first))
-    lost, of = lost_segments(diagnosis)
-    if not lost:
+    if first is None:
+        lost, of = lost_segments(diagnosis)
+        many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
+        after = "after a loss the sender slows down. Their cause is not shown."
+        return ("losses", f"{many} did not arrive; {after}") if lost else ("", "")
+    if first.kind in _REPEATS:
         return "", ""
-    many = f"{lost:,} of {count(of, 'data segment')} ({share(lost, of)})"
-    return "losses", f"{many} did not arrive; after a loss the sender slows down. Their cause is not shown."
-
-
-def _further(diagnosis: Diagnosis, first: Incident) -> str:
-    """Return that a cause cost no time, or what else befell a radio link; "" without either."""
     if first.kind in QUEUES and not first.cost_s:
-        return " It cost this transfer no time."
+        return f"Side effect, {first.kind}", f"{first.sentence} It cost this transfer no time."
     other = _other(diagnosis, first)
-    return f" Beside it {_BEFALLS[other][0]} ({other})." if other else ""
+    return first.kind, first.sentence + (f" Beside it {_BEFALLS[other][0]} ({other})." if other else "")
 
 
 def _other(diagnosis: Diagnosis, first: Incident) -> str:
@@ -239,42 +233,44 @@ NOTHING_KNOWN: KnownCause = KnownCause(None, "", [], [])
 
 def known_cause(diagnosis: Diagnosis, panel: str) -> KnownCause:
     """Return what the panel of this key can show of the cause."""
-    dead = Spans.of(*stretches(diagnosis.limited, Limit.OUTAGE))
-    cells = diagnosis.limited.cells
+    seen, cells = diagnosis.limited.seen, diagnosis.limited.cells
+    dead, words = Spans.of(*stretches(diagnosis.limited, Limit.OUTAGE)), NOTHING_KNOWN.dead
     dead = dead.bridged(float(cells.end.max() - cells.begin.min()) / _MOST_BANDS if len(cells.end) else 0.0)
     bands_ns = list(zip(dead.begin.tolist(), dead.end.tolist(), strict=True))
-    run, words = lost_run(diagnosis), NOTHING_KNOWN.dead
+    run = lost_run(diagnosis)
     if run is not None:
         bands_ns, words = [(run.begin_ns, run.end_ns)], "no data came through"
-    return KnownCause(*_level(diagnosis, panel), bands_ns, _marks(diagnosis), words)
-
-
-def _marks(diagnosis: Diagnosis) -> list[Marks]:
-    """Return when segments were lost, and when ACKs reported the mark of a router."""
-    seen = diagnosis.limited.seen
-    if seen is None:
-        return []
-    lost, marked = seen.sends.time_ns[seen.sends.lost == 1], seen.answers.time_ns[seen.answers.marked]
-    kinds = [
-        Marks("lost", lost, f"lost: {count(len(lost), 'segment')}"),
-        Marks("marked", marked, f"ECN mark in {count(len(marked), 'ACK')}"),
-    ]
-    return [each for each in kinds if len(each.time_ns)]
+    marks = []
+    if seen is not None:
+        lost, marked = seen.sends.time_ns[seen.sends.lost == 1], seen.answers.time_ns[seen.answers.marked]
+        marks.append(Marks("lost", lost, f"lost: {count(len(lost), 'segment')}"))
+        marks.append(Marks("marked", marked, f"ECN mark in {count(len(marked), 'ACK')}"))
+    level, name = _level(diagnosis, panel)
+    return KnownCause(level, name, bands_ns, [each for each in marks if len(each.time_ns)], words)
 
 
 def _level(diagnosis: Diagnosis, panel: str) -> tuple[float | None, str]:
-    """Return what held the panel's quantity, and its name with its number; None where nothing known did."""
-    if panel == "throughput":
-        level, name = _rate_bps(diagnosis)
-        return level, "" if level is None else f"{name}, {rate(level)}"
-    if panel == "flight" and diagnosis.headline.limit is Limit.SENDER_BUFFER:
-        held = held_bytes(diagnosis.limited)
-        return held, "" if held is None else f"the send buffer let {size(held)} out"
-    first = cause(diagnosis)
-    path_s = None if first is None else diagnosis.findings[first.parts[0]].numbers.get("unloaded_rtt_s")
-    if panel == "rtt" and path_s:
-        return path_s, f"least round trip of a data segment, {duration(path_s * NS_PER_S)}"
-    return None, ""
+    """Return what held the panel's quantity, and its name with its number; None where nothing known did.
+
+    The rate is that of the policer, else of the link where it was the limit; none of a scaled run.
+    """
+    limited, limit = diagnosis.limited, diagnosis.headline.limit
+    level: float | None = None
+    words = ""
+    if panel == "throughput" and diagnosis.transfer.speed == 1:
+        link = None if limited.shown is None else limited.shown.link.rate
+        if limited.seen is not None and limited.seen.policer is not None:
+            level, words = limited.seen.policer.rate_bytes_per_s * BITS_PER_BYTE, "policer's rate"
+        elif link is not None and limit is Limit.LINK:
+            level, words = link.median * BITS_PER_BYTE, "link's rate"
+        words = "" if level is None else f"{words}, {rate(level)}"
+    elif panel == "flight" and limit is Limit.SENDER_BUFFER:
+        level = held_bytes(limited)
+        words = "" if level is None else f"the send buffer let {size(level)} out"
+    elif panel == "rtt" and (first := cause(diagnosis)) is not None:
+        level = diagnosis.findings[first.parts[0]].numbers.get("unloaded_rtt_s") or None
+        words = f"least round trip of a data segment, {duration(level * NS_PER_S)}" if level else ""
+    return level, words
 
 
 def held_bytes(limited: Limited) -> float | None:
@@ -301,16 +297,3 @@ def _rate_bps(diagnosis: Diagnosis) -> tuple[float | None, str]:
     if link is None or diagnosis.headline.limit is not Limit.LINK:
         return None, ""
     return link.median * BITS_PER_BYTE, "link's rate"
-
-
-def legend_of(known: KnownCause, picture: Markup) -> list[Markup]:
-    """Return the entries of a legend."""
-    level = [_entry("known", "M2 5H22", known.words)] if 'class="known"' in picture else []
-    band = [_entry("dead", "M2 0H22V10H2z", known.dead)] if 'class="dead"' in picture else []
-    marks = [_entry(each.kind, "M8 1V9M12 1V9M16 1V9", each.words) for each in known.marks]
-    return [*level, *band, *marks]
-
-
-def _entry(kind: str, line: str, words: str) -> Markup:
-    sign = element("svg", element("path", d=line, class_=kind), viewBox="0 0 24 10", aria_hidden="true")
-    return element("li", sign, words)

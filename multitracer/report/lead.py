@@ -14,11 +14,11 @@ import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
+from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, lost_run, lost_segments
+from multitracer.report.cause import held_bytes as held
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import bounds, shares_of, short
 from multitracer.report.markup import Markup, element
-from multitracer.report.screen.cause import AFTER_LOSSES, cause, confidence_of, lost_run, lost_segments
-from multitracer.report.screen.cause import held_bytes as held
 from multitracer.report.sentence import goodput
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.tables import NA

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from multitracer.report.markup import Markup, element
 from multitracer.units import NS_PER_S
 
@@ -14,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from multitracer.report.markup import Child
-    from multitracer.tables import Array
 
 _TICKS = 8
 """About so many: a label of six letters has room around it at 700 pixels. Not measured."""
@@ -71,16 +68,18 @@ class TimeAxis(NamedTuple):
                 kept[place] = each
         return list(kept.values())
 
-    def edges(self, bins: int) -> Array:
-        """Return the ends of equal bins: float64, ns, shape (bins + 1,)."""
-        return np.asarray(self.begin_ns + np.arange(bins + 1) * (self.length_ns / bins))
-
     def ticks(self) -> list[tuple[float, str]]:
         """Return the places of round times with their words; none of an axis too short for them."""
         first, last = self.seconds(self.begin_ns), self.seconds(self.begin_ns + self.length_ns)
         if last <= first:
             return []
-        step, unit_s, unit = _time_step(last - first)
+        span_s, unit_s, unit = last - first, 1, "s"
+        step = round_step(span_s, _TICKS)
+        for longer_s, name in ((_MINUTE_S, "min"), (_HOUR_S, "h")):
+            if span_s >= 5 * longer_s:
+                unit_s, unit = longer_s, name
+                steps = [each * unit_s for each in _TIME_STEPS if each * unit_s * _TICKS >= span_s]
+                step = steps[0] if steps else round_step(span_s / unit_s, _TICKS) * unit_s
         numbers = range(math.ceil(first / step), math.floor(last / step) + 1)
         return [((n * step - first) / (last - first), f"{n * step / unit_s:.10g} {unit}") for n in numbers]
 
@@ -89,15 +88,6 @@ def round_step(span: float, about: int) -> float:
     """Return 1, 2 or 5 times a power of ten: the distance of about so many ticks over a span above zero."""
     power = 10.0 ** math.floor(math.log10(span / about))
     return next((step * power for step in _STEPS if step * power * about >= span), 10 * power)
-
-
-def _time_step(span_s: float) -> tuple[float, float, str]:
-    """Return the distance of ticks in seconds, and the unit of their words."""
-    for unit_s, unit in ((_HOUR_S, "h"), (_MINUTE_S, "min")):
-        if span_s >= 5 * unit_s:
-            steps = [step * unit_s for step in _TIME_STEPS if step * unit_s * _TICKS >= span_s]
-            return steps[0] if steps else round_step(span_s / unit_s, _TICKS) * unit_s, unit_s, unit
-    return round_step(span_s, _TICKS), 1, "s"
 
 
 def row(name: Child, track: Child, value: Child, *, kind: str = "") -> list[Markup]:
@@ -127,7 +117,7 @@ def when(axis: TimeAxis, begin_ns: int, end_ns: int) -> str:
     return f"{axis.seconds(begin_ns):.1f} s to {axis.seconds(end_ns):.1f} s"
 
 
-def time_row(axis: TimeAxis) -> list[Markup]:
-    """Return the row with the times."""
+def times(axis: TimeAxis) -> Markup:
+    """Return the round times of an axis, to stand below it."""
     ticks = [element("span", words, style=f"left:{place:.3%}") for place, words in axis.ticks()]
-    return row("", element("div", ticks, class_="times", aria_hidden="true"), "", kind="clock")
+    return element("div", ticks, class_="times", aria_hidden="true")

@@ -1,0 +1,390 @@
+"""Which panel shows what limited a transfer, and that panel with its legend in words.
+
+A panel as a picture that needs no script: the same series, as wide as its page.
+Strokes keep their width however the picture is stretched; words stand beside it as text of the page. Where a
+pixel holds several points it shows the range from the lowest to the highest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.limits.names import Limit
+from multitracer.figures.palette import LOOKS
+from multitracer.figures.series import Series
+from multitracer.figures.stack import SECONDS, Panel, value_range
+from multitracer.report.cause import NOTHING_KNOWN, cause, known_cause, lost_run
+from multitracer.report.markup import Markup, element
+from multitracer.report.time_axis import round_step, row
+from multitracer.units import NS_PER_S
+from multitracer.words import duration, rate, size
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.diagnosis import Diagnosis
+    from multitracer.diagnosis.limits.group import Stage
+    from multitracer.report.cause import KnownCause
+    from multitracer.report.time_axis import TimeAxis
+    from multitracer.tables import Array
+
+_WIDE, _HIGH = 1000, 300
+"""Units of the picture: some pixels of a screen, so that numbers need no fraction."""
+_PARTS, _LOW = 60, 20
+"""Units of a small picture."""
+_TICKS = 5
+"""About so many: three at least, where four left two of a span of 9 s."""
+_EDGE = 2
+"""A point beyond the picture is drawn so far within its edge."""
+_DOT_PX, _EVENT_PX = 4, 6
+"""Largest dot of data, and size of an event, by which the two differ whatever their hue."""
+_DOT = {"round": "h0", "square": "h.1"}
+"""The stroke of a point, by its ends."""
+_ROOM = 1.05
+"""Times its value that the axis reaches above the line of the cause: it is not the frame. Not measured."""
+_MARK = 16
+"""Height of the strokes of losses and marks, units of the picture."""
+_FAR = 2.0
+"""Single samples that are so many times as high as 99 of 100 leave the picture at its top. Not measured."""
+
+
+def still(
+    panel: Panel, axis: TimeAxis, roles: tuple[str, ...], *, label: str, known: KnownCause = NOTHING_KNOWN
+) -> tuple[Markup, Markup]:
+    """Return the words of a panel's value axis, and its picture.
+
+    Parameters
+    ----------
+    panel : Panel
+        With at least one series of these roles; times in link time.
+    axis : TimeAxis
+        What the picture shows.
+    roles : tuple of str
+        Which series are drawn, the last one on top.
+    label : str
+        What it shows, for those who do not see it.
+    known : KnownCause
+        What is known of the cause: a dashed line, shaded times, and strokes at the upper edge.
+    """
+    chosen = [series for role in roles for series in panel.drawn if series.role == role]
+    low, high = _value_range(panel, chosen)
+    level = known.level if known.level is not None and 0 < known.level <= _FAR * high else None
+    high = high if level is None else max(high, _ROOM * level)
+    step = round_step(high - low, _TICKS)
+    ticks = [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    tops = [round(_HIGH * (1 - (tick - low) / (high - low)), 1) for tick in ticks]
+    shapes = [element("path", d="".join(f"M0 {top}H{_WIDE}" for top in tops), class_="grid")]
+    ends = [(_WIDE * axis.place(begin), _WIDE * axis.place(end)) for begin, end in known.bands_ns]
+    bands = "".join(f"M{left:.1f} 0H{right:.1f}V{_HIGH}H{left:.1f}z" for left, right in ends if right > left)
+    if bands:
+        shapes.insert(0, element("path", d=bands, class_="dead"))
+    shapes += [path for series in chosen if (path := _path(series, panel, axis, low, high)) is not None]
+    if level is not None:
+        top = round(_HIGH * (1 - (level - low) / (high - low)), 1)
+        shapes.append(element("path", d=f"M0 {top}H{_WIDE}", class_="known"))
+    for height, each in enumerate(known.marks):  # each kind in a row of its own
+        ns = each.time_ns[(each.time_ns >= axis.begin_ns) & (each.time_ns <= axis.end_ns)]
+        places = np.unique(np.rint((ns - axis.begin_ns) * (_WIDE / axis.length_ns)).astype(np.int64))
+        strokes = "".join(f"M{place} {2 + height * _MARK}v{_MARK - 3}" for place in places.tolist())
+        shapes += [element("path", d=strokes, class_=each.kind)] if strokes else []
+    picture = element(
+        "svg",
+        shapes,
+        viewBox=f"0 0 {_WIDE} {_HIGH}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+    )
+    words = [
+        element("span", _in_words(tick, panel.unit.suffix), style=f"top:{top / _HIGH:.2%}")
+        for tick, top in zip(ticks, tops, strict=True)
+    ]
+    return element("div", words, class_="levels", aria_hidden="true"), picture
+
+
+def _value_range(panel: Panel, chosen: list[Series]) -> list[float]:
+    """Return the ends of the value axis; a few samples far above all others do not squash these."""
+    ends = value_range(replace(panel, series=chosen)) or [0.0, 1.0]
+    if any(LOOKS[series.role].mark != "points" for series in chosen) or not panel.from_zero:
+        return ends
+    usual = float(np.quantile(np.concatenate([series.value for series in chosen]), 0.99)) * panel.unit.scale
+    return [ends[0], 1.25 * usual] if usual > 0 and ends[1] > _FAR * usual else ends
+
+
+def _in_words(value: float, suffix: str) -> str:
+    """Return a value of a panel with the unit that fits: 120 ms, 1.2 MB."""
+    if suffix == "s":
+        return duration(value * NS_PER_S)
+    known = {"B": size, "bit/s": rate}.get(suffix)
+    return known(value) if known else f"{value:.4g} {suffix}".rstrip()
+
+
+def sparkline(series: Series, axis: TimeAxis) -> Markup:
+    """Return the highest value of each part of the time as a small picture without words."""
+    begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
+    shown = series.between(begin, end)
+    shown = shown.take(shown.is_drawn)
+    high = int(shown.value.max(initial=1))
+    part = np.minimum((shown.time_ns - begin) * (_PARTS / max(end - begin, 1)), _PARTS - 1).astype(np.int64)
+    most = np.zeros(_PARTS)
+    np.maximum.at(most, part, shown.value)
+    points = "".join(f"H{place}V{_LOW * (1 - value / high):.0f}" for place, value in enumerate(most.tolist()))
+    path = element("path", d=f"M0 {_LOW}{points}H{_PARTS}V{_LOW}z")
+    return element(
+        "svg", path, viewBox=f"0 0 {_PARTS} {_LOW}", preserveAspectRatio="none", class_="spark", role="img",
+        aria_label="Rate over time",
+    )  # fmt: skip
+
+
+def swatch(role: str) -> Markup:
+    """Return the sign of a series in a legend."""
+    shape, colour, stroke = _pen(role)
+    signs = {"points": f"M12 5{_DOT[shape]}", "bars": "M9 1V9M12 3V10M15 0V7"}
+    path = element("path", d=signs.get(LOOKS[role].mark, "M2 5H22"), **stroke)
+    return element("svg", path, viewBox="0 0 24 10", class_=shape, style=colour, aria_hidden="true")
+
+
+def _pen(role: str) -> tuple[str, str, dict[str, object]]:
+    """Return how strokes look: their ends, their colour in both themes, and their width and dashes.
+
+    What is an event differs from data by more than its hue.
+    """
+    look = LOOKS[role]
+    colour = f"color:{look.light};color:light-dark({look.light},{look.dark})"
+    dash = {"dot": "2 3", "dash": "6 4", "dashdot": "6 3 2 3"}.get(look.dash)
+    dashes: dict[str, object] = {"stroke_dasharray": dash} if dash else {}
+    if look.mark != "points":
+        return "round", colour, {"stroke_width": max(look.size_px, 1.5), **dashes}
+    if look.size_px > _EVENT_PX:
+        return "square", colour, {"stroke_width": _EVENT_PX, **dashes}
+    return "round", colour, {"stroke_width": min(look.size_px, _DOT_PX), **dashes}
+
+
+def _path(series: Series, panel: Panel, axis: TimeAxis, low: float, high: float) -> Markup | None:
+    """Return one series as a path; of points and bars that fall onto each other, one is drawn."""
+    begin, end = (axis.origin_ns + round(axis.seconds(at) * NS_PER_S) for at in (axis.begin_ns, axis.end_ns))
+    shown = series.between(begin, end)
+    shown = shown.take(shown.is_drawn)
+    if not len(shown):
+        return None
+    x = np.clip((shown.time_ns - begin) * (_WIDE / max(end - begin, 1)), 0, _WIDE)
+    y = _HIGH * (1 - (shown.value * panel.unit.scale - low) / (high - low))
+    mark, (shape, colour, stroke) = LOOKS[series.role].mark, _pen(series.role)
+    if shown.until is not None:
+        until = _HIGH * (1 - (shown.until * panel.unit.scale - low) / (high - low))
+        drawn = "".join(f"M{a} {b}V{c}" for a, b, c in _distinct(x, y, until))
+    elif mark != "points":
+        drawn = _line(x, np.clip(y, -_HIGH, 2 * _HIGH), step=mark == "step")
+    elif series.rare or len(x) <= _WIDE:  # on paper a square of no length is not drawn
+        drawn = "".join(f"M{a} {b}{_DOT[shape]}" for a, b in _distinct(x, np.clip(y, _EDGE, _HIGH - _EDGE)))
+    else:
+        columns, _, least, most, _ = (
+            each.tolist() for each in _extremes(x, np.clip(y, _EDGE, _HIGH - _EDGE))
+        )
+        drawn = "".join(
+            f"M{a} {top:.0f}V{bottom:.0f}" if bottom - top > 1 else f"M{a} {top:.0f}h0"
+            for a, top, bottom in zip(columns, least, most, strict=True)
+        )
+    return element("path", d=drawn, class_=shape, style=colour, **stroke)
+
+
+def _distinct(*columns: Array) -> list[list[int]]:
+    """Return rows of rounded numbers, of equal ones one."""
+    rounded = np.column_stack([np.round(column) for column in columns]).astype(np.int64)
+    rows: list[list[int]] = np.unique(rounded, axis=0).tolist()
+    return rows
+
+
+def _extremes(x: Array, y: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return columns of one unit with their first, lowest, highest and last value."""
+    column = x.astype(np.int64)
+    first = np.flatnonzero(np.diff(column, prepend=-1))
+    last = np.append(first[1:], len(x)) - 1
+    return column[first], y[first], np.minimum.reduceat(y, first), np.maximum.reduceat(y, first), y[last]
+
+
+def _line(x: Array, y: Array, *, step: bool) -> str:
+    """Return a line through the first, lowest, highest and last point of each column.
+
+    What follows the first point is relative, which takes two thirds of the bytes.
+    """
+    words: list[str] = []
+    before, level = 0, 0
+    for column, *points in zip(*(each.tolist() for each in _extremes(x, y)), strict=True):
+        levels = [each for each, _ in groupby(map(round, points))]
+        if not words:
+            words.append(f"M{column} {levels[0]}")
+        elif step:
+            words.append(f"h{column - before}" + (f"v{levels[0] - level}" if levels[0] != level else ""))
+        else:
+            words.append(f"l{column - before} {levels[0] - level}")
+        words += [f"v{after - ahead}" for ahead, after in pairwise(levels)]
+        before, level = column, levels[-1]
+    return "".join(words)
+
+
+_OF_LIMIT = {
+    Limit.LINK: ("rtt", "delay", "throughput"),
+    Limit.OUTAGE: ("sequence",),
+    Limit.RECOVERY: ("sequence",),
+    Limit.HANDSHAKE: ("sequence",),
+    Limit.RECEIVER_WINDOW: ("flight",),
+    Limit.SENDER_BUFFER: ("flight",),
+    Limit.CONGESTION_WINDOW: ("flight",),
+    Limit.SLOW_START: ("flight",),
+    Limit.APPLICATION: ("sequence",),
+    Limit.UNKNOWN: ("throughput",),
+}
+"""The panels that show a limit, the best one first."""
+_OF_KIND = {
+    "policer": ("throughput",),
+    "radio-limited": ("radio_power", "radio_quality"),
+    "dropped-call": ("radio_power",),
+    "random-loss": ("sequence",),
+    "congestion-loss": ("sequence",),
+    "link-limited": ("throughput",),
+}
+"""Those of the incident that explains the limit: they go before."""
+_OTHERWISE = ("throughput", "sequence")
+_NONE = np.iinfo(np.int64).max
+"""Above every edge: of a series that draws nothing."""
+_MOST_LANES = 6
+"""Connections with a lane on the first screen; the details have more."""
+_MOST_STAGES = 2_000
+"""Bars of a lane: beyond two in a pixel it is no picture."""
+
+
+class _Look(NamedTuple):
+    """How a panel is drawn on the first screen."""
+
+    says: str
+    words: dict[str, str]
+    """What each role is called, in the order of drawing."""
+
+
+_LOOKS = {
+    "rtt": _Look(
+        "Round-trip time: how long until each segment was acknowledged",
+        {"rtt": "round trip"},
+    ),
+    "delay": _Look("The queue: delay of each segment above the least, when it left", {"rtt": "queue"}),
+    "flight": _Look(
+        "What was in flight, below the windows that held it",
+        {"window": "window offered", "cwnd": "congestion window", "flight": "in flight"},
+    ),
+    "sequence": _Look(
+        "Bytes sent and acknowledged: level where nothing moved",
+        {"data": "sent", "ack": "acknowledged", "retransmission": "sent again",
+         "out_of_order": "filled a hole", "zero_window": "window closed", "reset": "reset"},
+    ),
+    "throughput": _Look("The rate that got through", {"throughput": "sent", "goodput": "got through"}),
+    "radio_power": _Look(
+        "Received power",
+        {"radio_rsrp": "RSRP", "radio_rscp": "RSCP", "radio_rssi": "RSSI", "zero_level": "no signal"},
+    ),
+    "radio_quality": _Look(
+        "Signal quality", {"radio_rsrq": "RSRQ", "radio_sinr": "SINR", "radio_ecio": "Ec/Io"}
+    ),
+}  # fmt: skip
+
+
+def culprit_rows(diagnosis: Diagnosis, panels: list[Panel], axis: TimeAxis, *, shift_ns: int) -> list[Markup]:
+    """Return the rows of the panel that shows the largest limit; empty if no panel can be drawn.
+
+    Where the application was the limit, the chain of requests stands before it.
+
+    Parameters
+    ----------
+    diagnosis : Diagnosis
+    panels : list of Panel
+        In link time.
+    axis : TimeAxis
+    shift_ns : int
+        What the clock of the chain shows when the axis's shows 0.
+    """
+    limit, first = diagnosis.headline.limit, cause(diagnosis)
+    requests = _requests(diagnosis, axis, shift_ns) if limit is Limit.APPLICATION else []
+    there: dict[str, tuple[Panel, list[str]]] = {}
+    for panel in [*panels, *_queue_panel(diagnosis, axis)]:
+        # round trips look alike, whichever way they were measured
+        series = [
+            replace(each, role="rtt") if each.role.startswith("rtt_") else each for each in panel.series
+        ]
+        known_roles = _LOOKS[panel.key].words if panel.key in _LOOKS else {}
+        roles = [role for role in known_roles if role in {each.role for each in series if len(each)}]
+        if roles:
+            there[panel.key] = replace(panel, series=series), roles
+    of_cause = () if first is None else _OF_KIND.get(first.kind, ())
+    names = [*(("sequence",) if lost_run(diagnosis) else ()), *of_cause, *_OF_LIMIT[limit], *_OTHERWISE]
+    key = next((name for name in names if name in there), None)
+    if key is None:
+        return requests
+    panel, roles = there[key]
+    look, known = _LOOKS[key], known_cause(diagnosis, key)
+    # a bound of which nothing lies below the upper edge is not drawn
+    ends = value_range(replace(panel, series=[each for each in panel.drawn if each.role in roles]))
+    low = {each.role: each.value[each.is_drawn].min(initial=_NONE) * panel.unit.scale for each in panel.drawn}
+    roles = [role for role in roles if ends is None or low[role] <= ends[1]]
+    levels, picture = still(panel, axis, tuple(roles), label=look.says, known=known)
+    labels = {each.role: each.label for each in reversed(panel.drawn)}
+    legend = [element("li", swatch(role), look.words[role], title=labels[role]) for role in roles]
+    signs = [("known", "M2 5H22", known.words), ("dead", "M2 0H22V10H2z", known.dead)]
+    signs = [sign for sign in signs if f'class="{sign[0]}"' in picture]
+    for kind, line, words in [
+        *signs,
+        *((each.kind, "M8 1V9M12 1V9M16 1V9", each.words) for each in known.marks),
+    ]:
+        drawn = element("path", d=line, class_=kind)
+        legend.append(element("li", element("svg", drawn, viewBox="0 0 24 10", aria_hidden="true"), words))
+    title = row("", element("strong", look.says), "", kind="title")
+    return [*requests, *title, *row(levels, picture, element("ul", legend, class_="words"), kind="culprit")]
+
+
+def _requests(diagnosis: Diagnosis, axis: TimeAxis, shift_ns: int) -> list[Markup]:
+    """Return the chain of requests as rows: what each connection did, each stage as a bar of its own look."""
+    chain: dict[int, list[Stage]] = {}
+    for each in diagnosis.group.chain:
+        chain.setdefault(each.connection, []).append(each)
+    rows = []
+    for number, stages in list(chain.items())[:_MOST_LANES]:
+        bars = [
+            element(
+                "i",
+                class_=each.stage,
+                style=axis.style(each.begin_ns - shift_ns, each.end_ns - shift_ns),
+                title=f"{each.stage} {duration((each.end_ns - each.begin_ns) * axis.speed)}",
+            )
+            for each in stages[:_MOST_STAGES]
+        ]
+        sums: dict[str, int] = {}
+        for each in stages:
+            sums[each.stage] = sums.get(each.stage, 0) + each.end_ns - each.begin_ns
+        order = sorted(sums, key=lambda stage: -sums[stage])
+        key = [
+            [element("i", class_=f"key {stage}"), f"{stage} {duration(sums[stage] * axis.speed)} "]
+            for stage in order[:2]
+        ]
+        name = f"connection {number}"
+        label = f"{name}: {', '.join(order)}"
+        rows += row(name, element("div", bars, class_="bars stages", role="img", aria_label=label), key)
+    return rows
+
+
+def _queue_panel(diagnosis: Diagnosis, axis: TimeAxis) -> list[Panel]:
+    """Return the queue that each segment met, one way, when it left it; empty where no capture shows it.
+
+    At the time of sending the picture would have a hole where the sender waits for a queue that empties.
+    """
+    seen = diagnosis.limited.seen
+    if seen is None or not len(seen.delays.time_ns):
+        return []
+    delays, speed = seen.delays, diagnosis.transfer.speed
+    least = int(delays.way_ns.min())
+    left_ns = delays.time_ns + delays.way_ns - least
+    time_ns = axis.origin_ns + np.rint((left_ns - axis.origin_ns) * speed).astype(np.int64)
+    queue_ns = np.rint((delays.way_ns - least) * speed).astype(np.int64)
+    series = Series("queue", "rtt", time_ns, queue_ns, doc="delay of a segment above the least")
+    return [Panel("delay", "Delay above the least", SECONDS, 1, [series])]

@@ -1,0 +1,374 @@
+"""The first screen of a report of captures: the answer in ten seconds, and where to look for its proof.
+
+In: a `Diagnosis` and the panels of its connection. Out: markup that needs neither JavaScript nor colour to be
+read; scripts add a mark and a cursor. All rows share one `TimeAxis`: a limit has a row as high as its share
+of each moment; below stand incidents, changes of the cell, and the engineer's marks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.diagnosis.limits.limited import stretches as stopped
+from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, by_limit
+from multitracer.diagnosis.sentence import is_policed
+from multitracer.report.cause import (
+    AFTER_LOSSES,
+    cause,
+    confidence_of,
+    help_of,
+    in_order,
+    lost_run,
+    lost_segments,
+    why,
+)
+from multitracer.report.connection_table import origin_ns
+from multitracer.report.culprit import culprit_rows
+from multitracer.report.lead import arithmetic, lead, numbers
+from multitracer.report.limit_words import SEEN_FROM, percent, says, shares_of, short, surely
+from multitracer.report.markup import Markup, element
+from multitracer.report.time_axis import TimeAxis, row, stretches, times, when
+from multitracer.units import NS_PER_S
+from multitracer.words import count, duration, printable
+
+if TYPE_CHECKING:
+    from multitracer.diagnosis.diagnosis import Diagnosis, Incident
+    from multitracer.figures.stack import Panel
+    from multitracer.recording.surroundings import Surroundings
+    from multitracer.report.connection_table import Drawn
+    from multitracer.tables import Array
+
+_NEAR_ZERO = 0.05
+"""Share of the time by which the first packet here may differ from the begin of the work: the axis begins
+with 0 s then. It is half a round trip of a handshake that the other end began. Not measured."""
+_DATA = {"data", "retransmission", "out_of_order", "received"}
+"""Roles of the series that show data segments."""
+_MOST = 4
+"""Rows of limits; those beyond them are named in one."""
+_BINS = 500
+"""Of a row that is some 800 pixels wide: the eye tells two pixels apart. Not measured."""
+_LEAST_HEIGHT = 0.3
+"""Of a row: what held for a moment is seen, too."""
+_ROW = 0.02
+"""Share below which a limit has no row of its own: of less no reader of the screen named one."""
+_WORTH = 0.005
+"""Share below which percent have a fraction."""
+
+
+class FirstScreenContent(NamedTuple):
+    """What the first screen is made of.
+
+    Attributes
+    ----------
+    diagnosis : Diagnosis
+    drawn : Drawn
+        The direction that is explained, as its sender's capture has it.
+    panels : list of Panel
+        Of that direction, in link time; empty if the page draws another one.
+    surroundings : Surroundings or None
+        Cells and markers on the same clock.
+    bounds_ns : pair of int or None
+        What the user asked to see, link time.
+    """
+
+    diagnosis: Diagnosis
+    drawn: Drawn
+    panels: list[Panel]
+    surroundings: Surroundings | None
+    bounds_ns: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def recorded_bounds_ns(self) -> tuple[int | None, int | None]:
+        """What the user asked to see, as recorded; the end is included."""
+        zero_ns, speed = origin_ns(self.drawn.part), self.diagnosis.transfer.speed
+        first, last = (
+            None if each is None else round(zero_ns + (each - zero_ns) / speed) for each in self.bounds_ns
+        )
+        return first, last
+
+
+def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
+    """Return the section; `trust` says how far the captures can be trusted."""
+    diagnosis, axis = answer.diagnosis, axis_of(answer)
+    kind, sentence = why(diagnosis)
+    sums = by_limit(shares_of(diagnosis))
+    limits = [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _ROW][:_MOST]
+    sender, receiver = map(printable, diagnosis.transfer.layers.at_sender.ends)
+    took, seen_from = duration(diagnosis.limited.total_s * NS_PER_S), SEEN_FROM[diagnosis.limited.view]
+    return element(
+        "section",
+        trust,
+        element("p", note, class_="asked") if (note := _note_of_part(answer, axis)) else None,
+        element(
+            "div",
+            element(
+                "div",
+                element("h2", "Why was it slow?"),
+                element("p", printable(lead(diagnosis)), class_="lead"),
+                element("p", element("strong", f"{kind}: "), printable(sentence), class_="cause")
+                if kind
+                else None,
+                element("p", element("em", "What would help: "), f"{help_of(diagnosis)}.", class_="help"),
+            ),
+            element(
+                "div",
+                numbers(diagnosis, answer.drawn),
+                element("p", arithmetic(diagnosis, answer.drawn), class_="least"),
+            ),
+            class_="answer",
+        ),
+        element(
+            "div",
+            _limit_rows(diagnosis, axis, limits),
+            _incident_rows(diagnosis, axis, limits),
+            [] if answer.surroundings is None else _road_rows(answer.surroundings, axis),
+            culprit_rows(diagnosis, answer.panels, axis, shift_ns=clock_shift_ns(diagnosis)),
+            row("", times(axis), "", kind="clock"),
+            element("div", element("div"), class_="over", aria_hidden="true"),
+            class_="tracks",
+            role="group",
+            aria_label="What happened over time",
+            data_begin=f"{axis.seconds(axis.begin_ns):.6f}",
+            data_end=f"{axis.seconds(axis.begin_ns + axis.length_ns):.6f}",
+        ),
+        element(
+            "p",
+            f"{sender} → {receiver}, {took}, seen from {seen_from}.",
+            class_="marked muted",
+            role="status",
+        ),
+        class_="first",
+    )
+
+
+def axis_of(answer: FirstScreenContent) -> TimeAxis:
+    """Return the time of the work, or of that part of it which the user asked for, if there is any."""
+    diagnosis, zero_ns = answer.diagnosis, origin_ns(answer.drawn.part)
+    shift = clock_shift_ns(diagnosis)
+    timed = [each for each in diagnosis.group.members if len(each.begin)]
+    begin = min(int(each.begin[0]) for each in timed) - shift
+    end = max(int(each.end[-1]) for each in timed) - shift
+    first, last = answer.recorded_bounds_ns
+    if abs(zero_ns - begin) <= _NEAR_ZERO * (end - begin):
+        begin = zero_ns
+    shown = max(begin, begin if first is None else first), min(end, end if last is None else last)
+    begin, end = shown if shown[0] < shown[1] else (begin, end)
+    return TimeAxis(begin, max(end, begin + 1), zero_ns, diagnosis.transfer.speed)
+
+
+def clock_shift_ns(diagnosis: Diagnosis) -> int:
+    """Return what the group's clock shows when the explained transfer's, which the figure has, shows 0."""
+    first = diagnosis.group.members[0]
+    return first.begin_ns - first.limited.begin_ns
+
+
+def _note_of_part(answer: FirstScreenContent, axis: TimeAxis) -> str:
+    """Return that what stands here is not of the part that is drawn, if the user asked for a part."""
+    whole = axis_of(answer._replace(bounds_ns=(None, None)))
+    first, last = answer.recorded_bounds_ns
+    begin, end = whole.begin_ns if first is None else first, whole.end_ns if last is None else last
+    if begin <= whole.begin_ns and end >= whole.end_ns:
+        return ""
+    words = "The answer and its numbers are of the whole transfer"
+    if begin > whole.end_ns or end < whole.begin_ns:
+        return f"{words}, and so are the rows: nothing of it was recorded between --from and --to."
+    shown = " to ".join(f"{axis.seconds(at):.3f} s" for at in (axis.begin_ns, axis.end_ns))
+    roles = {each.role for panel in answer.panels for each in panel.drawn}
+    empty = "" if roles & _DATA or not answer.panels else " No data segment was captured in it."
+    return f"{words}; the rows and the figures show the part between --from and --to, {shown}.{empty}"
+
+
+def sureness(diagnosis: Diagnosis) -> str:
+    """Return how sure the answer is; a share that is weak has a range, and its cause may be better known."""
+    headline = diagnosis.headline
+    own = [each for each in shares_of(diagnosis) if each.limit is headline.limit]
+    if headline.limit is Limit.UNKNOWN or not own:
+        return "answer unknown"
+    sure = surely(own[0]) if len(own) == 1 else headline.confidence.label
+    first = cause(diagnosis)
+    if headline.confidence is not Confidence.WEAK:
+        return f"answer {sure}"
+    if first is None:
+        lost, _ = lost_segments(diagnosis)
+        return f"losses measured, their share of the time {sure}" if lost else f"answer {sure}"
+    return f"cause {confidence_of(first, diagnosis.limited.view).label}, its share of the time {sure}"
+
+
+def _limit_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:
+    """Return the rows of the limits, the largest first, and one line that names the others."""
+    headline, first, rows = diagnosis.headline, cause(diagnosis), []
+    for shade, limit in enumerate(limits):
+        own = [each for each in shares_of(diagnosis) if each.limit is limit]
+        share, took = sum(each.share for each in own), duration(sum(each.seconds for each in own) * NS_PER_S)
+        is_unsure = own[0].confidence is Confidence.WEAK or limit is Limit.UNKNOWN
+        look = f"limit shade{min(shade, 2)}{' unsure' if is_unsure else ''}"
+        meaning = "; ".join(f"{each.part.label}: {says(each)}" if each.part else says(each) for each in own)
+        swatch = element("span", class_=f"swatch {look}", aria_hidden="true")
+        name = [element("span", swatch, _limit_name(diagnosis, limit), title=meaning)]
+        if limit is headline.limit and limit in AFTER_LOSSES and first is not None:  # a mechanism, no cause
+            name.append(element("small", f"made by {first.kind}", class_="muted"))
+        sure = surely(own[0]) if len(own) == 1 else own[0].confidence.label
+        value = [element("b", _rounded(share)), f" {took}, {sure}"]
+        parts = [each for each in own if each.part and each.share >= _WORTH] if len(own) > 1 else []
+        if parts:
+            parts.sort(key=lambda each: each.part is not headline.part)
+            listed = ", ".join(f"{_rounded(each.share)} {short(each.part)}" for each in parts[:2])
+            value.append(element("small", "of it ", listed))
+        label = f"{limit.label}: {percent(share)} of the time, {took}"
+        rows += row(name, _area(heights(diagnosis, axis, limit), look, label), value)
+    sums = by_limit(shares_of(diagnosis))
+    rest = [f"{each.label} {percent(sums[each])}" for each in sums if each not in limits and sums[each] > 0]
+    others = element("small", ", ".join(rest), class_="muted")
+    return [*rows, *(row("others", others, "", kind="rest") if rest else [])]
+
+
+def _limit_name(diagnosis: Diagnosis, limit: Limit) -> str:
+    """Return a limit's name with whose it is, as the headline calls that end, and with its only part."""
+    own = [each for each in shares_of(diagnosis) if each.limit is limit]
+    ends = ("server", "client") if diagnosis.transfer.reverse else ("client", "server")
+    main = max(own, key=lambda each: each.share).part
+    is_an_end = limit is Limit.APPLICATION and main not in (LimitSubtype.LATENCY, LimitSubtype.REPAIR)
+    more = [ends[main is LimitSubtype.PEER]] if is_an_end else []
+    more += [short(own[0].part)] if len(own) == 1 and own[0].part else []
+    more += ["policer"] if limit is Limit.LINK and is_policed(diagnosis.limited) else []
+    return f"{limit.label} ({', '.join(more)})" if more else limit.label
+
+
+def _rounded(share: float) -> str:
+    return f"{share:.0%}" if _WORTH <= share < 1 - _WORTH or share == 1 else percent(share)
+
+
+def heights(diagnosis: Diagnosis, axis: TimeAxis, limit: Limit) -> Array:
+    """Return for which part of each bin of time a limit held: float64, 0 to 1, shape (n_bins,).
+
+    Of several connections each counts as in the headline: those that were active share the moment equally.
+    """
+    group, bin_ns = diagnosis.group, axis.length_ns / _BINS
+    edges = axis.begin_ns + np.arange(_BINS + 1) * bin_ns + clock_shift_ns(diagnosis)
+    taken_ns = np.zeros(_BINS)
+    for member in group.members:
+        own = member.limited.cells.limit == limit
+        if own.any():
+            ends = np.column_stack([member.begin[own], member.end[own]]).ravel().astype(np.float64)
+            counted = group.counted(ends)
+            held_ns = np.diff(counted) * (np.arange(len(ends) - 1) % 2 == 0)
+            passed = np.concatenate([[0.0], np.cumsum(held_ns)])
+            taken_ns += np.diff(np.interp(group.counted(edges), counted, passed))
+    return np.asarray(np.clip(taken_ns / bin_ns, 0, 1))
+
+
+def _area(height: Array, kind: str, label: str) -> Markup:
+    """Return the row as one shape: a bin with something in it is seen, however little it is."""
+    tall = np.where(height > 0, np.maximum(np.round(height, 2), _LEAST_HEIGHT), 0)
+    bounds = np.flatnonzero(np.diff(tall, prepend=-1.0))
+    ends = np.append(bounds[1:], len(tall))
+    bars = [
+        f"M{begin} 1V{1 - tall[begin]:.2f}H{end}V1z"
+        for begin, end in zip(bounds.tolist(), ends.tolist(), strict=True)
+        if tall[begin] > 0
+    ]
+    path = element("path", d="".join(bars))
+    return element(
+        "svg", path, viewBox=f"0 0 {_BINS} 1", preserveAspectRatio="none", class_=kind, role="img",
+        aria_label=label,
+    )  # fmt: skip
+
+
+_MOST_INCIDENTS = 3
+"""Incidents with a row; the list below the screen has all."""
+_JARGON = {
+    "rlp-retransmission-burst": "radio frames sent again (RLP)",
+    "competing-retransmission": "TCP sent again what the link was repeating",
+    "link-reset": "the link threw away what it held",
+}
+_REPEAT_ROWS = {
+    "link-limited": Limit.LINK, "receiver-limited": Limit.RECEIVER_WINDOW,
+    "send-buffer-limited": Limit.SENDER_BUFFER, "application-limited": Limit.APPLICATION,
+    "slow-start-limited": Limit.SLOW_START, "zero-window": Limit.RECEIVER_WINDOW,
+    "server-think-time": Limit.APPLICATION, "client-think-time": Limit.APPLICATION,
+}  # fmt: skip
+"""Incidents that say what the row of a limit shows, moment by moment."""
+_WORTH_A_ROW = 0.02
+"""Share of the time that an incident with a row costs at least; of less no reader of the screen named one."""
+
+
+def _incident_rows(diagnosis: Diagnosis, axis: TimeAxis, limits: list[Limit]) -> list[Markup]:
+    """Return a row for data lost in a row, and for each of the first incidents that matter.
+
+    Those matter that say more than the rows of `limits` do; the list below has them all. What repeats a limit
+    has no second row: its bar would run through all that held between.
+    """
+    rows, run = [], lost_run(diagnosis)
+    if run is not None:
+        words = when(axis, run.begin_ns, run.end_ns)
+        span, label = (run.begin_ns, run.end_ns, words), f"no data came through, {words}"
+        bar = stretches(axis, [span], label=label, kind="incident")
+        rows += row("no data came through", bar, f"{run.segments:,} segments lost in a row")
+    first, least_s = cause(diagnosis), _WORTH_A_ROW * diagnosis.limited.total_s
+    worth = [
+        (each, added_s)
+        for each in in_order(diagnosis)
+        for added_s in [diagnosis.findings[each.parts[0]].numbers.get("added_delay_s", 0.0)]
+        if _REPEAT_ROWS.get(each.kind) not in limits
+        if each.cost_s >= least_s or each == first or added_s > 0
+    ]
+    for incident, added_s in worth[:_MOST_INCIDENTS]:
+        rows += _incident_row(diagnosis, axis, incident, added_s)
+    return rows
+
+
+def _incident_row(diagnosis: Diagnosis, axis: TimeAxis, incident: Incident, added_s: float) -> list[Markup]:
+    """Return the row of an incident: every part of it a mark, and what it cost.
+
+    It cost time, or delay that everybody has; a cause of losses has what it stands behind: a loss costs its
+    repair, and then a small window for long, and the limit's row has that number.
+    """
+    parts = [diagnosis.findings[place] for place in incident.parts]
+    spans = [(each.kind, each.begin_ns, each.end_ns) for each in parts]
+    begins, ends = stopped(diagnosis.limited, Limit.LINK, LimitSubtype.XOFF)
+    if incident.kind == "link-flow-control" and len(begins):  # a mark for each stop
+        spans = [(incident.kind, *each) for each in zip(begins.tolist(), ends.tolist(), strict=True)]
+    shown = axis.spread((begin, end, f"{kind}, {when(axis, begin, end)}") for kind, begin, end in spans)
+    limit, is_cause = diagnosis.headline.limit, incident == cause(diagnosis)
+    if limit in AFTER_LOSSES and is_cause:
+        cost = f"made {limit.label} the limit"
+    elif incident.cost_s > 0:
+        cost = f"cost {duration(incident.cost_s * NS_PER_S)}"
+    else:
+        cost = f"adds {duration(added_s * NS_PER_S)} of delay" if added_s > 0 else "no time lost"
+    times = f" ×{incident.count:,}" if incident.count > 1 else ""
+    begin_s, end_s = axis.seconds(incident.begin_ns), axis.seconds(incident.end_ns)
+    name = element(
+        "button", incident.kind, times, type="button", class_="marks", data_mark_from=f"{begin_s:.6f}",
+        data_mark_to=f"{end_s:.6f}", data_words=printable(incident.sentence), aria_pressed="false",
+        title=printable(incident.sentence),
+    )  # fmt: skip
+    label = f"{incident.kind}: {when(axis, incident.begin_ns, incident.end_ns)}"
+    bars = stretches(
+        axis, shown, label=label, kind="incident" if incident.cost_s > 0 or is_cause else "incident free"
+    )
+    meaning = element("small", _JARGON[incident.kind]) if incident.kind in _JARGON else None
+    return row(name, bars, [cost, meaning])
+
+
+def _road_rows(surroundings: Surroundings, axis: TimeAxis) -> list[Markup]:
+    """Return the rows of cell changes and of the engineer's marks; empty without any in this time."""
+    changes = surroundings.phones[0].handovers["time_ns"].tolist() if surroundings.phones else []
+    marks = [
+        (at, printable(note or "marked"))
+        for placed in surroundings.markers
+        for at, note in zip(placed.table["time_ns"].tolist(), placed.table["note"].tolist(), strict=True)
+    ]
+    rows = []
+    for name, noun, moments in (
+        ("cell changes", "", [(at, "change of the cell") for at in changes]),
+        ("markers", "mark", marks),
+    ):
+        seen = [(at, words) for at, words in moments if axis.begin_ns <= at <= axis.end_ns]
+        if seen:
+            spans = axis.spread((at, at, f"{words} at {axis.seconds(at):.1f} s") for at, words in seen)
+            many = count(len(seen), noun) if noun else f"{len(seen):,}"
+            rows += row(name, stretches(axis, spans, label=f"{name}: {many}", kind="moment"), many)
+    return rows
