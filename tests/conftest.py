@@ -22,9 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # so is this one in the b
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _SLOW_MACHINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("dev", deadline=None, suppress_health_check=_SLOW_MACHINE)
+settings.register_profile("dev", max_examples=40, deadline=None, suppress_health_check=_SLOW_MACHINE)
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True)
-settings.register_profile("nightly", settings.get_profile("dev"), max_examples=5_000, print_blob=True)
+settings.register_profile("fuzz", settings.get_profile("dev"), max_examples=1_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev"))
 
 

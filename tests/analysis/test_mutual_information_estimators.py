@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import norm
@@ -33,6 +33,7 @@ from multitracer.analysis.statistics.surrogates import (
     is_random_walk,
     surrogate_orders,
 )
+from tests.examples import examples
 from tests.statistics.planted import autoregressive
 
 COUNTS = arrays(
@@ -75,7 +76,7 @@ def test_independent_counts_tell_nothing(x: np.ndarray, y: np.ndarray) -> None:
     assert float(given_any.information) == pytest.approx(0, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(NORMALISERS))
 def test_a_monotone_map_changes_nothing(seed: int, normaliser: Normaliser) -> None:
     x, y = np.random.default_rng(seed).standard_normal((2, 200)).round(1)
@@ -151,7 +152,6 @@ def test_nearest_neighbours_give_a_known_information_without_bias() -> None:
     assert float(linfoot(np.array(KNOWN))) == pytest.approx(R)
 
 
-@settings(deadline=None)
 @given(SESSIONS, st.sampled_from(BASELINES), st.integers(1, 12), st.integers(0, 99))
 def test_surrogates_move_each_point_within_its_session(
     session: np.ndarray, baseline: Baseline, block: int, seed: int

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import parsers
 from multitracer.analysis import analyse
@@ -18,6 +18,7 @@ from multitracer.units import NS_PER_S
 from tests.analysis.streams import FOREVER_NS, SEAMS, differences, streamed
 from tests.analysis.test_engine_equals_oracle import exchanges
 from tests.analysis.traffic import ACK, FIN, MS, RST, START_NS, SYN, Segment, capture
+from tests.examples import examples
 
 SAMPLES = Path(__file__).parents[2] / "sample_traces"
 CAPTURES = sorted(path for path in SAMPLES.rglob("*.pcap*") if not path.name.startswith("rlp."))
@@ -88,7 +89,7 @@ def test_transfers_with_seams_everywhere(seed: int, rows: int) -> None:
 
 
 @given(exchanges(longest=50))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_hostile_segments_in_pieces_are_all_counted_once(segments: list[Segment]) -> None:
     limits = StreamLimits(rows=0, own_rows=6, closed_rows=6, context_rows=6, closed_ns=FOREVER_NS)
     connections, directions, _ = streamed(capture(segments), 11, limits)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.capture import Capture
@@ -16,6 +16,7 @@ from multitracer.clock.captures import matching
 from multitracer.clock.captures.matching import match
 from multitracer.clock.captures.two_captures import relate
 from multitracer.tables import FLOWS, NA, SEGMENTS, Table
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -40,7 +41,7 @@ def pairs(near: Capture, far: Capture) -> set[tuple[int, int]]:
     return set(zip(one.tolist(), other.tolist(), strict=True))
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(seed=st.integers(0, 1 << 30), share=st.floats(0.3, 1.0))
 def test_what_both_hold_is_paired_with_itself_and_nothing_else(seed: int, share: float) -> None:
     luck = np.random.default_rng(seed)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.figures.series import BINS, RARE_LIMIT, Series, in_order, seconds_since, thin
 from multitracer.tables import NOT_A_TIME
+from tests.examples import examples
 
 
 def series(times: np.ndarray, values: np.ndarray, *, rare: bool = False) -> Series:
@@ -49,7 +50,7 @@ def test_a_long_series_keeps_first_last_lowest_and_highest_of_every_bin() -> Non
         assert set(many.frame[list(wanted)].tolist()) <= set(kept.frame.tolist())
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 2**62), st.integers(-(2**40), 2**40)), min_size=1, max_size=300),
     st.integers(1, 40),
@@ -66,7 +67,7 @@ def test_extremes_and_ends_survive_in_any_bins(points: list[tuple[int, int]], bi
     assert np.all(np.diff(kept.frame.astype(np.int64)) > 0)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(0, RARE_LIMIT), st.integers(0, 2**32))
 def test_rare_events_are_never_dropped(points: int, seed: int) -> None:
     events = noisy(points, seed=seed, rare=True)

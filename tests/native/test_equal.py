@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer import native
@@ -19,6 +19,7 @@ from parsers import pcap
 from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture
 from parsers._packets import kernel
+from tests.examples import examples
 from tests.fuzz.captures import any_block, broken, link_frame, parser_of
 from tests.native.both import assert_equal, python_only, read_by_both
 from tests.parsers.frames import (
@@ -98,7 +99,7 @@ def test_many_records_are_decoded_by_several_threads() -> None:
     assert len(capture.segments) > 15_000
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 2**32), st.sampled_from("<>"), st.integers(0, 3))
 def test_long_pcapng(seed: int, order: str, faults: int) -> None:
     rng = random.Random(seed)

@@ -6,12 +6,13 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multitracer.protocols.centaurus.events import ClockCompared, Received
 from multitracer.protocols.centaurus.messages import Bitmap, CentaurusConfig, Extension, decode, encode
 from multitracer.protocols.centaurus.packet import CentaurusFrameReader, CentaurusPacket, frame, unseal
+from tests.examples import examples
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, Copy, Network, S, Scripted, perfect
 
@@ -70,7 +71,7 @@ def _partial_bytes(end: UdpWorker) -> int:
     return sum(len(data) + 100 for part in parts for data in part.segments.values())
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(MESSAGES, FATES, EXTENSIONS)
 def test_each_message_is_delivered_whole_and_once_or_reported_failed(
     messages: list[tuple[str, int, int, int]], fates: list[tuple[int, int, int | None]], extensions: Extension
@@ -78,7 +79,7 @@ def test_each_message_is_delivered_whole_and_once_or_reported_failed(
     net = Network("a", "b", config=CentaurusConfig(extensions=extensions), fate=Scripted(fates))
     sent = _exchange(net, messages)
     _check(net, sent)
-    assert all(told == ["Delivered"] for name in net.ends for told in net.fates_of(name).values())
+    assert all(told == ["ObjectDelivered"] for name in net.ends for told in net.fates_of(name).values())
 
 
 def _harsh(seed: int, loss: float) -> Callable[[bytes], list[Copy]]:
@@ -96,7 +97,7 @@ def _harsh(seed: int, loss: float) -> Callable[[bytes], list[Copy]]:
     return fate
 
 
-@settings(max_examples=25)
+@examples(25)
 @example([("b", 0, 1, 0)] * 2, 155, 0.0, Extension(3))  # a late PK of the last object in the same session
 @example([("b", 0, 513, 0), ("b", 0, 0, 265), ("a", 0, 0, 17677), ("a", 0, 0, 0)], 337, 0.6875, Extension(0))
 @example([("a", 0, 0, 0)] * 4 + [("b", 0, 1, 0)], 134986, 0.0, Extension(5))
@@ -109,7 +110,7 @@ def test_endless_loss_costs_no_message_silently(
     _check(net, _exchange(net, messages))
 
 
-@settings(max_examples=60)
+@examples(60)
 @example(  # a copy that comes 5 s late is no answer to the last question: clocks seemed 5 s apart
     [("a", 0, 0, 0), ("a", 0, 0, 0), ("b", 0, 1, 17347), ("b", 0, 0, 0), ("b", 0, 0, 0)],
     [(0, 0, None), (0, 0, None), (2, 2604, None), (0, 0, None), (1, 1305, None), (0, 0, None)],

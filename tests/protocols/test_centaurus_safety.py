@@ -9,7 +9,7 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
@@ -27,6 +27,7 @@ from multitracer.protocols.centaurus.messages import (
     encode,
 )
 from multitracer.protocols.centaurus.packet import CentaurusPacket, seal
+from tests.examples import examples
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_net import MS, START_NS, Network, S
 
@@ -333,7 +334,7 @@ def _took_ns(step: Callable[[], object]) -> int:
     return time.thread_time_ns() - begin
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_hostile_peer_that_follows_the_format_raises_nothing(data: st.DataObject) -> None:
     server = _server(max_partials=2, max_classes=3, max_message_bytes=5000)

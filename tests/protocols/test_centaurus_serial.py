@@ -6,13 +6,14 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
 from multitracer.protocols.centaurus.events import ClockCompared, PeerFound, PeerLost, Rejected, SessionEnded
 from multitracer.protocols.centaurus.level1_serial import SerialSlave
 from multitracer.protocols.centaurus.messages import CentaurusConfig
+from tests.examples import examples
 from tests.protocols import centaurus_wire as wire
 from tests.protocols.centaurus_line import Lines
 from tests.protocols.centaurus_net import S
@@ -134,7 +135,7 @@ def test_unknown_station_is_named() -> None:
         Lines((0, 1)).master.send((0, 4), 1, b"x", 0)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["master", *BUS]), st.sampled_from(BUS), st.integers(0, 1500)), max_size=6

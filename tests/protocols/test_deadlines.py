@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multitracer.lab.rlp.entity import RlpEntity
@@ -13,6 +13,7 @@ from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.lab.tcp.profile import BSD, MODERN, as_linux
 from multitracer.lab.tcp.state import ConnectionState
 from multitracer.protocols.rlp import FrameKind, decode
+from tests.examples import examples
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio
 from tests.lab.stack.tcp_pair import Pair
 from tests.narrowed import known
@@ -40,7 +41,7 @@ def _never_silent(connection: Connection, now_ns: int) -> None:
     seed=st.integers(0, 1 << 20),
     drops_own=st.booleans(),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @example(profile=as_linux(MODERN), loss=0.2, seed=344, drops_own=True)  # refused a pure ACK in TIME-WAIT
 def test_a_tcp_with_data_always_waits_for_something(
     profile: TcpProfile, loss: float, seed: int, drops_own: bool
@@ -63,7 +64,7 @@ def test_a_tcp_with_data_always_waits_for_something(
 
 
 @given(seed=st.integers(0, 1 << 20), loss=st.sampled_from([0.0, 0.1, 0.5]))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(40)
 def test_centaurus_always_waits_for_something(seed: int, loss: float) -> None:
     luck = Random(seed)
 
@@ -87,7 +88,7 @@ def test_centaurus_always_waits_for_something(seed: int, loss: float) -> None:
 @given(
     seed=st.integers(0, 1 << 20), t1_ms=st.integers(10, 60).map(lambda tens: 10 * tens), n2=st.integers(1, 6)
 )
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_an_rlp_that_is_not_answered_asks_each_t1_until_it_resets(seed: int, t1_ms: int, n2: int) -> None:
     luck, parameters = Random(seed), Parameters(t1_ms=t1_ms, n2=n2)
     near, far = (RlpEntity(RlpConfig(role=role, parameters=parameters)) for role in ("mobile", "fixed"))

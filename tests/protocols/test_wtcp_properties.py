@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.protocols.wtcp.state import RateChanged, RateReceived, WtcpConfig, WtcpState
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.examples import examples
 from tests.protocols.wtcp_path import Direction, LocalClock, Path, Talk, goodput_packets_per_s
 
 # Per packet: how many copies arrive (0 is a loss) and by how much each is late.
@@ -39,7 +40,7 @@ def _ended_well(talk: Talk, data: bytes, reply: bytes) -> None:
     assert talk.b.is_finished
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(
     a=configs(),
     b=configs(),
@@ -57,7 +58,7 @@ def test_any_loss_reordering_and_duplication_delivers_exactly(
     _ended_well(talk, data, reply)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     loss=st.floats(0.02, 0.4),
     seed=st.integers(0, 99),
@@ -75,7 +76,7 @@ def test_random_loss_all_the_way_delivers_exactly(
     _ended_well(talk, data, reply)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     bits_per_s=st.sampled_from([2_000, 19_200, 50_000, 500_000]),
     loss=st.floats(0, 0.3),

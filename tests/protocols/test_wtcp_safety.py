@@ -7,7 +7,7 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
@@ -28,6 +28,7 @@ from multitracer.protocols.wtcp.packet import (
 from multitracer.protocols.wtcp.state import IP_UDP_BYTES, WtcpConfig, WtcpState
 from multitracer.protocols.wtcp.worker import WtcpWorker
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.examples import examples
 from tests.protocols.wtcp_path import Direction, Path
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def test_what_is_written_is_read(identity: bytes, body: WtcpOpening | Data | Wtc
         decode(octets[:length])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     octets=st.binary(max_size=200),
     kind=st.integers(0, 15),
@@ -126,7 +127,7 @@ def test_any_octets_are_counted_and_never_raise(octets: bytes, kind: int, mark: 
         assert end.rate_bps <= end.config.max_rate_bps
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(packets=st.lists(st.tuples(bodies, st.integers(0, 5 * NS_PER_S)), max_size=30))
 def test_any_packets_of_the_peer_leave_the_connection_within_its_bounds(
     packets: list[tuple[WtcpOpening | Data | WtcpAck | Reset, int]],

@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import mean
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.lab.channel.cdma2000 import Cdma2000Link
@@ -38,6 +38,7 @@ from multitracer.protocols.link_events import (
     RateAssigned,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.examples import examples
 from tests.lab.channel import cell
 from tests.lab.channel.over import bulk, echoes, packet
 from tests.narrowed import of_kind
@@ -229,7 +230,7 @@ def test_the_frame_error_rate_is_that_of_the_map(missing_db: float, odds: float)
     buffer_bytes=st.integers(1_500, 20_000),
     mobiles=st.integers(1, 3),
 )
-@settings(max_examples=15, deadline=None)
+@examples(15)
 def test_every_packet_is_delivered_lost_or_dropped_once(
     seed: int, ecio_db: float, speed: float, buffer_bytes: int, mobiles: int
 ) -> None:

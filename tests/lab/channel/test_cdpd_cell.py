@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
@@ -30,6 +30,7 @@ from multitracer.protocols.link_events import (
     PieceSent,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.examples import examples
 from tests.lab.channel.cell import MDLP, NO_OUTAGES, Fates, between, down, full, plain, up
 from tests.narrowed import of_kind
 
@@ -275,7 +276,7 @@ def test_stations_make_the_mobile_wait() -> None:
     plan=st.lists(st.tuples(st.integers(0, 6), st.integers(20, 1500), st.floats(0, 2)), max_size=60),
     blackout_s=st.floats(0.1, 20),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 def test_every_packet_is_delivered_or_dropped_with_an_event_or_waits(
     seed: int, loss: float, plan: list[tuple[int, int, float]], blackout_s: float
 ) -> None:

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.lab.channel.bluetooth_piconet import BitErrorConfig, BluetoothConfig, RfcommConfig
@@ -20,6 +20,7 @@ from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.interface import SideJournal
 from multitracer.lab.channel.shared.packet_link import FAR, SIDES
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.examples import examples
 from tests.lab.channel.link_table import busy_cell
 from tests.lab.channel.over import number_of, packet
 
@@ -94,7 +95,7 @@ class Talk:
 
 
 @given(seed=st.integers(0, 1 << 20), loss=st.sampled_from([0.0, 0.05, 0.3]), away_s=st.floats(0.1, 40))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_data_link_with_work_always_has_a_deadline_ahead(seed: int, loss: float, away_s: float) -> None:
     luck = Random(seed)
     talk = Talk(luck, loss=loss, away_s=away_s)
@@ -176,7 +177,7 @@ ROUGH: list[AnyLinkConfig] = [
 
 
 @given(config=st.sampled_from(ROUGH), seed=st.integers(0, 1 << 16), spread_s=st.floats(0, 60))
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(20)
 def test_every_link_comes_to_rest(config: AnyLinkConfig, seed: int, spread_s: float) -> None:
     luck, link = Random(seed), link_of(config, seed=seed)
     times = sorted(round(luck.uniform(0, spread_s) * NS_PER_S) for _ in range(12))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.lab.channel.gsm import GsmLink, LinkConfig, OnAir
@@ -26,6 +26,7 @@ from multitracer.protocols.link_events import (
     XonReceived,
 )
 from multitracer.units import NS_PER_MS, NS_PER_S
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from multitracer.lab.channel.shared.packet_link import HostName
@@ -95,7 +96,7 @@ failed_slots = st.sets(st.integers(40, 400), max_size=150).map(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(up=failed_slots, down=failed_slots, compression=st.sampled_from(["none", "vj", "vj-slot-id"]))
 def test_any_frame_errors_short_of_a_reset_deliver_every_packet_in_order(
     up: tuple[tuple[int, int], ...], down: tuple[tuple[int, int], ...], compression: str
@@ -127,7 +128,7 @@ resets = st.lists(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     script=resets,
     seed=st.integers(0, 99),

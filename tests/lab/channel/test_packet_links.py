@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
@@ -40,6 +40,7 @@ from multitracer.protocols.link_events import LinkEvent, event_name
 from multitracer.protocols.rlpdump import RlpdumpWriter
 from multitracer.units import NS_PER_S
 from parsers.rlpdump import parse
+from tests.examples import examples
 from tests.lab.channel.over import Seen, bulk, echoes, number_of, packet
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def test_the_bundled_parameters_are_the_defaults_and_complete(name: str) -> None
     ),
     blackout_s=st.floats(0.1, 8),
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(25)
 def test_nothing_comes_twice_or_altered_or_out_of_order(
     config: AnyLinkConfig, seed: int, plan: list[tuple[Side, int, float]], blackout_s: float
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import LocalProtocolError
@@ -34,6 +34,7 @@ from multitracer.lab.channel.ray_scene import (
     wall,
 )
 from multitracer.units import NS_PER_S
+from tests.examples import examples
 
 WAVELENGTH_M = 299.792458 / 915
 LONG_WALL = WallConfig(from_x_m=-500, from_y_m=0, to_x_m=500, to_y_m=0)
@@ -115,7 +116,7 @@ def test_without_reflection_only_the_direct_ray_is_left() -> None:
     order=st.integers(0, 3),
     reflection=st.sampled_from(["constant", "fresnel"]),
 )
-@settings(deadline=None, max_examples=40)
+@examples(40)
 def test_both_directions_receive_the_same(places: Any, order: int, reflection: str) -> None:
     if hypot(places[0][0] - places[1][0], places[0][1] - places[1][1]) < 1:
         return

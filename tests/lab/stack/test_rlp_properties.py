@@ -14,13 +14,14 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
 from multitracer.protocols.link_events import FrameSent, ResetStarted
 from multitracer.protocols.rlp import FrameKind, decode, fcs24
+from tests.examples import examples
 from tests.lab.stack.rlp_talk import SLOT_NS, Radio
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _transfer(radio: Radio[RlpEntity], units: tuple[int, int], slots: int) -> tu
 RECOVERIES = st.sampled_from(["srej", "rej"])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 2**32),
     share=st.floats(0.0, 0.6),
@@ -125,7 +126,7 @@ def test_any_pattern_of_errors_delivers_both_streams_exactly(
     assert down.is_complete
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(up=st.sets(st.integers(5, 150)), down=st.sets(st.integers(5, 150)))
 @example(up=set(range(40, 101)), down=set())
 @example(up=set(range(30, 92)), down=set(range(60, 120)))
@@ -137,7 +138,7 @@ def test_any_set_of_lost_frames_delivers_exactly(up: set[int], down: set[int]) -
     assert other.is_complete
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     seed=st.integers(0, 2**32),
     share=st.floats(0.0, 0.5),
@@ -211,7 +212,7 @@ def _mutated(octets: bytes, dice: random.Random) -> bytes:
     return bytes(body) + fcs
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(seed=st.integers(0, 2**32), share=st.floats(0.01, 1.0))
 def test_mutated_frames_raise_nothing_and_the_link_recovers(seed: int, share: float) -> None:
     mobile, fixed = _pair(RlpConfig(), RlpConfig(role="fixed"))
@@ -250,7 +251,7 @@ def _recover(radio: Radio[RlpEntity]) -> None:
     assert radio.mobile.state is radio.fixed.state is RlpState.ESTABLISHED
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.binary(min_size=30, max_size=30) | st.none(), max_size=60))
 def test_random_octets_raise_nothing(received: list[bytes | None]) -> None:
     mobile, _ = _pair()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multitracer.errors import RemoteProtocolError
@@ -13,6 +13,7 @@ from multitracer.lab.tcp.packet import TcpPacket, build_packet, parse_packet
 from multitracer.lab.tcp.profile import BSD, MODERN, TcpProfile, as_linux
 from multitracer.lab.tcp.state import ConnectionState
 from multitracer.units import NS_PER_MS
+from tests.examples import examples
 from tests.lab.stack.tcp_pair import Fate, Pair
 
 algorithms = st.sampled_from(["tahoe", "reno", "newreno", "linux-reno", "cubic", "linux-cubic", "vegas"])
@@ -41,7 +42,7 @@ fates = st.lists(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(a=profiles(), b=profiles(), fates=fates, size=st.integers(0, 12_000), isn=st.integers(0, 2**32 - 1))
 def test_any_loss_reordering_and_duplication_delivers_exactly(
     a: TcpProfile, b: TcpProfile, fates: list[Fate], size: int, isn: int
@@ -64,7 +65,7 @@ def test_any_loss_reordering_and_duplication_delivers_exactly(
     }  # its FIN may be lost until nobody is there to answer
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(rate=st.floats(0.02, 0.4), seed=st.integers(0, 99), both=switches, profile=profiles())
 def test_random_loss_all_the_way_delivers_exactly(
     rate: float, seed: int, both: bool, profile: TcpProfile
@@ -90,7 +91,7 @@ def test_random_bytes_raise_only_the_documented_error(data: bytes) -> None:
         return
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(position=st.integers(0, 20), byte=st.integers(20, 70), value=st.integers(1, 255), profile=profiles())
 def test_forged_segments_never_break_the_stream_that_is_read(
     position: int, byte: int, value: int, profile: TcpProfile
