@@ -13,7 +13,7 @@ from multitracer.errors import FormatError, InputError
 from multitracer.schemas.radio import RADIO
 from multitracer.tables import Table
 from multitracer.units import NS_PER_S
-from tests.cli.program import run
+from tests.cli.program import call
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ def test_the_bundled_drive_has_its_stated_map(tmp_path: Path) -> None:
     by = parse_map(stated.read_text(), path="drive.json")
     assert by.bandwidth_hz == json.loads(stated.read_text())["map"]["bandwidth_hz"]
     assert by.bits_per_s(12, -90, 25) == pytest.approx(90_000 * 2.4063 * 0.75)
-    done = run("export", "capacity", DRIVE, "--map", stated, "--busy", "30", "-o", tmp_path / "drive.down")
+    done = call("export", "capacity", DRIVE, "--map", stated, "--busy", "30", "-o", tmp_path / "drive.down")
     assert "modelled by a stated map" in done.stderr
     stamps = np.array([int(line) for line in (tmp_path / "drive.down").read_text().splitlines()])
     assert 170_000 < stamps[-1] < 190_000
     assert np.diff(stamps).max() > 6_000, "a hole in the coverage lasts eight seconds"
-    assert "--busy is for --map" in run("export", "capacity", DRIVE, "--busy", "30", status=2).stderr
+    assert "--busy is for --map" in call("export", "capacity", DRIVE, "--busy", "30", status=2).stderr
     upload = SAMPLES / "cellular_upload"
-    assert "no log of the radio" in run("export", "capacity", upload, "--map", stated, status=1).stderr
-    wrong = run("export", "capacity", DRIVE, "--map", DRIVE / "manifest.json", status=1)
+    assert "no log of the radio" in call("export", "capacity", upload, "--map", stated, status=1).stderr
+    wrong = call("export", "capacity", DRIVE, "--map", DRIVE / "manifest.json", status=1)
     assert "no map from SINR" in wrong.stderr

@@ -23,7 +23,7 @@ from multitracer.lab.tcp.packet import parse_packet
 from multitracer.manifest import changed_files, read_manifest, write_manifest
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
-from tests.cli.program import analyze, run
+from tests.cli.program import analyze, call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ KEY = b"k" * 32
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory, sample_session: Path) -> Path:
     folder = tmp_path_factory.mktemp("copy") / "shared"
-    run("export", "session", "--anonymize", sample_session, "-o", folder)
+    call("export", "session", "--anonymize", sample_session, "-o", folder)
     return folder
 
 
@@ -48,7 +48,7 @@ def test_analysis_of_the_copy_is_that_of_the_session(copy: Path, sample_session:
 
 
 def test_senders_variables_still_belong_to_their_connection(copy: Path, tmp_path: Path) -> None:
-    run("export", "series", copy, "-o", tmp_path / "series")
+    call("export", "series", copy, "-o", tmp_path / "series")
     assert (tmp_path / "series" / "TcpSnd_cwnd.csv").exists()
     assert (tmp_path / "series" / "TcpRcv_data.csv").exists()
 
@@ -85,7 +85,7 @@ def test_no_payload_is_left(copy: Path) -> None:
 
 
 def test_two_copies_are_not_alike(copy: Path, sample_session: Path, tmp_path: Path) -> None:
-    run("export", "session", "--anonymize", sample_session, "-o", tmp_path / "other")
+    call("export", "session", "--anonymize", sample_session, "-o", tmp_path / "other")
     first, second = (analyze(folder)["connections"][0]["src"] for folder in (copy, tmp_path / "other"))
     assert first != second
 
@@ -99,7 +99,7 @@ def test_hostile_session_is_copied_without_what_it_smuggles(tmp_path: Path, samp
     assert manifest is not None
     manifest.more["imei"] = "490154203237518"
     write_manifest(folder, manifest)
-    run("export", "session", "--anonymize", folder, "-o", tmp_path / "shared")
+    call("export", "session", "--anonymize", folder, "-o", tmp_path / "shared")
     assert not list((tmp_path / "shared").rglob("passwd"))
     assert not list((tmp_path / "shared").rglob("notes.txt"))
     assert "490154203237518" not in (tmp_path / "shared" / "manifest.json").read_text()
@@ -145,7 +145,7 @@ def _drive(session: Path) -> Path:
 def test_drive_is_shared_without_who_drove_where(tmp_path: Path, sample_session: Path) -> None:
     folder = _drive(shutil.copytree(sample_session, tmp_path / "session"))
     shared = tmp_path / "shared"
-    run("export", "session", "--anonymize", folder, "-o", shared)
+    call("export", "session", "--anonymize", folder, "-o", shared)
     for path in shared.rglob("*"):
         data = path.read_bytes() if path.is_file() else b""
         told = (gzip.decompress(data) if path.suffix == ".gz" else data) + str(path).encode()
@@ -199,7 +199,7 @@ def test_every_log_of_a_folder_has_its_copy(tmp_path: Path, sample_sender: Path)
 def test_output_inside_the_session_is_refused(tmp_path: Path, sample_session: Path, inside: str) -> None:
     folder = tmp_path / "session"
     shutil.copytree(sample_session, folder)
-    run("export", "session", "--anonymize", folder, "-o", folder / inside, status=1)
+    call("export", "session", "--anonymize", folder, "-o", folder / inside, status=1)
 
 
 @given(st.binary(min_size=4, max_size=4), st.binary(min_size=4, max_size=4))

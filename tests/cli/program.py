@@ -36,10 +36,10 @@ def run(*args: str | Path, status: int = 0, before: Sequence[str] = (), **option
     return done
 
 
-def call(*args: str | Path, status: int = 0) -> Done:
+def call(*args: str | Path, status: int = 0, cwd: str | Path = ".") -> Done:
     """Do the same within this process, ten times as fast: for tests of what is said, not of how it ends."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), contextlib.chdir(cwd):
         returned = cli.run(list(map(str, args)))
     texts = (stream.detach().getvalue().decode("utf-8", "surrogateescape") for stream in (out, err))
     done = Done(args, returned, *texts)

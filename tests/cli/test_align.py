@@ -86,18 +86,18 @@ def test_a_reference_can_be_named(ahead: Path) -> None:
     found = document("--reference", str(ahead), SENDER, ahead)
     assert found["reference"] == str(ahead)
     assert [row["host"] for row in found["mapping"]] == [str(SENDER)]
-    wrong = run("align", "--reference", "nobody", SENDER, ahead, status=1)
+    wrong = call("align", "--reference", "nobody", SENDER, ahead, status=1)
     assert "no clock 'nobody:realtime' in this recording; there are " in wrong.stderr
 
 
 def test_what_the_data_cannot_say_is_refused(tmp_path: Path) -> None:
     one = write_conversations(tmp_path / "one.pcap", Conversation())
     other = write_conversations(tmp_path / "other.pcap", Conversation(sport=41_000, client="10.0.0.9"))
-    done = run("align", SENDER, one, status=1)
+    done = call("align", SENDER, one, status=1)
     assert "not determinable, because" in done.stderr
     assert "what would help" in done.stderr
     assert done.stdout == ""
-    assert "not determinable" in run("align", "--json", one, other, status=1).stderr
+    assert "not determinable" in call("align", "--json", one, other, status=1).stderr
 
 
 def test_one_capture_has_one_clock(ahead: Path) -> None:
@@ -129,7 +129,7 @@ def test_two_logs_of_a_link_are_related_by_its_slots(session: Path) -> None:
 
 
 def test_a_folder_is_given_alone(ahead: Path) -> None:
-    assert "give it alone" in run("align", SAMPLE, ahead, status=1).stderr
+    assert "give it alone" in call("align", SAMPLE, ahead, status=1).stderr
 
 
 # --- sessions ---
@@ -179,7 +179,7 @@ def test_tables_that_lead_out_of_the_session_are_not_written(session: Path, tmp_
     shutil.copytree(session, folder)
     outside.mkdir()
     (folder / "tables").symlink_to(outside)
-    assert "link out of the folder" in run("align", folder, status=1).stderr
+    assert "link out of the folder" in call("align", folder, status=1).stderr
     assert list(outside.iterdir()) == []
 
 
@@ -224,7 +224,7 @@ def floats(packed: Any) -> np.ndarray:
 
 
 def test_an_empty_name_is_not_the_current_folder(tmp_path: Path) -> None:
-    assert "is empty; name a capture" in run("align", "", status=2, cwd=tmp_path).stderr
+    assert "is empty; name a capture" in call("align", "", status=2, cwd=tmp_path).stderr
 
 
 def test_a_page_is_not_written_over_a_capture_that_a_forgotten_name_made_the_output(tmp_path: Path) -> None:
@@ -232,5 +232,5 @@ def test_a_page_is_not_written_over_a_capture_that_a_forgotten_name_made_the_out
     for path in (near, far):
         shutil.copy(SAMPLES / "cellular_upload" / "mobile" / "tcp-0.pcap.gz", path)
     before = far.read_bytes()
-    assert "is a capture" in run("align", near, "-o", far, status=1).stderr
+    assert "is a capture" in call("align", near, "-o", far, status=1).stderr
     assert far.read_bytes() == before

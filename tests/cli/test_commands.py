@@ -28,12 +28,12 @@ def test_version() -> None:
 
 
 def test_no_command_shows_the_help() -> None:
-    assert "Usage: multitracer" in run(status=2).stderr
+    assert "Usage: multitracer" in call(status=2).stderr
 
 
 def test_inspect_a_capture(tmp_path: Path) -> None:
     second = Conversation("fd00::1", "fd00::2", start_ns=START_NS + 1)
-    shown = run("inspect", write_conversations(tmp_path / "a.pcap", Conversation(), second)).stdout
+    shown = call("inspect", write_conversations(tmp_path / "a.pcap", Conversation(), second)).stdout
     facts = dict(line.strip().split("  ", 1) for line in shown.splitlines() if line.startswith("  "))
     assert facts["format"].strip() == "pcap, little-endian, ns"
     assert facts["packets"].strip().startswith("32 packets")
@@ -47,7 +47,7 @@ def test_inspect_a_clock_that_steps_back(tmp_path: Path) -> None:
     conversation = Conversation()
     time_ns, frame = conversation.packets[7]
     conversation.packets[7] = (time_ns - 2_000_000_000, frame)
-    shown = run("inspect", write_pcap(tmp_path / "a.pcap", conversation.packets)).stdout
+    shown = call("inspect", write_pcap(tmp_path / "a.pcap", conversation.packets)).stdout
     assert "1 step backwards, the largest " in shown
     assert "Trust: good" not in shown
 
@@ -69,7 +69,7 @@ def test_inspect_names_logs_that_changed(tmp_path: Path, sample_session: Path) -
     shutil.copytree(sample_session, folder)
     log = next((folder / "core").iterdir())
     log.write_bytes(log.read_bytes()[::-1])
-    shown = run("inspect", folder).stdout
+    shown = call("inspect", folder).stdout
     assert f"{log}: its content is not what was recorded" in shown
     assert "as they were recorded (" not in shown
 
@@ -80,7 +80,7 @@ def test_inspect_of_a_huge_manifest_stays_short(tmp_path: Path) -> None:
     hosts = {f"{long}{n}": Host(more=facts) for n in range(50)}
     variables = Variables.of(dict.fromkeys(hosts, long))
     write_manifest(tmp_path, Manifest(long, hosts=hosts, variables=variables))
-    shown = run("inspect", tmp_path).stdout
+    shown = call("inspect", tmp_path).stdout
     assert "30 more in manifest.json" in shown
     assert len(shown) < 300_000
 
@@ -89,7 +89,7 @@ def test_inspect_shows_the_members_of_a_list(tmp_path: Path) -> None:
     hosts = {"mobile": Host(addresses=["10.0.0.1", "fd00::1"], more={"nested": [[1], [2]]})}
     variables = Variables.of({"missing": ["tcp_probe"]})
     write_manifest(tmp_path, Manifest("call", hosts=hosts, variables=variables))
-    lines = [line.split(maxsplit=1) for line in run("inspect", tmp_path).stdout.splitlines() if line]
+    lines = [line.split(maxsplit=1) for line in call("inspect", tmp_path).stdout.splitlines() if line]
     assert ["host", "mobile  addresses 10.0.0.1, fd00::1, nested (2 entries)"] in lines
     assert ["missing", "tcp_probe"] in lines
 
@@ -102,15 +102,15 @@ def test_inspect_shows_a_hostile_manifest_as_text(tmp_path: Path, sample_session
     manifest.name = "\x1b[2J../../etc"
     manifest.variables = Variables.of({"note\n": "\x1b]0;x\x07", "nested": {"a": [1]}})
     write_manifest(folder, manifest)
-    done = run("inspect", folder)
+    done = call("inspect", folder)
     assert "\x1b" not in done.stdout
     assert r"\x1b[2J../../etc" in done.stdout
-    run("report", folder, cwd=tmp_path)
+    call("report", folder, cwd=tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"session", "report.html"}
 
 
 def test_formats_lists_every_format() -> None:
-    names = {line.split()[0] for line in run("formats").stdout.splitlines()[1:]}
+    names = {line.split()[0] for line in call("formats").stdout.splitlines()[1:]}
     assert names == {fmt.name for fmt in parsers.formats()}
 
 
@@ -151,7 +151,7 @@ def test_doctor_without_privileges_names_the_command() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
-    assert "_MULTITRACER_COMPLETE" in run("completion", shell).stdout
+    assert "_MULTITRACER_COMPLETE" in call("completion", shell).stdout
 
 
 def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m multitracer "$@"\n')
     program.chmod(0o755)
     environment = {**ENVIRONMENT, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    ask = _asker(run("completion", "bash").stdout, environment)
+    ask = _asker(call("completion", "bash").stdout, environment)
     assert ask("multitracer", "ins") == {"inspect"}
     assert ask("multitracer", "analyze", "--j") == {"--json"}
     assert ask("multitracer", "plot", "--theme", "") == {"light", "dark"}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from tests.cli.program import ROOT, call, run
+from tests.cli.program import ROOT, call
 from tests.cli.reference import BEGIN, PAGE, commands, reference
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_a_list_of_commands_cuts_no_sentence(name: str) -> None:
 
 
 def test_help_of_the_program_lists_every_command() -> None:
-    shown = run("--help").stdout
+    shown = call("--help").stdout
     for name in COMMANDS:
         assert name.split()[1 if " " in name else 0] in shown
 

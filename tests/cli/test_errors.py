@@ -24,7 +24,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["inspect", "analyze", "plot", "report"])
 def test_absent_file(command: str, tmp_path: Path) -> None:
-    done = run(command, tmp_path / "absent.pcap", status=1, cwd=tmp_path)
+    done = call(command, tmp_path / "absent.pcap", status=1, cwd=tmp_path)
     assert done.stderr == f"Error: {tmp_path}/absent.pcap: No such file or directory; check the name\n"
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
@@ -32,19 +32,21 @@ def test_absent_file(command: str, tmp_path: Path) -> None:
 
 def test_no_capture(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("just words\n")
-    assert "notes.txt: no known format begins with" in run("analyze", tmp_path / "notes.txt", status=1).stderr
-    assert "holds no capture" in run("analyze", tmp_path, status=1).stderr
+    assert (
+        "notes.txt: no known format begins with" in call("analyze", tmp_path / "notes.txt", status=1).stderr
+    )
+    assert "holds no capture" in call("analyze", tmp_path, status=1).stderr
 
 
 def test_empty_file(tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").touch()
-    assert "the file is empty" in run("analyze", tmp_path / "empty.pcap", status=1).stderr
+    assert "the file is empty" in call("analyze", tmp_path / "empty.pcap", status=1).stderr
 
 
 def test_header_alone_is_a_capture_without_packets(tmp_path: Path, capture: Path) -> None:
     (tmp_path / "header.pcap").write_bytes(capture.read_bytes()[:24])
     assert analyze(tmp_path / "header.pcap")["connections"] == []
-    assert "no TCP connection" in run("plot", tmp_path / "header.pcap", status=1, cwd=tmp_path).stderr
+    assert "no TCP connection" in call("plot", tmp_path / "header.pcap", status=1, cwd=tmp_path).stderr
 
 
 def test_damaged_after_whole_packets(tmp_path: Path, capture: Path) -> None:
@@ -72,14 +74,14 @@ def test_file_that_fails_while_it_is_read() -> None:
 
 
 def test_directory_instead_of_the_output_file(tmp_path: Path, capture: Path) -> None:
-    assert "is a folder" in run("plot", capture, "-o", tmp_path, status=1).stderr
+    assert "is a folder" in call("plot", capture, "-o", tmp_path, status=1).stderr
 
 
 def test_output_never_replaces_the_input(tmp_path: Path, capture: Path) -> None:
     path = tmp_path / "a.pcap"
     path.write_bytes(capture.read_bytes())
     for command in (("analyze", "--json"), ("plot",), ("report",)):
-        assert "is also the input" in run(*command, path, "-o", path, status=1).stderr
+        assert "is also the input" in call(*command, path, "-o", path, status=1).stderr
     assert path.read_bytes() == capture.read_bytes()
 
 
@@ -276,11 +278,11 @@ def test_wrong_usage(args: list[str]) -> None:
 
 @pytest.mark.parametrize("command", ["analyze", "plot", "report", "diagnose"])
 def test_an_input_without_a_name_is_refused(command: str, tmp_path: Path) -> None:
-    assert "is empty; name a capture" in run(command, "", status=2, cwd=tmp_path).stderr
+    assert "is empty; name a capture" in call(command, "", status=2, cwd=tmp_path).stderr
 
 
 def test_interval_that_ends_before_it_begins(capture: Path) -> None:
-    assert "--to" in run("analyze", "--from", "2", "--to", "1", capture, status=2).stderr
+    assert "--to" in call("analyze", "--from", "2", "--to", "1", capture, status=2).stderr
 
 
 def test_bug_is_one_line_and_its_log(tmp_path: Path, capture: Path) -> None:
@@ -370,5 +372,5 @@ def _with_a_bug(folder: Path, error: str = "ZeroDivisionError") -> dict[str, str
 
 
 def test_command_that_is_nearly_right_gets_a_suggestion_as_options_do() -> None:
-    assert "No such command 'analize'. Did you mean 'analyze'?" in run("analize", status=2).stderr
-    assert "Did you mean" not in run("brew", status=2).stderr
+    assert "No such command 'analize'. Did you mean 'analyze'?" in call("analize", status=2).stderr
+    assert "Did you mean" not in call("brew", status=2).stderr

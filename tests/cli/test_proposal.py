@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import parsers
-from tests.cli.program import run
+from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ LOG = "when;Lat;Lon;RSRP;v\n" + "".join(
 def test_map_that_is_printed_reads_the_log(tmp_path: Path) -> None:
     path = tmp_path / "drive.csv"
     path.write_text(LOG)
-    done = run("formats", "--propose", str(path))
+    done = call("formats", "--propose", str(path))
     path.with_name("drive.csv.toml").write_text(done.stdout)
     _, tables = parsers.read(path)
     assert isinstance(tables, dict)
@@ -29,11 +29,11 @@ def test_map_that_is_printed_reads_the_log(tmp_path: Path) -> None:
 def test_what_has_no_times_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "drive.csv"
     path.write_text("a;b\n1;2\n")
-    done = run("formats", "--propose", str(path), status=1)
+    done = call("formats", "--propose", str(path), status=1)
     assert "no column has times that can be read; tried 'a' (for example '1'), 'b'" in done.stderr
-    assert "No such file" in run("formats", "--propose", str(tmp_path / "none.csv"), status=1).stderr
+    assert "No such file" in call("formats", "--propose", str(tmp_path / "none.csv"), status=1).stderr
 
 
 def test_maps_are_listed_with_what_is_certain() -> None:
-    listed = run("formats", "--maps").stdout
+    listed = call("formats", "--maps").stdout
     assert all(each.name in listed and each.certain[:30] in listed for each in parsers.bundled_maps())

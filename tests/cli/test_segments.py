@@ -12,7 +12,7 @@ import pytest
 
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, FIN, MS, SYN, Segment
-from tests.cli.program import COMMAND, ENVIRONMENT, call, run
+from tests.cli.program import COMMAND, ENVIRONMENT, call
 from tests.corpus.judged import Corpus
 
 if TYPE_CHECKING:
@@ -140,4 +140,4 @@ def test_captures_that_share_nothing_are_refused(corpus: Corpus, sample_session:
     other = sample_session / "mobile" / "tcp-0.pcap.gz"
     done = call("export", "segments", other, "--receiver", corpus.receiver, "--csv", status=1)
     assert "shares no packet" in done.stderr
-    run("export", "segments", other.with_name("none.pcap"), "--csv", status=1)
+    call("export", "segments", other.with_name("none.pcap"), "--csv", status=1)

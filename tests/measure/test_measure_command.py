@@ -19,7 +19,7 @@ import pytest
 
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.measure.exchange import Words, filled
-from tests.cli.program import COMMAND, ENVIRONMENT, call, run
+from tests.cli.program import COMMAND, ENVIRONMENT, call
 from tests.measure.ptys import live_cable
 from tests.measure.relay import Relay
 from tests.narrowed import known
@@ -182,7 +182,7 @@ def test_server_that_is_not_there_is_an_error(protocol: str, tmp_path: Path) -> 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         arguments = _arguments(protocol, f"127.0.0.1:{port}", tmp_path, "--vary", "reply", "--sizes", "64")
-        said = run(*arguments, status=1)
+        said = call(*arguments, status=1)
     assert "cannot be reached" in said.stderr
     assert f"measure serve --protocol {protocol}" in said.stderr
 
@@ -220,7 +220,7 @@ def test_label_with_several_values_is_refused(where: str, tmp_path: Path) -> Non
     plan = tmp_path / "plan.toml"
     labels = 'labels = { place = ["inside", "outside"] }\n'
     plan.write_text(f'protocol = "tcp"\n{where}{labels}')
-    told = run(
+    told = call(
         "measure", "run", "--virtual", "--over", "cdpd", "--plan", plan, "-o", tmp_path / "run", status=1
     )
     assert "label place holds several values; write an [[experiment]] with labels for each" in told.stderr

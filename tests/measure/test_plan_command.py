@@ -13,7 +13,7 @@ import pytest
 from multitracer.campaign.catalogue import Catalogue
 from multitracer.campaign.query import query
 from tests.campaign.sessions import count
-from tests.cli.program import COMMAND, ENVIRONMENT, call, run
+from tests.cli.program import COMMAND, ENVIRONMENT, call
 from tests.measure.test_measure_command import serving
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ def test_a_plan_that_was_killed_goes_on_to_the_same_octets(table: Path, tmp_path
                 time.sleep(0.005)
             process.kill()
         assert process.returncode == -signal.SIGKILL
-    run(*command[len(COMMAND) :])
+    call(*command[len(COMMAND) :])
     assert _transactions(place) == _transactions(undisturbed)
     assert count(place) == 8
     before = {path: path.stat().st_mtime_ns for path in place.glob("sessions/*/*")}
-    run(*command[len(COMMAND) :])
+    call(*command[len(COMMAND) :])
     assert {path: path.stat().st_mtime_ns for path in place.glob("sessions/*/*")} == before
 
 

@@ -29,7 +29,7 @@ from multitracer.protocols.wtcp.packet import (
     encode,
 )
 from multitracer.protocols.wtcp.state import WtcpConfig
-from tests.cli.program import run
+from tests.cli.program import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,7 +227,7 @@ def _measured(folder: Path, *options: str, status: int = 0) -> str:
         "--sessions",
         "1",
     )
-    return run("measure", "run", *plan, *options, "-o", str(folder), status=status).stderr
+    return call("measure", "run", *plan, *options, "-o", str(folder), status=status).stderr
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from multitracer.measure.transports import TransportOptions, client
 from multitracer.measure.wtcp import WtcpServer
 from multitracer.protocols.wtcp.state import WtcpConfig
 from multitracer.units import NS_PER_S
-from tests.cli.program import run
+from tests.cli.program import call
 from tests.protocols.wtcp_path import Direction
 from tests.protocols.wtcp_path import Path as Link
 
@@ -140,7 +140,7 @@ def test_real_time_takes_as_long_as_virtual_time() -> None:
 def test_between_namespaces_it_takes_as_long_as_in_virtual_time(tmp_path: Path) -> None:
     """50 kb/s without loss, 60,000 bytes down: from the SYN until the last of them is there."""
     words = ("--protocol", "wtcp", "--over", "wtcp-fig4a", "--vary", "reply", "--sizes", str(REPLY_BYTES))
-    run("measure", "run", *words, "--sessions", "1", "-o", str(tmp_path / "run"))
+    call("measure", "run", *words, "--sessions", "1", "-o", str(tmp_path / "run"))
     with (tmp_path / "run" / "transactions.csv").open(newline="") as stream:
         (row,) = csv.DictReader(stream)
     assert row["outcome"] == "ok"

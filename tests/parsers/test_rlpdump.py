@@ -8,6 +8,7 @@ import random
 import shutil
 import struct
 import subprocess
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -28,7 +29,7 @@ from multitracer.schemas.link import LINK_EVENTS, LINK_FRAMES
 from parsers import rlpdump
 from parsers._rlpdump.log import RlpTotals
 from tests.lab.stack.rlp_talk import Radio
-from tests.narrowed import known, tables_of
+from tests.narrowed import tables_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -228,18 +229,21 @@ def test_the_log_of_a_busy_link_stays_below_1_kb_a_second_compressed(session: Se
 
 
 def test_a_cut_log_keeps_what_precedes_the_cut(session: Session) -> None:
-    log = session.log("fixed")[:60_000]
-    start = log.index(b"\x06\x00\x00\x00")
-    whole: int | None = None
-    for size in range(start, start + 2_000):
+    """Cut at each byte near the ends of records, and at some bytes within them."""
+    log = session.log("fixed")
+    first = log.index(b"\x06\x00\x00\x00")
+    ends = [first]
+    while ends[-1] < first + 2_000:
+        ends.append(ends[-1] + int.from_bytes(log[ends[-1] + 4 : ends[-1] + 8], "little"))
+    near = {end + by for end in ends[:-1] for by in range(-2, 9) if end + by >= first}
+    within = set(random.Random(1).sample(range(first, ends[-1]), 100))
+    assert len(ends) > 10
+    for size in sorted(near | within):
         tables = _read(log[:size])
-        rows = len(tables["link_frames"]) + len(tables["link_events"])
-        whole = rows if whole is None else whole
-        assert rows - whole in (0, 1)
-        whole = rows
+        assert len(tables["link_frames"]) + len(tables["link_events"]) == bisect_right(ends, size) - 1
         damage = tables["link_frames"].provenance["damaged"]
+        assert (damage is None) == (size in ends)
         assert damage is None or "cut at byte" in damage
-    assert known(whole) > 10
 
 
 def test_the_facts_of_the_header_are_provenance() -> None:

@@ -40,21 +40,22 @@ def read(text: str) -> Table:
 
 
 def readings() -> list[dict[str, Any]]:
-    """Return each reading that the collector of a real session made."""
+    """Return every fifth reading that the collector of a real session made."""
     records = (json.loads(line) for line in parsers.read_lines(SAMPLE))
-    return [record for record in records if record.get("kind") == "reading"]
+    return [record for record in records if record.get("kind") == "reading"][::5]
 
 
 def test_what_ss_left_out_is_what_the_kernel_said() -> None:
-    infos = [decode_tcp_info(base64.b64decode(record["raw"]), byte_order="little") for record in readings()]
+    records = readings()
+    infos = [decode_tcp_info(base64.b64decode(record["raw"]), byte_order="little") for record in records]
     text = "".join(
         f"{NOON_S + n}\nESTAB 0 {record['send_queue_bytes']} {ENDS} {details(info)}\n"
-        for n, (record, info) in enumerate(zip(readings(), infos, strict=True))
+        for n, (record, info) in enumerate(zip(records, infos, strict=True))
     )
     table, truth = read(text), parsers.read(SAMPLE)[1]
     assert isinstance(truth, dict)
     for name in ZERO_UNLESS_PRINTED:
-        np.testing.assert_array_equal(table[name], truth["tcp_state"][name], err_msg=name)
+        np.testing.assert_array_equal(table[name], truth["tcp_state"][name][::5], err_msg=name)
         assert name in ("lost_segments", "sacked_segments") or (table[name] >= 0).all()
 
 

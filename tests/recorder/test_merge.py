@@ -9,7 +9,7 @@ import pytest
 
 from multitracer.manifest import Variables, changed_files, read_manifest, write_manifest
 from multitracer.recording.read import read
-from tests.cli.program import run
+from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def ends(tmp_path: Path, sample_session: Path) -> tuple[Path, Path]:
 
 def test_merged_session_is_the_session(tmp_path: Path, ends: tuple[Path, Path], sample_session: Path) -> None:
     merged = tmp_path / "drive"
-    run("merge", *ends, "-o", merged)
+    call("merge", *ends, "-o", merged)
     manifest = read_manifest(merged)
     assert manifest is not None
     assert list(manifest.hosts) == ["mobile", "fixed"]
@@ -52,7 +52,7 @@ def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(
     tmp_path: Path, ends: tuple[Path, Path]
 ) -> None:
     merged = tmp_path / "drive"
-    done = run("merge", ends[0], ends[0], "-o", merged, status=1)
+    done = call("merge", ends[0], ends[0], "-o", merged, status=1)
     assert "has the host 'mobile'" in done.stderr
     assert not merged.exists()
 
@@ -60,14 +60,14 @@ def test_two_recordings_of_one_host_are_refused_and_nothing_is_left(
 def test_folder_that_is_no_recording_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    assert "has no manifest.json" in run("merge", ends[0], other, "-o", tmp_path / "drive", status=1).stderr
+    assert "has no manifest.json" in call("merge", ends[0], other, "-o", tmp_path / "drive", status=1).stderr
 
 
 def test_links_out_of_a_recording_stay_behind(tmp_path: Path, ends: tuple[Path, Path]) -> None:
     (ends[0] / "mobile" / "passwd").symlink_to("/etc/passwd")
-    run("merge", *ends, "-o", tmp_path / "drive")
+    call("merge", *ends, "-o", tmp_path / "drive")
     assert not (tmp_path / "drive" / "mobile" / "passwd").exists()
 
 
 def test_folder_with_something_in_it_is_refused(tmp_path: Path, ends: tuple[Path, Path]) -> None:
-    assert "is not empty" in run("merge", *ends, "-o", ends[0], status=1).stderr
+    assert "is not empty" in call("merge", *ends, "-o", ends[0], status=1).stderr

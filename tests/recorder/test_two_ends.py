@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.program import run
+from tests.cli.program import call
 from tests.netns import namespaces
 from tests.recorder.capturing import command, until
 
@@ -70,8 +70,8 @@ def test_captures_of_two_hosts_are_merged_and_their_clocks_aligned(tmp_path: Pat
             hosts.run("mobile", sys.executable, "-c", _SEND, ENDS["mobile"])
             assert server.wait(30) == 0
             server.stdout.close()
-    run("merge", tmp_path / "mobile-drive", tmp_path / "fixed-drive", "-o", tmp_path / "drive")
-    found = json.loads(run("align", "--json", tmp_path / "drive").stdout)
+    call("merge", tmp_path / "mobile-drive", tmp_path / "fixed-drive", "-o", tmp_path / "drive")
+    found = json.loads(call("align", "--json", tmp_path / "drive").stdout)
     between = {
         edge["method"]: edge
         for edge in found["edges"]

@@ -13,7 +13,7 @@ import pytest
 
 from multitracer.recording.application import counted_streams
 from multitracer.recording.read import read
-from tests.cli.program import run
+from tests.cli.program import call
 from tests.parsers.test_iperf3 import SAMPLE, free_port
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_sums_of_iperf3_stand_beside_those_of_the_capture(options: tuple[str, ..
         cookie = 0 if options else _COOKIE  # the client names its streams
         assert each.receiver_bytes + cookie <= each.captured_bytes <= each.sender_bytes + cookie
     for name in ("inspect", "analyze"):
-        shown = run(name, str(tmp_path)).stdout
+        shown = call(name, str(tmp_path)).stdout
         assert "2 streams of a load program, in bytes" in shown
         assert f"{streams[0].captured_bytes:,}" in shown
 
@@ -98,7 +98,7 @@ def test_stream_without_a_capture_stands_alone(tmp_path: Path) -> None:
     first, second = counted_streams(read(tmp_path))
     assert (first.sender, first.receiver) == ("10.0.0.1:58430", "10.0.0.2:5201")
     assert (second.sender_bytes, second.receiver_bytes, second.captured_bytes) == (2097152, 2000000, None)
-    lines = run("inspect", str(tmp_path)).stdout.splitlines()
+    lines = call("inspect", str(tmp_path)).stdout.splitlines()
     assert [line.split()[-3:] for line in lines[-2:]] == [["2,097,152", "2,000,000", "-"]] * 2
 
 

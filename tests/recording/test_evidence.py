@@ -18,7 +18,7 @@ from multitracer.manifest import CollectorRun, LogFile, Manifest, Variables, wri
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
-from tests.cli.program import run
+from tests.cli.program import call, run
 from tests.recording.captures import Conversation, write_conversations
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_damage_that_shows_only_in_the_reading_is_told_once_the_log_is_read(
     folder = shutil.copytree(sample_session.parent / "fig10-backoff", tmp_path / "call")
     for log in folder.glob("*/rlp.pcapng.xz"):
         log.write_bytes(lzma.compress(lzma.decompress(log.read_bytes())[:-100_001]))
-    done = run("diagnose", folder)
+    done = call("diagnose", folder)
     assert done.stderr.count("rlp.pcapng.xz: damaged: ") == 2
     session = mt.open(folder)
     assert session.warnings == []
@@ -170,7 +170,7 @@ def test_a_log_that_changes_while_it_is_read_is_named(folder: Path, monkeypatch:
 
 
 def test_a_filter_that_leaves_nothing_says_so(folder: Path) -> None:
-    done = run("analyze", "--from", "100", folder)
+    done = call("analyze", "--from", "100", folder)
     assert "Warning: no TCP segment lies between --from and --to" in done.stderr
     for command in (("report", "-o", "r.html"), ("export", "series", "-o", "series")):
         done = run(*command, "--from", "100", folder, cwd=folder.parent)
@@ -183,7 +183,7 @@ def test_a_radio_log_of_another_time_is_not_passed_over_in_silence(folder: Path)
     lines = ["time_ns,source,role,rat,cell_id,rssi_dbm"]
     lines += [f"{1_700_003_600_000_000_000 + n * 10**9},csv,serving,LTE,{7 + n // 2},-80" for n in range(4)]
     (folder / "mobile" / "radio.csv").write_text("\n".join(lines) + "\n")
-    done = run("diagnose", folder)
+    done = call("diagnose", folder)
     assert f"{folder}/mobile/radio.csv: no reading lies in the time of connection 1" in done.stderr
     assert "time zone" in done.stderr
 
@@ -236,7 +236,7 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
         (tmp_path / name / "mobile").mkdir(parents=True)
         write_conversations(tmp_path / name / "mobile" / "tcp-0.pcap", Conversation())
         write_manifest(tmp_path / name, Manifest("drive", variables=Variables.of({"day": name})))
-    done = run("report", "-o", tmp_path / "out", tmp_path / "monday", tmp_path / "tuesday")
+    done = call("report", "-o", tmp_path / "out", tmp_path / "monday", tmp_path / "tuesday")
     assert done.returncode == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "drive-2.html",

@@ -22,7 +22,7 @@ from multitracer.lab.simulator.comparison import TransportResults, TransportRun,
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.transports_figure import transports_figure
 from multitracer.protocols.error_trace import ErrorTrace
-from tests.cli.program import run
+from tests.cli.program import call
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
             radio_of(str(name), direction="down", seconds=10)
         assert says in str(refused.value)
         assert "\n" not in str(refused.value)
-    assert "choose one of" in run("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
-    assert "names no transport" in run("testbed", "compare", capacity, "--transports", ",", status=2).stderr
+    assert "choose one of" in call("testbed", "compare", capacity, "--transports", "bbr", status=1).stderr
+    assert "names no transport" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
 
 
 def test_eight_transports_meet_the_same_radio(capacity: Path) -> None:
@@ -163,7 +163,7 @@ def test_six_pairs_of_runs_have_an_interval_and_five_have_none() -> None:
 def test_the_command_prints_a_table_and_writes_runs_and_a_figure(capacity: Path, tmp_path: Path) -> None:
     few = ("--transports", "reno, vegas,reno", "--runs", "2", "--seconds", "5")
     files = ("--csv", tmp_path / "runs.csv", "-o", tmp_path / "figure.json")
-    done = run("testbed", "compare", capacity, *few, *files)
+    done = call("testbed", "compare", capacity, *few, *files)
     assert "radio derived: capacity from delivery opportunities" in done.stdout
     assert "the trace lasts 3.0 s and is repeated" in done.stdout
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -180,7 +180,7 @@ def test_the_command_prints_a_table_and_writes_runs_and_a_figure(capacity: Path,
     figure = json.loads((tmp_path / "figure.json").read_text())
     assert figure["data"][0]["y"] == ["reno", "reno", "vegas", "vegas"]
     assert figure["data"][1]["y"] == ["reno", "vegas"]
-    assert "also the input" in run("testbed", "compare", capacity, *few, "--csv", capacity, status=1).stderr
+    assert "also the input" in call("testbed", "compare", capacity, *few, "--csv", capacity, status=1).stderr
 
 
 def test_a_figure_escapes_its_title_and_needs_a_transport() -> None:

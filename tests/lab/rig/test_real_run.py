@@ -14,7 +14,7 @@ import parsers
 from multitracer.lab.scenario.library import read_error_trace
 from multitracer.manifest import changed_files, read_manifest
 from multitracer.recording.read import read
-from tests.cli.program import analyze, run
+from tests.cli.program import analyze, call
 from tests.lab.rig.real import measuring, numbers, spans_ns, told, transactions
 from tests.lab.testbed.running import document, finished, left_behind
 from tests.narrowed import known, tables_of
@@ -91,7 +91,7 @@ def test_what_the_radio_destroyed_is_written_and_exported(cdpd: Path) -> None:
     trace = read_error_trace(cdpd / "truth/radio.txt")
     assert (trace.slot_ns_of("up"), trace.slot_ns_of("down")) == (20_052_083, 21_875_000)
     assert trace.lasts_ns > int(told(cdpd)[-1]["link_ns"])
-    assert run("export", "errors", cdpd).stdout == trace.text()
+    assert call("export", "errors", cdpd).stdout == trace.text()
     assert trace.up
     assert trace.down
 

@@ -17,7 +17,7 @@ from multitracer.recording.capacity import recorded_capacity
 from multitracer.recording.inputs import find_inputs
 from multitracer.recording.read import read
 from multitracer.units import NS_PER_S
-from tests.cli.program import run
+from tests.cli.program import call
 from tests.conftest import FIXTURES
 
 if TYPE_CHECKING:
@@ -86,28 +86,28 @@ def _first_arrival_ms(followed: np.ndarray[tuple[int, ...], np.dtype[np.int64]])
 
 
 def test_the_command_exports_and_says_what_is_not_known(session: Path, tmp_path: Path) -> None:
-    done = run("export", "capacity", session, "-o", tmp_path / "out.down")
+    done = call("export", "capacity", session, "-o", tmp_path / "out.down")
     trace = read_capacity_trace(tmp_path / "out.down")
     assert "derived from" in done.stderr
     assert "it could have carried more" in done.stderr
     assert f"{len(trace):,} opportunities" in done.stderr
-    again = run("export", "capacity", session / "mobile/tcp-0.pcap")
+    again = call("export", "capacity", session / "mobile/tcp-0.pcap")
     assert again.stdout == trace.text()
-    at_sender = run("export", "capacity", session / "fixed/tcp-0.pcap", status=1)
+    at_sender = call("export", "capacity", session / "fixed/tcp-0.pcap", status=1)
     assert "captured at the data's sender" in at_sender.stderr
 
 
 def test_too_little_is_no_trace(session: Path, tmp_path: Path) -> None:
-    few = run("export", "capacity", "--max-packets", "2", session / "mobile/tcp-0.pcap", status=1)
+    few = call("export", "capacity", "--max-packets", "2", session / "mobile/tcp-0.pcap", status=1)
     assert "fewer than 1504 octets reached the receiver" in few.stderr
 
 
 def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: Path) -> None:
     virtual = ("testbed", "run", folder / "drive.toml", "--virtual")
-    again = run(*virtual, "-o", tmp_path / "again")
+    again = call(*virtual, "-o", tmp_path / "again")
     assert "radio derived: capacity from delivery opportunities" in again.stdout
     assert "the trace lasts 4.0 s, the run took 20.0 s: the trace began 5 times" in again.stdout
-    once = run(*virtual, "--at-end", "stop", "-o", tmp_path / "once")
+    once = call(*virtual, "--at-end", "stop", "-o", tmp_path / "once")
     assert "the run stops at the trace's end" in once.stdout
     assert (tmp_path / "once/scenario.toml").read_text("utf-8").endswith("\n# repeat it with --at-end stop\n")
     manifest = json.loads((tmp_path / "once/manifest.json").read_text())
@@ -116,8 +116,8 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
         "lasts_ms": 4_000,
     }
     new = ("-o", tmp_path / "x")
-    assert "comes its repetition or the end" in run(*virtual, "--at-end", "clear", *new, status=1).stderr
-    lone = run("testbed", "run", "clean-bulk", "--virtual", "--at-end", "stop", *new, status=1)
+    assert "comes its repetition or the end" in call(*virtual, "--at-end", "clear", *new, status=1).stderr
+    lone = call("testbed", "run", "clean-bulk", "--virtual", "--at-end", "stop", *new, status=1)
     assert "follows no trace" in lone.stderr
 
 
@@ -134,7 +134,7 @@ def test_the_same_seed_gives_the_same_bytes_and_linux_runs_too(folder: Path, ses
 def test_a_measurement_over_it_meets_no_radio(folder: Path, tmp_path: Path) -> None:
     (folder / "plain.toml").write_text('[link]\nkind = "capacity"\n[link.down]\ntrace = "radio.down"\n')
     what = ("--protocol", "tcp", "--vary", "reply", "--sizes", "2000", "--sessions", "3")
-    run("measure", "run", *what, "--over", folder / "plain.toml", "--virtual", "-o", tmp_path / "m")
+    call("measure", "run", *what, "--over", folder / "plain.toml", "--virtual", "-o", tmp_path / "m")
     lines = (tmp_path / "m/transactions.csv").read_text().splitlines()
     assert [line.split(",")[20] for line in lines[1:]] == ["ok"] * 3
     told = (tmp_path / "m/mobile/modem-0.jsonl").read_text()

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.lab.scenario.library import bundled_names
-from tests.cli.program import run
+from tests.cli.program import call, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_list_shows_every_scenario_with_its_title() -> None:
-    shown = run("testbed", "list").stdout
+    shown = call("testbed", "list").stdout
     assert all(name in shown for name in bundled_names())
     assert "CoDel marks" in shown
 
@@ -35,9 +35,9 @@ def test_run_takes_a_file_and_a_recorded_radio(tmp_path: Path) -> None:
     (tmp_path / "radio.txt").write_text(
         "# multitracer error-trace 1\n# slot_ns 20000000\n# slots 100\nup 60 30\n"
     )
-    run("testbed", "run", tmp_path / "mine.toml", "--virtual", "-o", tmp_path / "plain")
+    call("testbed", "run", tmp_path / "mine.toml", "--virtual", "-o", tmp_path / "plain")
     errors = ("--errors", tmp_path / "radio.txt")
-    run("testbed", "run", tmp_path / "mine.toml", "--virtual", *errors, "-o", tmp_path / "faded")
+    call("testbed", "run", tmp_path / "mine.toml", "--virtual", *errors, "-o", tmp_path / "faded")
     resent = [
         json.loads((tmp_path / name / "summary.json").read_text())["rlp_retransmissions"]
         for name in ("plain", "faded")
@@ -56,7 +56,7 @@ def test_run_takes_a_file_and_a_recorded_radio(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_call_says_what_to_do(tmp_path: Path, args: tuple[str, ...], status: int, words: str) -> None:
-    done = run("testbed", "run", *args, "-o", tmp_path / "new", status=status)
+    done = call("testbed", "run", *args, "-o", tmp_path / "new", status=status)
     assert words in done.stderr
     assert not (tmp_path / "new").exists()
 
@@ -68,14 +68,14 @@ def test_a_trace_is_replayed_by_its_times_whatever_the_slots_of_the_link(tmp_pat
         text = f"# multitracer error-trace 1\n# slot_ns {slot_ms}000000\n# slots 9000\nup {first} {count}\n"
         (tmp_path / "radio.txt").write_text(text)
         folder = tmp_path / f"of-{slot_ms}"
-        run("testbed", "run", "fig11-fade", "--virtual", "--errors", tmp_path / "radio.txt", "-o", folder)
+        call("testbed", "run", "fig11-fade", "--virtual", "--errors", tmp_path / "radio.txt", "-o", folder)
         summaries.append((folder / "summary.json").read_bytes())
     assert summaries[0] == summaries[1]
     umts = tmp_path / "umts"
-    run("testbed", "run", "study-umts", "--virtual", "--errors", tmp_path / "radio.txt", "-o", umts)
+    call("testbed", "run", "study-umts", "--virtual", "--errors", tmp_path / "radio.txt", "-o", umts)
     assert json.loads((umts / "summary.json").read_text())["rlp_retransmissions"] >= 30
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "note").touch()
-    assert "not empty" in run("testbed", "run", "fig11-fade", "--virtual", "-o", tmp_path, status=1).stderr
+    assert "not empty" in call("testbed", "run", "fig11-fade", "--virtual", "-o", tmp_path, status=1).stderr

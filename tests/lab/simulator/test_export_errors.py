@@ -10,7 +10,7 @@ import pytest
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.error_trace import parse_error_trace
-from tests.cli.program import run
+from tests.cli.program import call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,15 +24,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_exported_radio_repeats_the_run(folder: Path, tmp_path: Path) -> None:
-    run("export", "errors", folder, "-o", tmp_path / "radio.txt")
+    call("export", "errors", folder, "-o", tmp_path / "radio.txt")
     errors = ("--errors", tmp_path / "radio.txt")
-    run("testbed", "run", "fig5-typical", "--virtual", *errors, "-o", tmp_path / "again")
+    call("testbed", "run", "fig5-typical", "--virtual", *errors, "-o", tmp_path / "again")
     assert (tmp_path / "again/summary.json").read_text() == (folder / "summary.json").read_text()
     assert (tmp_path / "again/truth/frames.csv").read_text() == (folder / "truth/frames.csv").read_text()
 
 
 def test_the_trace_goes_to_standard_output(folder: Path) -> None:
-    trace = parse_error_trace(run("export", "errors", folder).stdout, path="-")
+    trace = parse_error_trace(call("export", "errors", folder).stdout, path="-")
     assert trace.slot_ns == 20_000_000
     assert len(trace.up) > 3
     assert sum(count for _, count in trace.up) >= 60  # the fade of 1.2 s
@@ -41,10 +41,10 @@ def test_the_trace_goes_to_standard_output(folder: Path) -> None:
 def test_a_direction_without_a_log_is_said_to_be_unknown(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "half")
     (tmp_path / "half/fixed/rlp.pcapng").unlink()
-    done = run("export", "errors", tmp_path / "half")
+    done = call("export", "errors", tmp_path / "half")
     assert "no link log of the fixed side" in done.stderr
     assert parse_error_trace(done.stdout, path="-").up == ()
 
 
 def test_a_session_without_link_logs_is_an_error(sample_session: Path) -> None:
-    assert "no link log" in run("export", "errors", sample_session, status=1).stderr
+    assert "no link log" in call("export", "errors", sample_session, status=1).stderr

@@ -115,7 +115,7 @@ def test_a_link_that_is_never_up_makes_no_folder(command: str, tmp_path: Path) -
     path.write_text(path.read_text().replace("[[traffic]]", "threshold_dbm = -50\n[[traffic]]"))
     what = ("testbed", "run", path) if command == "testbed" else (*MEASURE, "--over", path)
     for options in (("--virtual",), REAL):
-        refused = run(*what, *options, "-o", tmp_path / "run", status=1).stderr
+        refused = call(*what, *options, "-o", tmp_path / "run", status=1).stderr
         assert "the link is never up: at most -60.0 dBm arrive, and threshold_dbm is -50" in refused
         assert not (tmp_path / "run").exists()
 

@@ -18,7 +18,7 @@ from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
 from multitracer.lab.scenario.radio import realism_of, under_errors
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.protocols.error_trace import ErrorTrace, LostRuns, parse_error_trace
-from tests.cli.program import run
+from tests.cli.program import call
 
 BLUETOOTH = BluetoothConfig(errors=BitErrorConfig(good_s=2, bad_s=1, good_ber=1e-6, bad_ber=1e-4))
 """At 1e-4 one header in two million is not decoded; a trace does not tell that from a payload that fails."""
@@ -35,7 +35,7 @@ def over(kind: str) -> Scenario:
 def test_the_exported_radio_repeats_the_run(kind: str, tmp_path: Path) -> None:
     scenario = over(kind)
     record_virtual(scenario, tmp_path / "first", seed=3)
-    text = run("export", "errors", tmp_path / "first").stdout
+    text = call("export", "errors", tmp_path / "first").stdout
     trace = parse_error_trace(text, path="-")
     assert trace.text() == text
     assert sum(count for _, count in trace.down) > 20
@@ -60,12 +60,12 @@ def test_the_slots_of_each_direction_are_those_of_its_blocks(tmp_path: Path) -> 
 
 def test_errors_come_from_the_command_line_for_every_kind_of_link(tmp_path: Path) -> None:
     record_virtual(over("cdpd"), tmp_path / "first", seed=3)
-    run("export", "errors", tmp_path / "first", "-o", tmp_path / "radio.txt")
+    call("export", "errors", tmp_path / "first", "-o", tmp_path / "radio.txt")
     errors = ("--virtual", "--errors", tmp_path / "radio.txt")
-    done = run("testbed", "run", "cdpd-contended", *errors, "--at-end", "repeat", "-o", tmp_path / "again")
+    done = call("testbed", "run", "cdpd-contended", *errors, "--at-end", "repeat", "-o", tmp_path / "again")
     assert "radio recorded: which blocks the radio destroyed is a recording" in done.stdout
     assert "s: the trace began" in done.stdout
-    refused = run("testbed", "run", "clean-bulk", *errors, "-o", tmp_path / "other", status=1)
+    refused = call("testbed", "run", "clean-bulk", *errors, "-o", tmp_path / "other", status=1)
     assert "recorded with slots of 20052083 ns up and 21875000 ns down" in refused.stderr
 
 
@@ -76,16 +76,16 @@ def test_a_measurement_runs_under_recorded_errors(tmp_path: Path) -> None:
     (tmp_path / "radio.txt").write_text(trace)
     what = ("--vary", "request", "--sizes", "128", "--sessions", "3")
     plan = ("measure", "run", "--protocol", "tcp", *what, "--over", "cdpd")
-    free = run(*plan, "--virtual", "-o", tmp_path / "free")
-    under = run(*plan, "--virtual", "--errors", tmp_path / "radio.txt", "-o", tmp_path / "under")
+    free = call(*plan, "--virtual", "-o", tmp_path / "free")
+    under = call(*plan, "--virtual", "--errors", tmp_path / "radio.txt", "-o", tmp_path / "under")
     assert "radio recorded: which blocks" in under.stderr
     assert "radio" not in free.stderr
     one, other = ((tmp_path / name / "transactions.csv").read_text() for name in ("free", "under"))
     assert one != other
-    again = run(*plan, "--virtual", "-o", tmp_path / "under", status=1)
+    again = call(*plan, "--virtual", "-o", tmp_path / "under", status=1)
     assert "another" in again.stderr
     errors = ("--errors", tmp_path / "radio.txt", "-o", tmp_path / "lone")
-    lone = run("measure", "run", "--protocol", "tcp", "--server", "localhost:1", *errors, status=2)
+    lone = call("measure", "run", "--protocol", "tcp", "--server", "localhost:1", *errors, status=2)
     assert "--errors needs --over" in lone.stderr
 
 

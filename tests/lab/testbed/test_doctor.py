@@ -13,7 +13,7 @@ import pytest
 
 from multitracer.lab.testbed import doctor
 from multitracer.lab.testbed.privileges import Ability, Privileges
-from tests.cli.program import ROOT, run
+from tests.cli.program import ROOT, call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ def _user_namespaces() -> None:
 
 @pytest.mark.root
 def test_root_loses_nothing_but_what_is_not_installed() -> None:
-    said = run("testbed", "doctor").stdout
+    said = call("testbed", "doctor").stdout
     assert said.startswith("Tier: root\n")
     assert _tiers(said)["root"] == "yes"
     assert "no run in real time" not in said
@@ -123,7 +123,7 @@ def test_a_device_that_only_root_may_open_leaves_virtual_time() -> None:
 
 
 def test_it_ends_well_whatever_this_machine_offers() -> None:
-    said = run("testbed", "doctor").stdout
+    said = call("testbed", "doctor").stdout
     assert said.splitlines()[0] in {"Tier: root", "Tier: userns", "Tier: plain"}
     assert _tiers(said)["plain"] == "yes"
     assert "What would help: " in said
