@@ -10,5 +10,10 @@ FEWEST = 10
 
 def examples(per_hundred: int) -> settings:
     """Give a property so many examples where one that asks for nothing gets 100."""
+    return settings(max_examples=len(seeds(per_hundred)))
+
+
+def seeds(per_hundred: int) -> range:
+    """Return the numbers of as many examples, for what is made of random numbers without Hypothesis."""
     asked = per_hundred * settings().max_examples // 100
-    return settings(max_examples=max(min(per_hundred, FEWEST), asked))
+    return range(max(min(per_hundred, FEWEST), asked))

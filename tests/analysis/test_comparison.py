@@ -171,8 +171,8 @@ def test_throughput_is_judged_at_nearly_the_whole_level() -> None:
 
 @pytest.mark.parametrize("name", ["6 and 6, 4 places", "20 and 20, drives over 10 places"])
 def test_chance_alone_is_rarely_claimed(name: str) -> None:
-    alarms = false_alarms(WORLDS[name], 120, draws=199)
-    assert alarms.any_claim <= 0.05 * 120 + 3 * np.sqrt(120 * 0.05 * 0.95)
+    alarms = false_alarms(WORLDS[name], 60, draws=199)
+    assert alarms.any_claim <= 0.05 * 60 + 3 * np.sqrt(60 * 0.05 * 0.95)
 
 
 def test_ten_percent_are_claimed_of_a_hundred_sessions_a_side() -> None:

@@ -19,6 +19,7 @@ from multitracer.tables import NA, NOT_A_TIME, Table
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture
 from tests.corpus.judged import Corpus
 from tests.corpus.transfers import FORGETFUL, RENEGING
+from tests.examples import seeds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,7 +111,7 @@ def test_rows_some_at_a_time_are_those_of_the_whole(rows: int) -> None:
             assert np.array_equal(joined[name], whole[name]), name
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_whatever_was_captured_connections_do_not_meet(seed: int) -> None:
     analysis = analyse(capture(stray(Random(seed))))
     for connections, examined in analysis.examined(np.arange(len(analysis.connections))):

@@ -30,6 +30,7 @@ from parsers._stream import open_stream
 from parsers._whole import whole_file
 from tests.analysis.traffic import ACK
 from tests.conftest import SAMPLES
+from tests.examples import seeds
 from tests.native.both import assert_equal, assert_same, is_counted, python_only, read_by_both
 from tests.native.traffic import any_datagram, frame, some_connections
 from tests.parsers.frames import Packet, block, ethernet, ipv4, pcap_file, tcp
@@ -131,7 +132,7 @@ def test_tables_of_recordings(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_any_connections(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     path = tmp_path / "some.pcap"
@@ -143,7 +144,7 @@ def test_any_connections(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_any_datagrams(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     path, frames = tmp_path / "some.pcap", some_connections(rng)
@@ -270,7 +271,7 @@ def test_of_a_folder_with_logs_as_much_is_said_as_without_the_kernel() -> None:
     assert said[0] == said[1]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_what_python_has_to_read_is_read_by_it(seed: int, blocks: int | None, tmp_path: Path) -> None:
     rng = random.Random(seed)
     whole, how = pcap_file(some_connections(rng, others=0.05)), rng.choice(("", "", "gz", "zst"))

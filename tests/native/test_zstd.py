@@ -13,6 +13,7 @@ from multitracer import native
 from multitracer.recording.inputs import UNREADABLE
 from multitracer.recording.read import Need, read
 from parsers._whole import whole_file
+from tests.examples import seeds
 from tests.native.both import python_only
 from tests.native.test_whole import told
 from tests.native.traffic import some_connections
@@ -75,7 +76,7 @@ def capture(rng: random.Random, least_bytes: int = 0) -> bytes:
     return data
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_any_frames(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     path = tmp_path / "some.pcap.zst"
@@ -95,7 +96,7 @@ def test_a_frame_may_begin_at_any_place(tmp_path: Path) -> None:
         told(path)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_damage_is_left_to_python(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     path = tmp_path / "some.pcap.zst"

@@ -11,6 +11,7 @@ import pytest
 
 from multitracer.analysis.tcp import analyse
 from parsers._capture.window import WINDOW_BYTES
+from tests.examples import seeds
 from tests.parsers.frames import EPOCH_S, Packet, frame, pcap_file, read
 
 MAGICS = {"us": (0xA1B2C3D4, 10**6), "ns": (0xA1B23C4D, 10**9)}
@@ -58,7 +59,7 @@ def flipped(data: bytes, at: int, bit: int) -> bytes:
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("unit", MAGICS)
 def test_a_flipped_bit_in_a_captured_length_costs_no_more_than_its_place(order: str, unit: str) -> None:
-    for seed in range(150):
+    for seed in seeds(150):
         rng = random.Random(seed)
         capture = made(rng, 60, order, unit)
         number = rng.randrange(1, 58)
@@ -79,7 +80,7 @@ def test_a_flipped_bit_in_a_captured_length_costs_no_more_than_its_place(order: 
 @pytest.mark.parametrize("order", "<>")
 @pytest.mark.parametrize("header", HEADERS)
 def test_the_second_record_does_not_decide_how_a_file_is_laid_out(order: str, header: str) -> None:
-    for seed in range(60):
+    for seed in seeds(60):
         rng = random.Random(seed)
         capture = made(rng, 20, order, **HEADERS[header])
         whole = read(capture.data).files[0]
@@ -116,7 +117,7 @@ def test_a_record_that_leads_to_a_later_one_swallows_no_packets(number: int) -> 
 
 @pytest.mark.parametrize("order", "<>")
 def test_bytes_that_are_missing_inserted_or_overwritten_are_stepped_over(order: str) -> None:
-    for seed in range(80):
+    for seed in seeds(80):
         rng = random.Random(seed)
         capture = made(rng, 100, order)
         at, count = rng.randrange(capture.starts[5], capture.starts[60]), rng.choice((1, 7, 512, 4096))
@@ -144,7 +145,7 @@ def test_zeros_behind_the_last_record_are_no_packets(zeros: int) -> None:
 
 
 def test_zeros_in_the_middle_are_no_packets_even_where_nothing_is_found_behind() -> None:
-    for seed in range(40):
+    for seed in seeds(40):
         capture = made(random.Random(seed), 30, "<", snap=262144)
         begin = capture.starts[27]
         found = read(capture.data[:begin] + bytes(3001) + capture.data[begin + 3001 :][:40])

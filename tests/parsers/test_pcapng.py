@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from multitracer.errors import FormatError
 from multitracer.tables import NOT_A_TIME
 from parsers import pcapng
+from tests.examples import seeds
 from tests.parsers.frames import (
     EPOCH_S,
     block,
@@ -220,7 +221,7 @@ def test_a_packet_of_an_interface_described_later_is_not_delivered() -> None:
 
 @pytest.mark.parametrize("order", "<>")
 def test_a_flipped_bit_in_a_length_costs_no_more_than_its_place(order: str) -> None:
-    for seed in range(120):
+    for seed in seeds(120):
         rng = random.Random(seed)
         blocks = [
             enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 9, 1400)))), order=order)
@@ -262,7 +263,7 @@ def test_many_blocks_that_are_laid_out_as_packets_are_counted_up_to_a_bound() ->
 
 @pytest.mark.parametrize("order", "<>")
 def test_bytes_that_are_gone_cost_only_the_packets_that_had_them(order: str) -> None:
-    for seed in range(200):
+    for seed in seeds(200):
         rng = random.Random(seed)
         blocks = [
             enhanced(frame(seq=n, payload=rng.randbytes(rng.choice((0, 0, 0, 1400)))), order=order)

@@ -14,6 +14,7 @@ from multitracer.units import NS_PER_S
 from tests.analysis.mobility.tables import BEGIN_NS, at_ns
 from tests.analysis.mobility.test_handovers import lte
 from tests.analysis.mobility.test_stretches import FINE, LOW, drive
+from tests.examples import seeds
 
 STEP_S = 0.1
 
@@ -34,7 +35,7 @@ def packets(begin_s: float, end_s: float, *, usual_per_s: float, left: float, se
 @pytest.mark.parametrize("left", [0.0, 0.1])
 def test_edges_of_a_low_rate_are_found_within_half_a_second(usual_per_s: float, left: float) -> None:
     random = np.random.default_rng(int(usual_per_s))
-    for seed in range(40):
+    for seed in seeds(40):
         begin, end = random.uniform(15, 20), random.uniform(25, 40)
         rate = packets(begin, end, usual_per_s=usual_per_s, left=left, seed=seed)
         seconds = at_ns(np.ceil(begin)), at_ns(np.floor(end))
