@@ -110,6 +110,20 @@ def test_a_name_is_text_on_the_page(tmp_path: Path) -> None:
     assert "<script>alert" not in (tmp_path / "page.html").read_text("utf-8")
 
 
+@pytest.fixture(scope="module")
+def places(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the campaign, and places that it cannot be compared with."""
+    folder = tmp_path_factory.mktemp("places")
+    (folder / "empty").mkdir()
+    (folder / "broken").mkdir()
+    (folder / "broken" / "capture.pcap").write_bytes(b"\xd4\xc3\xb2\xa1" + b"\x01" * 9)
+    run([str(place.parent / "drives" / "car0")], folder / "copy")
+    run([str(place.parent / "drives" / "car1")], folder / "newer")
+    newest = max((folder / "newer" / "snapshots").iterdir())
+    newest.write_text(newest.read_text().replace('"version": 1', '"version": 9'))
+    return {"place": place} | {each: folder / each for each in ("empty", "gone", "broken", "copy", "newer")}
+
+
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
@@ -125,17 +139,9 @@ def test_a_name_is_text_on_the_page(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_compared_is_one_sentence(
-    args: tuple[str, ...], sentence: str, place: Path, tmp_path: Path
+    args: tuple[str, ...], sentence: str, places: dict[str, Path]
 ) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "broken").mkdir()
-    (tmp_path / "broken" / "capture.pcap").write_bytes(b"\xd4\xc3\xb2\xa1" + b"\x01" * 9)
-    run([str(place.parent / "drives" / "car0")], tmp_path / "copy")
-    run([str(place.parent / "drives" / "car1")], tmp_path / "newer")
-    newest = max((tmp_path / "newer" / "snapshots").iterdir())
-    newest.write_text(newest.read_text().replace('"version": 1', '"version": 9'))
-    paths = {each: tmp_path / each for each in ("empty", "gone", "broken", "copy", "newer")}
-    done = call("compare", *(each.format(place=place, **paths) for each in args), status=1)
+    done = call("compare", *(each.format(**places) for each in args), status=1)
     assert sentence in done.stderr
 
 

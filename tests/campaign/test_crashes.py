@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SESSIONS = 6
 FOLD = 2
-POINTS = 8
+POINTS = 6
 """Of some 130 operations of such a run; `python -m tests.campaign.killed` kills a program of 300 sessions."""
 
 
@@ -178,12 +178,23 @@ def test_who_opened_a_campaign_reads_it_though_a_run_replaces_parts(tmp_path: Pa
 # --- damaged parts ---
 
 
+@pytest.fixture(scope="module")
+def whole(drives: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a campaign of all drives, in folds as small as in each test."""
+    place = tmp_path_factory.mktemp("whole") / "campaign"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("multitracer.campaign.run.FOLD_SESSIONS", FOLD)
+        run([str(drives)], place)
+    return place
+
+
 @pytest.mark.parametrize("table", ["seconds", "sessions", "inputs"])
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
-def test_a_damaged_part_is_named_and_repaired(table: str, harm: str, drives: Path, tmp_path: Path) -> None:
-    place = tmp_path / "campaign"
-    run([str(drives)], place)
-    expected = rows_of(place)
+def test_a_damaged_part_is_named_and_repaired(
+    table: str, harm: str, drives: Path, whole: Path, tmp_path: Path
+) -> None:
+    place = Path(shutil.copytree(whole, tmp_path / "campaign"))
+    expected = rows_of(whole)
     name = next(Catalogue(place).snapshot.parts(table)).name
     _harm(place / name, harm)
     (fault,) = faults(place)

@@ -133,7 +133,7 @@ def test_a_question_without_end_can_be_ended(place: Path, number: signal.Signals
             assert process.poll() is None
             time.sleep(0.05)
         begin_s = _processor_s(process.pid)
-        while _processor_s(process.pid) < begin_s + 3:  # it is loaded and asked after less than one
+        while _processor_s(process.pid) < begin_s + 2:  # it is loaded and asked after less than one
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(number)
