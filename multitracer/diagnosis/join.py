@@ -160,107 +160,76 @@ def join(transfer: Joinable) -> Join | None:
 
     Linear in frames and segments but for sorting; nothing is looped over.
     """
-    near = transfer.near
+    near, sender, sent = transfer.near, transfer.sender, transfer.sent
     if near is None or not len(near.rows("ppp_sent")) or not (near.frames["tick"] != NA).any():
         return None
-    written = near.rows("ppp_sent")
+
+    # segments meet the link's queue; what was dropped after it had been queued (CoDel) is no second packet
     queued, dropped = near.rows("packet_queued"), near.rows("packet_dropped")
-    segment_of, (dropped_rows, dropped_segments), dropped_from = _entered(transfer, near, queued, dropped)
-    entry = _paired(near, written, queued)
-    segment = np.where(entry == NA, NA, segment_of[entry])
-    columns = _facts(transfer, near, written, segment)
-    columns["queued_row"] = np.where(entry == NA, NA, queued[entry])
-    columns["queued_tick"] = np.where(entry == NA, NA, near.events["tick"][columns["queued_row"]])
+    from_queue = _matched(_key(near, dropped), _key(near, queued))
+    later = from_queue != NA
+    entries = np.sort(np.concatenate([queued, dropped[~later]]))
+    segment_keys = (sender["ip_id"][sent].astype(np.int64) << 32) | sender["seq"][sent].astype(np.int64)
+    index = _matched(_key(near, entries), segment_keys)
+    segment_of = np.where(index == NA, NA, sent[index])
+    of_queued = segment_of[np.searchsorted(entries, queued)]
+    at_door = segment_of[np.minimum(np.searchsorted(entries, dropped), len(entries) - 1)]
+    of_dropped = np.where(later, of_queued[from_queue], at_door)
+
+    # queued packets are written into the link, which carries them in frames
+    written = near.rows("ppp_sent")
+    entry = _matched(_key(near, written), _key(near, queued))
+    segment = np.where(entry == NA, NA, of_queued[entry])
+    queued_row = np.where(entry == NA, NA, queued[entry])
+    columns = {
+        "event_row": written,
+        "segment_row": segment,
+        "offset_bytes": near.events["offset_bytes"][written],
+        "wire_bytes": near.events["wire_bytes"][written],
+        "payload_bytes": np.where(segment == NA, 0, sender["payload_bytes"][segment]).astype(np.int64),
+        "queued_row": queued_row,
+        "queued_tick": np.where(entry == NA, NA, near.events["tick"][queued_row]),
+    }
     pieces = _pieces(near.frames, columns["offset_bytes"], columns["wire_bytes"])
     columns |= _ticks(near.frames, pieces, len(written))
+
     arrived = delivery(transfer)
-    columns |= _fates(columns, arrived, near, written)
-    columns["fate"][_refused(transfer, columns)] = Fate.REFUSED
+    columns |= _fates(transfer, columns, arrived)
     columns["new_bytes"] = _new_bytes(transfer, columns)
     columns |= _times(columns, arrived, transfer.slot_ns)
-    mine = dropped_segments != NA
+    mine = of_dropped != NA
     return Join(
         transfer,
         Table(CARRIAGES, columns),
         pieces,
-        dropped_segments[mine],
-        dropped_rows[mine],
-        dropped_from,
+        of_dropped[mine],
+        dropped[mine],
+        queued[from_queue[later]],
         arrived,
     )
 
 
-# --- packets and segments ---
-
-
-def _key(ip_id: Array, seq: Array) -> Array:
-    key: Array = (ip_id.astype(np.int64) << 32) | seq.astype(np.int64)
-    return key
-
-
-def _event_key(side: LinkSide, rows: Array) -> Array:
+def _key(side: LinkSide, rows: Array) -> Array:
     """Return what distinguishes packets: of TCP id and sequence number, of others id, else length."""
     ip_id, seq = side.events["ip_id"][rows], side.events["seq"][rows]
-    tcp = _key(np.maximum(ip_id, 0), seq)
+    tcp = (np.maximum(ip_id, 0).astype(np.int64) << 32) | seq.astype(np.int64)
     other = np.where(ip_id != NA, _NO_TCP + ip_id, _NO_ID + side.events["ip_bytes"][rows])
     return np.where(seq != NA, tcp, other)
 
 
-def _numbered(key: Array) -> Array:
-    """Return how many with the same key came before each."""
-    order = np.argsort(key, kind="stable")
-    starts = np.flatnonzero(np.diff(key[order], prepend=np.iinfo(np.int64).min))
-    number = np.empty(len(key), dtype=np.int64)
-    number[order] = np.arange(len(key)) - np.repeat(starts, np.diff(np.append(starts, len(key))))
-    return number
-
-
 def _matched(key: Array, among: Array) -> Array:
     """Return for each key the index of the same one in `among`, copy by copy; NA where there is none."""
-    both = np.concatenate([key, among])
-    _, identity = np.unique(both, return_inverse=True)
-    number = np.concatenate([_numbered(key), _numbered(among)])
+    _, identity = np.unique(np.concatenate([key, among]), return_inverse=True)
+    own = 2 * identity + (np.arange(len(identity)) >= len(key))
+    order = np.argsort(own, kind="stable")
+    starts = np.flatnonzero(np.diff(own[order], prepend=-1))
+    number = np.empty(len(own), dtype=np.int64)  # how many with the same key came before each
+    number[order] = np.arange(len(own)) - np.repeat(starts, np.diff(np.append(starts, len(own))))
     name = identity * (int(number.max(initial=0)) + 1) + number
     partner = np.full(len(key), NA, dtype=np.int64)
     _, here, there = np.intersect1d(name[: len(key)], name[len(key) :], return_indices=True)
     partner[here] = there
     return partner
-
-
-def _entered(transfer: Joinable, near: LinkSide, queued: Array, dropped: Array) -> _Entered:
-    """Return the row of `sender` of each queued packet, each drop with its row, and the drops' queue events.
-
-    A packet that was dropped after it had been queued (CoDel) is no second packet.
-    """
-    from_queue = _matched(_event_key(near, dropped), _event_key(near, queued))
-    later = from_queue != NA
-    entries = np.sort(np.concatenate([queued, dropped[~later]]))
-    sender, sent = transfer.sender, transfer.sent
-    index = _matched(_event_key(near, entries), _key(sender["ip_id"][sent], sender["seq"][sent]))
-    segment = np.where(index == NA, NA, sent[index])
-    of_queued = segment[np.searchsorted(entries, queued)]
-    at_door = segment[np.minimum(np.searchsorted(entries, dropped), len(entries) - 1)]
-    of_dropped = np.where(later, of_queued[from_queue], at_door)
-    return of_queued, (dropped, of_dropped), queued[from_queue[later]]
-
-
-def _paired(near: LinkSide, written: Array, queued: Array) -> Array:
-    """Return the index in `queued` of each packet that was written into the link."""
-    return _matched(_event_key(near, written), _event_key(near, queued))
-
-
-def _facts(transfer: Joinable, near: LinkSide, written: Array, segment: Array) -> dict[str, Array]:
-    payload = np.where(segment == NA, 0, transfer.sender["payload_bytes"][segment])
-    return {
-        "event_row": written,
-        "segment_row": segment,
-        "offset_bytes": near.events["offset_bytes"][written],
-        "wire_bytes": near.events["wire_bytes"][written],
-        "payload_bytes": payload.astype(np.int64),
-    }
-
-
-# --- packets and frames ---
 
 
 def _pieces(frames: Table, offset: Array, wire: Array) -> Table:
@@ -285,48 +254,50 @@ def _ticks(frames: Table, pieces: Table, carriages: int) -> dict[str, Array]:
     """Return how often each packet's frames were sent and when, NA for those never sent."""
     carriage, row = pieces["carriage"], pieces["frame_row"]
     tick, first = frames["tick"][row], frames["attempt"][row] == 1
+    begin = np.full(carriages, np.iinfo(np.int64).max)
+    np.minimum.at(begin, carriage, tick)
+    sent, last = (np.full(carriages, NA, dtype=np.int64) for _ in range(2))
+    np.maximum.at(sent, carriage[first], tick[first])
+    np.maximum.at(last, carriage, tick)
     return {
         "frames": np.bincount(carriage[first], minlength=carriages).astype(np.int32),
         "transmissions": np.bincount(carriage, minlength=carriages).astype(np.int32),
-        "first_tick": _extreme(np.minimum, carriage, tick, carriages),
-        "sent_tick": _extreme(np.maximum, carriage[first], tick[first], carriages),
-        "last_tick": _extreme(np.maximum, carriage, tick, carriages),
+        "first_tick": np.where(last == NA, NA, begin),
+        "sent_tick": sent,
+        "last_tick": last,
     }
 
 
-def _extreme(ufunc: np.ufunc, group: Array, values: Array, groups: int) -> Array:
-    """Return the least or greatest value of each group, NA for a group without one."""
-    worst = np.iinfo(np.int64).max if ufunc is np.minimum else NA
-    extremes = np.full(groups, worst, dtype=np.int64)
-    ufunc.at(extremes, group, values)
-    return np.where(extremes == worst, NA, extremes)
-
-
-# --- what arrived ---
-
-
-def _fates(
-    columns: dict[str, Array], arrived: StreamDelivery | None, near: LinkSide, written: Array
-) -> _Columns:
-    count = len(written)
-    unknown = np.full(count, NA, dtype=np.int64)
-    if arrived is None:
-        fate = np.full(count, Fate.UNKNOWN, dtype=np.uint8)
+def _fates(transfer: Joinable, columns: dict[str, Array], arrived: StreamDelivery | None) -> dict[str, Array]:
+    """Return what became of each packet, and in which far slots its octets and it arrived."""
+    written, near = columns["event_row"], transfer.near
+    unknown = np.full(len(written), NA, dtype=np.int64)
+    if arrived is None or near is None:
+        fate = np.full(len(written), Fate.UNKNOWN, dtype=np.uint8)
         return {"fate": fate, "delivered_tick": unknown, "arrived_tick": unknown}
     begin, end = columns["offset_bytes"], columns["offset_bytes"] + columns["wire_bytes"]
     whole, delivered_tick = arrived.whole(begin, end)
-    fate = np.where(arrived.is_pending(end), Fate.QUEUED, Fate.BROKEN).astype(np.uint8)
-    fate[whole] = Fate.QUEUED
+    fate = np.where(whole | (end > arrived.flushed_up_to), Fate.QUEUED, Fate.BROKEN).astype(np.uint8)
     taken = np.flatnonzero(whole)[: len(arrived.received)]
     got = arrived.received[: len(taken)]
-    far, facts = arrived.far.events, near.events
+    far = arrived.far.events
     intact = np.ones(len(taken), dtype=bool)
     for name in ("ip_bytes", "ip_id", "seq"):
-        intact &= far[name][got] == facts[name][written[taken]]
+        intact &= far[name][got] == near.events[name][written[taken]]
     fate[taken] = np.where(intact, Fate.DELIVERED, Fate.DAMAGED)
     fate[taken[far["ip_bytes"][got] == NA]] = Fate.TOSSED
     arrived_tick = unknown.copy()
     arrived_tick[taken] = far["tick"][got]
+
+    # what came whole after the receiving TCP had sent a RST
+    receiver, frames = transfer.receiver, arrived.far.frames
+    if receiver is not None:
+        is_reset = (receiver["flags"] & np.uint16(Flag.RST)) != 0
+        resets = np.flatnonzero(is_reset & (receiver["reverse"] != transfer.reverse))
+        over_ns = receiver["time_ns"][resets[:1]].min(initial=np.iinfo(np.int64).max)
+        before = int(frames["tick"][frames["time_ns"] <= over_ns].max(initial=0))
+        late = (arrived_tick > before) & (len(resets) > 0)
+        fate[late & (columns["segment_row"] != NA) & (fate == Fate.DELIVERED)] = Fate.REFUSED
     return {"fate": fate, "delivered_tick": delivered_tick, "arrived_tick": arrived_tick}
 
 
@@ -342,20 +313,6 @@ def _new_bytes(transfer: Joinable, columns: dict[str, Array]) -> Array:
     new = np.zeros(len(segment), dtype=np.int64)
     new[rows] = first_covered(begin, begin + columns["payload_bytes"][rows])
     return new
-
-
-def _refused(transfer: Joinable, columns: dict[str, Array]) -> Array:
-    """Return which carriages arrived whole after the receiving TCP had sent a RST."""
-    late = (columns["segment_row"] != NA) & (columns["fate"] == Fate.DELIVERED)
-    if transfer.receiver is None or transfer.far is None:
-        return np.zeros_like(late)
-    ends_it = (transfer.receiver["flags"] & np.uint16(Flag.RST)) != 0
-    resets = np.flatnonzero(ends_it & (transfer.receiver["reverse"] != transfer.reverse))
-    if not len(resets):
-        return np.zeros_like(late)
-    frames = transfer.far.frames
-    before = frames["tick"][frames["time_ns"] <= transfer.receiver["time_ns"][resets[0]]]
-    return np.asarray(late & (columns["arrived_tick"] > int(before.max(initial=0))))
 
 
 def _times(columns: dict[str, Array], arrived: StreamDelivery | None, slot_ns: int) -> dict[str, Array]:
@@ -376,10 +333,6 @@ def _times(columns: dict[str, Array], arrived: StreamDelivery | None, slot_ns: i
         name: np.where((begin == NA) | (end == NA), NOT_A_TIME, (end - begin) * slot_ns)
         for name, (begin, end) in steps.items()
     }
-
-
-_Columns = dict[str, "Array"]
-_Entered = tuple["Array", tuple["Array", "Array"], "Array"]
 
 
 _LONGEST_PIPE_SLOTS = 500
@@ -433,36 +386,39 @@ class StreamDelivery:
         whole = (first >= 0) & (last >= 0) & (run[first] == run[last])
         return whole, np.where(whole, self.tick[last], NA)
 
-    def is_pending(self, end: Array) -> Array:
-        """Return which ranges of the stream may still have arrived after the log ended.
-
-        `end` is int64, octets, shape (n,); the answer is bool, of the same shape.
-        """
-        return end > self.flushed_up_to
-
 
 def delivery(transfer: Joinable) -> StreamDelivery | None:
     """Return what arrived at the data's receiver; None without both logs or without common slots."""
     near, far = transfer.near, transfer.far
     if near is None or far is None:
         return None
-    pipe = _pipe_slots(near.frames, far.frames)
+    # information frames that left one end and came to the other; where each slot's lies in the stream
+    sent, got = (
+        np.flatnonzero(
+            (frames["payload_bytes"] > 0)
+            & frames["fcs_ok"]
+            & (frames["tick"] != NA)
+            & (frames["sent"] == is_sent)
+        )
+        for frames, is_sent in ((near.frames, True), (far.frames, False))
+    )
+    pipe = _pipe_slots(near.frames, sent, far.frames, got)
     if pipe is None:
         return None
-    rows, offset = _arrivals(near.frames, far.frames, pipe)
-    begin, end, tick = _stretches(far, rows, offset)
-    received = far.rows("ppp_received")
-    return StreamDelivery(far, pipe, begin, end, tick, received, _flushed_up_to(near))
+    slot, wanted = near.frames["tick"][sent], far.frames["tick"][got] - pipe
+    at = np.minimum(np.searchsorted(slot, wanted), len(slot) - 1)
+    known = (slot[at] == wanted) & (near.frames["n_s"][sent[at]] == far.frames["n_s"][got])
+    begin, end, tick = _stretches(far, got[known], near.frames["offset_bytes"][sent[at[known]]])
+
+    # where the stream stood when it was last flushed: what is missing before it never came
+    flushed, written = near.rows("flushed", "call_dropped"), near.rows("ppp_sent")
+    last = written[written < flushed[-1:].max(initial=0)][-1:]
+    up_to = int((near.events["offset_bytes"][last] + near.events["wire_bytes"][last]).sum())
+    return StreamDelivery(far, pipe, begin, end, tick, far.rows("ppp_received"), up_to)
 
 
-def _information(frames: Table, *, sent: bool) -> Array:
-    carries = (frames["payload_bytes"] > 0) & frames["fcs_ok"] & (frames["tick"] != NA)
-    return np.flatnonzero(carries & (frames["sent"] == sent))
-
-
-def _pipe_slots(near: Table, far: Table) -> int | None:
+def _pipe_slots(near: Table, sent: Array, far: Table, got: Array) -> int | None:
     """Return how many slots later frames arrive: the delay at which N(S) agrees for most of a sample."""
-    sent, got = _information(near, sent=True), _information(far, sent=False)
     if not len(sent) or not len(got):
         return None
     sample = got[np.linspace(0, len(got) - 1, min(_SAMPLE, len(got))).astype(np.int64)]
@@ -474,16 +430,6 @@ def _pipe_slots(near: Table, far: Table) -> int | None:
     votes = agrees.sum(axis=0)
     best = int(votes.argmax())
     return best if votes[best] * 2 > len(sample) else None
-
-
-def _arrivals(near: Table, far: Table, pipe: int) -> tuple[Array, Array]:
-    """Return the far rows of information frames whose origin is known, and its offset in the stream."""
-    sent, got = _information(near, sent=True), _information(far, sent=False)
-    slot = near["tick"][sent]
-    wanted = far["tick"][got] - pipe
-    at = np.minimum(np.searchsorted(slot, wanted), len(slot) - 1)
-    known = (slot[at] == wanted) & (near["n_s"][sent][at] == far["n_s"][got])
-    return got[known], near["offset_bytes"][sent[at[known]]]
 
 
 def _stretches(far: LinkSide, rows: Array, offset: Array) -> tuple[Array, Array, Array]:
@@ -498,28 +444,11 @@ def _stretches(far: LinkSide, rows: Array, offset: Array) -> tuple[Array, Array,
     goes_on[:-1] = epoch[1:] == epoch[:-1]
     end[:-1][goes_on[:-1]] = begin[1:][goes_on[:-1]]
     for last in np.flatnonzero(~goes_on):
-        end[last] = _with_stored(frames, rows, offset, int(delivered[last]), int(end[last]))
+        # the frames that were stored before it, and follow on
+        recent = slice(max(0, int(delivered[last]) - _LARGEST_WINDOW), int(delivered[last]))
+        stored = np.flatnonzero(frames["fate"][rows[recent]] == "stored") + recent.start
+        lengths = frames["payload_bytes"][rows[stored]].tolist()
+        follows = dict(zip(offset[stored].tolist(), lengths, strict=True))
+        while int(end[last]) in follows:
+            end[last] += follows.pop(int(end[last]))
     return begin, end, frames["tick"][rows[delivered]]
-
-
-def _with_stored(frames: Table, rows: Array, offset: Array, at: int, end: int) -> int:
-    """Return how far the last frame of an epoch delivered: the frames stored before it that follow on."""
-    recent = slice(max(0, at - _LARGEST_WINDOW), at)
-    stored = np.flatnonzero(frames["fate"][rows[recent]] == "stored") + recent.start
-    lengths = frames["payload_bytes"][rows[stored]].tolist()
-    follows = dict(zip(offset[stored].tolist(), lengths, strict=True))
-    while end in follows:
-        end += follows.pop(end)
-    return end
-
-
-def _flushed_up_to(near: LinkSide) -> int:
-    """Return where the stream stood when it was last flushed: what is missing before it never came."""
-    flushed = near.rows("flushed", "call_dropped")
-    if not len(flushed):
-        return 0
-    written = near.rows("ppp_sent")
-    before = written[written < flushed[-1]]
-    if not len(before):
-        return 0
-    return int(near.events["offset_bytes"][before[-1]] + near.events["wire_bytes"][before[-1]])

@@ -18,7 +18,6 @@ n + 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,16 +43,27 @@ if TYPE_CHECKING:
 
 def measured(transfer: Transfer, joined: Join) -> Table:
     """Return LINK_USE of a transfer whose link was logged at its sender."""
-    time = LinkTime.of(transfer)
+    time = LinkTime(transfer)
     begin, end = time.ticks(np.array([transfer.begin_ns, transfer.end_ns])).tolist()
     out = outages(transfer, joined.delivery)
     silence = Silence(joined, time, begin, end, out)
-    carries = carried(joined, time, begin, end, out)
-    rules = (silence.outages(), carries, silence.queued(), gaps(transfer, silence), silence.unlogged())
+    is_out = silence.outage >= 0
+    which = silence.outage[is_out]
+    facts = {"cause": out.cause[which], "source": out.source[which], "row": out.row[which]}
+    dead = silence.uses(np.flatnonzero(is_out), Use.OUTAGE, **facts)
+    waiting = np.flatnonzero(silence.queued & ~is_out & silence.is_logged)
+    is_stopped = silence.stop[waiting] != NA
+    queued = silence.uses(
+        waiting,
+        np.where(is_stopped, Use.XOFF, Use.ARQ),
+        source=np.where(is_stopped, "near.events", "near.frames"),
+        row=np.where(is_stopped, silence.stop[waiting], silence.frame[waiting]),
+    )
+    unlogged = silence.uses(np.flatnonzero(~silence.is_logged & ~is_out), Use.UNKNOWN)
+    rules = (dead, carried(joined, time, begin, end, out), queued, gaps(transfer, silence), unlogged)
     return Uses.together([part.runs() for part in rules]).table(time.stamps)
 
 
-@dataclass(frozen=True, slots=True)
 class LinkTime:
     """Maps stamps to slots and back; between two logged slots time runs evenly.
 
@@ -69,21 +79,14 @@ class LinkTime:
         The same as recorded: `slot_s` / speed.
     """
 
-    tick: Array
-    stamp_ns: Array
-    slot_s: float
-    real_slot_ns: float
-
-    @classmethod
-    def of(cls, transfer: Transfer) -> LinkTime:
-        """Return the time of the link under the data's sender; its log numbers slots."""
+    def __init__(self, transfer: Transfer) -> None:
         assert transfer.near is not None
         frames = transfer.near.frames
         rows = np.flatnonzero(frames["tick"] != NA)
         tick, first = np.unique(frames["tick"][rows], return_index=True)
-        stamp = np.maximum.accumulate(frames["time_ns"][rows[first]])
-        slot_ns = transfer.slot_ns
-        return cls(tick.astype(np.float64), stamp, slot_ns / 1e9, slot_ns / transfer.speed)
+        self.tick = tick.astype(np.float64)
+        self.stamp_ns = np.maximum.accumulate(frames["time_ns"][rows[first]])
+        self.slot_s, self.real_slot_ns = transfer.slot_ns / 1e9, transfer.slot_ns / transfer.speed
 
     def ticks(self, stamps_ns: Array | int) -> Array:
         """Return the place of stamps among the slots (float64)."""
@@ -122,12 +125,6 @@ class SlotOutages(NamedTuple):
     row: Array
     """Row of it there."""
 
-    @classmethod
-    def none(cls) -> SlotOutages:
-        """Return no outage."""
-        number, text = np.empty(0, dtype=np.int64), np.empty(0, dtype="U11")
-        return cls(number, number, np.empty(0, dtype=np.uint8), text, number)
-
 
 def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
     """Return the outages of the link; a fade goes until the reset that it led to begins.
@@ -138,10 +135,12 @@ def outages(transfer: Transfer, delivery: StreamDelivery | None) -> SlotOutages:
     near = resets(transfer.near, "near.events")
     if delivery is None:
         return near
-    far = resets(delivery.far, "far.events")
-    pipe = delivery.pipe_slots
-    reset = _united([near, far._replace(begin=far.begin - pipe, end=far.end - pipe)])
-    return _sorted(reset, _without(_fades(delivery), reset))
+    far, pipe = resets(delivery.far, "far.events"), delivery.pipe_slots
+    every = _sorted(near, far._replace(begin=far.begin - pipe, end=far.end - pipe))
+    begin, end = merged(every.begin, every.end)
+    first = np.searchsorted(every.begin, begin)  # each reset begins with what tells of it first
+    reset = SlotOutages(begin, end, every.cause[first], every.source[first], every.row[first])
+    return _sorted(reset, _fades(delivery, reset))
 
 
 def resets(side: LinkSide, source: str) -> SlotOutages:
@@ -187,52 +186,32 @@ def reset_episodes(side: LinkSide, *, slot_ns: int) -> list[Array]:
     return [each for each in np.split(np.arange(len(episodes.row)), opens) if len(each)]
 
 
-def _united(parts: list[SlotOutages]) -> SlotOutages:
-    """Return the union of the resets of both ends; each begins with the first that tells of it."""
-    every = _sorted(*parts)
-    begin, end = merged(every.begin, every.end)
-    first = np.searchsorted(every.begin, begin)
-    return SlotOutages(begin, end, every.cause[first], every.source[first], every.row[first])
-
-
-def _fades(delivery: StreamDelivery) -> SlotOutages:
-    """Return the stretches in which every frame to the far end was lost for a link round trip or longer."""
+def _fades(delivery: StreamDelivery, reset: SlotOutages) -> SlotOutages:
+    """Return when every frame to the far end was lost for a link round trip or longer, but for resets."""
     frames = delivery.far.frames
     got = np.flatnonzero(~frames["sent"] & (frames["tick"] != NA))
     lost = got[~frames["fcs_ok"][got]]
-    if not len(lost):
-        return SlotOutages.none()
     tick = frames["tick"][lost]
     opens = np.flatnonzero(np.diff(tick, prepend=-2) != 1)
-    last = np.append(opens[1:], len(tick)) - 1
+    last = np.append(opens[1:], len(tick))[: len(opens)] - 1
     long_enough = tick[last] - tick[opens] + 1 >= 2 * delivery.pipe_slots + _AROUND_SLOTS
-    opens, last = opens[long_enough], last[long_enough]
-    return SlotOutages(
-        tick[opens] - delivery.pipe_slots,
-        tick[last] - delivery.pipe_slots + 1,
-        np.full(len(opens), UseCause.RADIO, dtype=np.uint8),
-        np.full(len(opens), "far.frames"),
-        lost[opens],
-    )
-
-
-def _without(fades: SlotOutages, reset: SlotOutages) -> SlotOutages:
-    """Return the fades, each only until a reset begins and from where one ends."""
+    begins = tick[opens[long_enough]] - delivery.pipe_slots
+    ends = tick[last[long_enough]] - delivery.pipe_slots + 1
     parts = []
-    for begin, end, *rest in zip(*fades, strict=True):
+    for begin, end, row in zip(begins, ends, lost[opens[long_enough]], strict=True):
         edges = [begin, *reset.begin[(reset.begin > begin) & (reset.begin < end)]]
         edges += [*reset.end[(reset.end > begin) & (reset.end < end)], end]
         edges.sort()
         for left, right in pairwise(edges):
             if within(np.array([left]), reset.begin, reset.end)[0] < 0:
-                parts.append((left, right, *rest))
-    if not parts:
-        return SlotOutages.none()
-    begins, ends, causes, sources, rows = zip(*parts, strict=True)
-    return SlotOutages(*map(np.array, (begins, ends, causes, sources, rows)))
+                parts.append((left, right, row))
+    left, right, rows = np.array(parts, dtype=np.int64).reshape(-1, 3).T
+    cause = np.full(len(rows), UseCause.RADIO, dtype=np.uint8)
+    return SlotOutages(left, right, cause, np.full(len(rows), "far.frames"), rows)
 
 
 def _sorted(*parts: SlotOutages) -> SlotOutages:
+    """Return outages together, in order of their begin."""
     together = [np.concatenate(columns) for columns in zip(*parts, strict=True)]
     order = np.argsort(together[0], kind="stable")
     return SlotOutages(*(column[order] for column in together))
@@ -259,13 +238,18 @@ def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOut
     kept = np.flatnonzero((part > 0) & (within(tick, out.begin, out.end) < 0))
     carriage, frame, tick = pieces["carriage"][kept], pieces["frame_row"][kept], tick[kept]
     seconds = pieces["share"][kept] * part[kept] * time.slot_s
-    payload = np.maximum(carriages["payload_bytes"], 1)
-    fresh = (carriages["new_bytes"] / payload)[carriage]
-    first = _first_transmissions(frames["offset_bytes"][frame], frame)
-    delivered = carriages["new_bytes"][carriage] * pieces["bytes"][kept] / carriages["wire_bytes"][carriage]
-    rest, cause = _rest(joined.transfer, joined)
     spans = tick.astype(np.float64), tick + 1.0
-    source, row = _events(joined, carriage)
+
+    # what tells of each: the segment that it carries, or of another flow the packet
+    segment = carriages["segment_row"]
+    is_ours = segment[carriage] != NA
+    source = np.where(is_ours, "sender", "near.events")
+    row = np.where(is_ours, segment[carriage], carriages["event_row"][carriage])
+
+    # new payload, by the first transmission of each frame
+    fresh = (carriages["new_bytes"] / np.maximum(carriages["payload_bytes"], 1))[carriage]
+    delivered = carriages["new_bytes"][carriage] * pieces["bytes"][kept] / carriages["wire_bytes"][carriage]
+    first = np.isin(frame, frame[np.unique(frames["offset_bytes"][frame], return_index=True)[1]])
     new = Uses.of(
         *spans,
         np.where(first, Use.USEFUL, Use.ARQ),
@@ -274,30 +258,19 @@ def carried(joined: Join, time: LinkTime, begin: float, end: float, out: SlotOut
         row=np.where(first, row, frame),
         payload=np.where(first, delivered, 0.0),
     )
+
+    # all else, by what became of the packet
+    rest, cause = (np.zeros(len(segment), dtype=np.uint8) for _ in range(2))
+    for fate, (its_use, its_cause) in _REST.items():
+        rest[carriages["fate"] == fate], cause[carriages["fate"] == fate] = its_use, its_cause
+    control = np.flatnonzero(carriages["payload_bytes"] == 0)
+    rest[control], cause[control] = Use.OTHER, UseCause.NONE
+    mine = control[segment[control] != NA]
+    rest[mine[opens_or_closes(joined.transfer, segment[mine])]] = Use.HANDSHAKE
     old = Uses.of(
         *spans, rest[carriage], seconds * (1 - fresh), cause=cause[carriage], source=source, row=row
     )
     return Uses.together([part.where(part.seconds > 0).runs() for part in (new, old)])
-
-
-def _first_transmissions(offset: Array, frame: Array) -> Array:
-    """Return which pieces belong to the first transmission of their frame, of those that are given."""
-    _, first = np.unique(offset, return_index=True)
-    result: Array = np.isin(frame, frame[first])
-    return result
-
-
-def _rest(transfer: Joinable, joined: Join) -> tuple[Array, Array]:
-    """Return what each carriage is for, but for its new payload, and why."""
-    fate, segment = joined.carriages["fate"], joined.carriages["segment_row"]
-    use, cause = (np.zeros(len(fate), dtype=np.uint8) for _ in range(2))
-    for kind, (its_use, its_cause) in _REST.items():
-        use[fate == kind], cause[fate == kind] = its_use, its_cause
-    control = np.flatnonzero(joined.carriages["payload_bytes"] == 0)
-    use[control], cause[control] = Use.OTHER, UseCause.NONE
-    mine = control[segment[control] != NA]
-    use[mine[opens_or_closes(transfer, segment[mine])]] = Use.HANDSHAKE
-    return use, cause
 
 
 def opens_or_closes(transfer: Joinable, rows: Array) -> Array:
@@ -322,14 +295,6 @@ def opens_or_closes(transfer: Joinable, rows: Array) -> Array:
     return marked
 
 
-def _events(joined: Join, carriage: Array) -> tuple[Array, Array]:
-    """Return the event that began each carriage: its segment; of another flow its ppp_sent."""
-    segment = joined.carriages["segment_row"][carriage]
-    ours = segment != NA
-    source = np.where(ours, "sender", "near.events")
-    return source, np.where(ours, segment, joined.carriages["event_row"][carriage])
-
-
 _UNLOGGED_SLOTS = 5
 """A segment that TCP sent so long before or after a log was not missed by chance: the log was cut."""
 
@@ -341,6 +306,10 @@ class Silence:
     ----------
     begin, end : ndarray of float64
         The stretches, in order; within one nothing changes.
+    outage : ndarray of int64
+        Index of the outage that each lies in, -1 for none.
+    is_logged : ndarray of bool
+        The link's log covers it.
     queued : ndarray of bool
         A packet waited.
     stop : ndarray of int64
@@ -351,116 +320,58 @@ class Silence:
         The next data frame repeats one.
     frame : ndarray of int64
         Row in near.frames of the last data frame before, NA before the first.
-    entries : SentEntries
-        What TCP handed to the link, and when.
+    entry_row, entry_tick : ndarray of int64
+        Segments of the transfer that occupy sequence space, in order of sending: the row of `sender`, and the
+        slot in which it was handed over (ascending): the link may carry it from the next on.
+    refused : ndarray of int64
+        Slots from which a gap goes on, because what ended it was dropped at the queue's door.
     """
 
     def __init__(self, joined: Join, time: LinkTime, begin: float, end: float, out: SlotOutages) -> None:
-        assert joined.transfer.near is not None
-        self.joined, self.time, self._out = joined, time, out
-        self.entries = SentEntries.of(joined, time)
-        frames = joined.transfer.near.frames
-        data = np.flatnonzero(frames["sent"] & (frames["payload_bytes"] > 0) & (frames["tick"] != NA))
-        tick = frames["tick"][data]
-        queue, stop, reads = backlog(joined), stops(joined.transfer.near), reading(joined)
-        edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.entries.refused]
+        near, table, sent = joined.transfer.near, joined.transfer.sender, joined.transfer.sent
+        assert near is not None
+        self.joined, self.time = joined, time
+
+        # when TCP handed over what; what the link never logged stands where its capture says
+        self.entry_row = sent[table["end_bytes"][sent] > table["seq_bytes"][sent]]
+        carriage = joined.carriage_of[self.entry_row]
+        handed = np.floor(time.ticks(table["time_ns"][self.entry_row])).astype(np.int64)
+        queued = joined.carriages["queued_tick"][carriage] if len(joined.carriages) else carriage
+        known = (carriage != NA) & (queued != NA)
+        handed[known] = queued[known]
+        self.entry_tick, self.refused = np.maximum.accumulate(handed), handed[carriage == NA] + 1
+
+        # the log covers all unless TCP sent something beyond its ends: idle frames are not logged
+        ticks = np.concatenate([each["tick"][each["tick"] != NA] for each in (near.frames, near.events)])
+        first, last = float(ticks.min()), float(ticks.max()) + 1
+        since = first if (self.entry_tick < first - _UNLOGGED_SLOTS).any() else -np.inf
+        until = last if (self.entry_tick > last + _UNLOGGED_SLOTS).any() else np.inf
+
+        # the stretches, and what held in each
+        data = np.flatnonzero(near.frames["sent"] & (near.frames["payload_bytes"] > 0))
+        data = data[near.frames["tick"][data] != NA]
+        tick = near.frames["tick"][data]
+        queue, stop, reads = backlog(joined), stops(near), reading(joined)
+        edges = [tick, tick + 1, out.begin, out.end, *queue, *stop[:2], reads[1], self.refused]
         inner = distinct(np.concatenate(edges)).astype(np.float64)
         places = np.concatenate([[begin], inner[(inner > begin) & (inner < end)], [end]])
-        self._logged = _logged(joined.transfer.near, self.entries.tick)
         outage = within(places[:-1], out.begin, out.end)
         carries = within(places[:-1], *merged(tick, tick + 1)) >= 0
         silent = np.flatnonzero(~carries | (outage >= 0))
-        self.begin, self.end, self._outage = places[silent], places[silent + 1], outage[silent]
-        self._is_queued = within(self.begin, *queue) >= 0
+        self.begin, self.end, self.outage = places[silent], places[silent + 1], outage[silent]
+        self.is_logged = (self.begin >= since) & (self.begin < until)
+        self.queued = within(self.begin, *queue) >= 0
         self.stop = np.append(stop[2], NA)[within(self.begin, *stop[:2])]
-        last = np.searchsorted(reads[0], self.begin, side="right") - 1
-        self.read = (last >= 0) & (self.begin < np.append(reads[1], NA)[last])
+        before = np.searchsorted(reads[0], self.begin, side="right") - 1
+        self.read = (before >= 0) & (self.begin < np.append(reads[1], NA)[before])
         after = np.searchsorted(tick, self.begin, side="left")
-        self.repeats = np.append(frames["attempt"][data], 1)[after] > 1
-        self.frame = np.append(data, NA)[after - 1]
-        self.frame[after == 0] = NA
-
-    @property
-    def _is_known(self) -> Array:
-        """Stretches of the slots that the link's log covers."""
-        first, last = self._logged
-        return np.asarray((self.begin >= first) & (self.begin < last))
-
-    def unlogged(self) -> Uses:
-        """Return what lies beyond the link's log."""
-        return self.uses(np.flatnonzero(~self._is_known & (self._outage < 0)), Use.UNKNOWN)
-
-    @property
-    def idle(self) -> Array:
-        """Stretches of rule 4 (nothing was sent, nothing waited): int64 indexes of `begin`, ascending."""
-        return np.flatnonzero(~self._is_queued & (self._outage < 0) & self._is_known)
+        self.repeats = np.append(near.frames["attempt"][data], 1)[after] > 1
+        self.frame = np.where(after == 0, NA, np.append(data, NA)[after - 1])
 
     def uses(self, chosen: Array, use: Array | Use, **columns: ArrayLike) -> Uses:
         """Return rows of the account for some stretches."""
         begin, end = self.begin[chosen], self.end[chosen]
         return Uses.of(begin, end, use, (end - begin) * self.time.slot_s, **columns)
-
-    def outages(self) -> Uses:
-        """Return the uses of rule 1."""
-        chosen, out = np.flatnonzero(self._outage >= 0), self._out
-        which = self._outage[chosen]
-        facts = {"cause": out.cause[which], "source": out.source[which], "row": out.row[which]}
-        return self.uses(chosen, Use.OUTAGE, **facts)
-
-    def queued(self) -> Uses:
-        """Return the uses of rule 3: stopped by the far end, else busy with recovery."""
-        chosen = np.flatnonzero(self._is_queued & (self._outage < 0) & self._is_known)
-        stopped = self.stop[chosen] != NA
-        return self.uses(
-            chosen,
-            np.where(stopped, Use.XOFF, Use.ARQ),
-            source=np.where(stopped, "near.events", "near.frames"),
-            row=np.where(stopped, self.stop[chosen], self.frame[chosen]),
-        )
-
-
-def _logged(near: LinkSide, entered: Array) -> tuple[float, float]:
-    """Return the slots that the log covers; unbounded where TCP sent nothing beyond its ends.
-
-    Idle frames are not logged, so silence at an end of the log does not mean that it was cut.
-    """
-    ticks = np.concatenate([table["tick"][table["tick"] != NA] for table in (near.frames, near.events)])
-    first, last = float(ticks.min()), float(ticks.max()) + 1
-    begin = first if (entered < first - _UNLOGGED_SLOTS).any() else -np.inf
-    end = last if (entered > last + _UNLOGGED_SLOTS).any() else np.inf
-    return begin, end
-
-
-class SentEntries(NamedTuple):
-    """The segments of the transfer that occupy sequence space, in order of sending."""
-
-    row: Array
-    """Row of `sender`."""
-    tick: Array
-    """Slot in which it was handed over: the link may carry it from the next on; ascending."""
-    refused: Array
-    """Slots from which the gap goes on, because what ended it was dropped at the queue's door."""
-
-    @classmethod
-    def of(cls, joined: Join, time: LinkTime) -> SentEntries:
-        """Return what TCP handed over; what the link never logged stands where its capture says."""
-        table, sent = joined.transfer.sender, joined.transfer.sent
-        rows = sent[table["end_bytes"][sent] > table["seq_bytes"][sent]]
-        carriage = joined.carriage_of[rows]
-        tick = np.floor(time.ticks(table["time_ns"][rows])).astype(np.int64)
-        queued = joined.carriages["queued_tick"][carriage] if len(joined.carriages) else carriage
-        known = (carriage != NA) & (queued != NA)
-        tick[known] = queued[known]
-        return cls(rows, np.maximum.accumulate(tick), tick[carriage == NA] + 1)
-
-    def after(self, places: Array) -> Array:
-        """Return the first row handed over in or after the slot of each place, NA if there is none.
-
-        Places are float64, shape (n,): slots, and parts of them. The rows of `sender` are int64, shape (n,).
-        """
-        at = np.searchsorted(self.tick, np.floor(places), side="left")
-        row: Array = np.append(self.row, NA)[at]
-        return row
 
 
 _FLUSHES = ("flushed", "call_dropped")
@@ -476,22 +387,13 @@ def backlog(joined: Join) -> tuple[Array, Array]:
     -------
     begin, end : ndarray of int64, slots, shape (n_stretches,)
     """
-    near = joined.transfer.near
+    near, carriages = joined.transfer.near, joined.carriages
     assert near is not None
-    queued = near.rows("packet_queued")
-    begin = near.events["tick"][queued] + 1
-    end = np.maximum(_left(joined, near, queued), begin)
-    return merged(begin, end)
-
-
-def _left(joined: Join, near: LinkSide, queued: Array) -> Array:
-    """Return the slot before which each queued packet had left the queue for good."""
-    carriages, tick = joined.carriages, near.events["tick"]
+    queued, tick = near.rows("packet_queued"), near.events["tick"]
     log_end = max(int(tick.max(initial=0)), int(near.frames["tick"].max(initial=0))) + 1
-    left = np.full(len(queued), log_end, dtype=np.int64)
+    left = np.full(len(queued), log_end, dtype=np.int64)  # before it each had left the queue for good
     left[np.isin(queued, joined.dropped_from)] = 0
     mine = np.flatnonzero(carriages["queued_row"] != NA)
-    place = np.searchsorted(queued, carriages["queued_row"][mine])
     first = near.frames["attempt"][joined.pieces["frame_row"]] == 1
     octets = np.bincount(
         joined.pieces["carriage"][first], joined.pieces["bytes"][first], minlength=len(carriages)
@@ -500,8 +402,10 @@ def _left(joined: Join, near: LinkSide, queued: Array) -> Array:
     flush_tick = np.append(tick[flushes] + 1, log_end)
     flushed = flush_tick[np.searchsorted(flushes, carriages["event_row"][mine])]
     whole = octets[mine] >= carriages["wire_bytes"][mine]
+    place = np.searchsorted(queued, carriages["queued_row"][mine])
     left[place] = np.where(whole, carriages["sent_tick"][mine] + 1, flushed)
-    return left
+    begin = tick[queued] + 1
+    return merged(begin, np.maximum(left, begin))
 
 
 def stops(side: LinkSide) -> tuple[Array, Array, Array]:
@@ -555,9 +459,16 @@ def gaps(transfer: Transfer, silence: Silence) -> Uses:
     what it had got, the transfer waited for the far end; where a repeated frame ends the stretch, it waited
     for the link's recovery.
     """
-    chosen = silence.idle
-    began = _begins(silence, chosen)
-    ender = silence.entries.after(began)
+    chosen = np.flatnonzero(~silence.queued & (silence.outage < 0) & silence.is_logged)
+    begin, end = silence.begin[chosen], silence.end[chosen]
+
+    # a gap goes on until a frame is sent, a packet waits, or a segment is dropped at the queue's door
+    opens = np.ones(len(begin), dtype=bool)
+    opens[1:] = (begin[1:] > end[:-1]) | np.isin(begin[1:], silence.refused)
+    began = begin[np.maximum.accumulate(np.where(opens, np.arange(len(begin)), 0))]
+    following = np.searchsorted(silence.entry_tick, np.floor(began), side="left")
+    ender = np.append(silence.entry_row, NA)[following]
+
     why = idle(SenderView(transfer), silence.time.stamps(began), ender)
     use, cause = why.use.copy(), why.cause.copy()
     waits = (use != Use.HANDSHAKE) & (use != Use.IDLE_APP)
@@ -581,21 +492,11 @@ def gaps(transfer: Transfer, silence: Silence) -> Uses:
     )
 
 
-def _begins(silence: Silence, chosen: Array) -> Array:
-    """Return where the gap began that each stretch is part of.
-
-    A gap ends where a frame is sent, a packet waits, or a segment is dropped at the queue's door.
-    """
-    begin, end = silence.begin[chosen], silence.end[chosen]
-    if not len(begin):
-        return begin
-    opens = np.ones(len(begin), dtype=bool)
-    opens[1:] = (begin[1:] > end[:-1]) | np.isin(begin[1:], silence.entries.refused)
-    return begin[np.maximum.accumulate(np.where(opens, np.arange(len(begin)), 0))]
-
-
 def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
     """Return the row in near.events of what lost the earlier copy of each segment: a drop or a reset.
+
+    A reset lost the copy or its ACK if it is the first to begin between the copy's carriage and that of what
+    was sent again; a wrong header comes from the last one before the carriage, if there is no such.
 
     Parameters
     ----------
@@ -610,38 +511,28 @@ def lost_by(joined: Join, verdicts: Table, again: Array) -> Array:
     ndarray of int64, shape of `again`
         NA for NA, for what is no retransmission, and where no event shows what lost the copy (or its ACK).
     """
+    near, carriages = joined.transfer.near, joined.carriages
+    assert near is not None
     if not len(verdicts):
         return np.full(len(again), NA, dtype=np.int64)
     at = np.minimum(np.searchsorted(verdicts["row"], again), len(verdicts) - 1)
     earlier = np.where(verdicts["row"][at] == again, verdicts["earlier_row"][at], NA)
-    by_queue = _looked_up(joined.dropped, joined.dropped_rows, earlier)
-    carriage = np.where(earlier == NA, NA, joined.carriage_of[earlier])
-    return np.where(by_queue != NA, by_queue, _resets(joined, carriage, again))
 
+    order = np.argsort(joined.dropped, kind="stable")
+    dropped = joined.dropped[order]
+    at = np.searchsorted(dropped, earlier)
+    by_queue = (np.append(dropped, NA - 1)[at] == earlier) & (earlier != NA)
+    drop = np.where(by_queue, np.append(joined.dropped_rows[order], NA)[at], NA)
 
-def _looked_up(keys: Array, values: Array, wanted: Array) -> Array:
-    order = np.argsort(keys, kind="stable")
-    at = np.searchsorted(keys[order], wanted)
-    has_value = np.append(keys[order], NA - 1)[at] == wanted
-    return np.where(has_value & (wanted != NA), np.append(values[order], NA)[at], NA)
-
-
-def _resets(joined: Join, carriage: Array, again: Array) -> Array:
-    """Return the reset that lost each carriage or its ACK, or put the decompressor out of step before it.
-
-    That is the first to begin between the carriage and what was sent again; for a wrong header else the last
-    before the carriage.
-    """
-    near, carriages = joined.transfer.near, joined.carriages
-    assert near is not None
     resets = near.rows("reset_started")
     if not len(carriages) or not len(resets):
-        return np.full(len(carriage), NA, dtype=np.int64)
+        return drop
+    carriage = np.where(earlier == NA, NA, joined.carriage_of[earlier])
+    until = np.where(again == NA, NA, joined.carriage_of[again])
     written = carriages["event_row"]
     next_one = np.searchsorted(resets, written[carriage])
-    until = np.where(again == NA, NA, joined.carriage_of[again])
     in_time = np.append(resets, np.iinfo(np.int64).max)[next_one] < written[until]
     wrong = np.isin(carriages["fate"][carriage], (Fate.DAMAGED, Fate.TOSSED)) & (next_one > 0)
-    which = np.where(in_time, next_one, next_one - 1)
-    known = (carriage != NA) & (until != NA) & (in_time | wrong)
-    return np.where(known, np.append(resets, NA)[which], NA)
+    reset = np.append(resets, NA)[np.where(in_time, next_one, next_one - 1)]
+    known = ~by_queue & (carriage != NA) & (until != NA) & (in_time | wrong)
+    return np.where(known, reset, drop)

@@ -26,7 +26,7 @@ from multitracer.schemas.findings import LINK_USE
 from multitracer.tables import NA, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import ArrayLike, DTypeLike
 
@@ -195,8 +195,14 @@ class Uses(NamedTuple):
     @classmethod
     def together(cls, parts: list[Uses]) -> Uses:
         """Return the rows of all parts in order of time."""
-        joined = cls(*(_joined(columns) for columns in zip(*parts, strict=True)))
-        return joined.where(np.lexsort((joined.end, joined.begin)))
+        joined = []
+        for columns in zip(*parts, strict=True):
+            filled = [column for column in columns if len(column)]
+            is_one = filled and all(map(_is_constant, filled)) and len({c[0].item() for c in filled}) == 1
+            count = sum(map(len, filled))
+            joined.append(np.broadcast_to(filled[0][:1], count) if is_one else np.concatenate(columns))
+        rows = cls(*joined)
+        return rows.where(np.lexsort((rows.end, rows.begin)))
 
     def runs(self) -> Uses:
         """Return the rows with neighbours of the same event and use made one; rows are in order of time."""
@@ -226,14 +232,6 @@ def _is_constant(column: Array) -> bool:
     return len(column) > 0 and column.strides == (0,)
 
 
-def _joined(columns: Sequence[Array]) -> Array:
-    """Return columns one behind the other; one value in all of them stays one value."""
-    filled = [column for column in columns if len(column)]
-    if filled and all(map(_is_constant, filled)) and len({column[0].item() for column in filled}) == 1:
-        return np.broadcast_to(filled[0][:1], sum(map(len, filled)))
-    return np.concatenate(columns)
-
-
 class Idle(NamedTuple):
     """Why each of some gaps was."""
 
@@ -254,36 +252,48 @@ def idle(view: SenderView, begin_ns: Array, ender: Array) -> Idle:
     ender : ndarray of int64, shape (n_gaps,)
         Row of `sender` that ended each gap: data, SYN or FIN; NA if none did.
     """
-    table = view.transfer.sender
+    transfer, table = view.transfer, view.transfer.sender
     row = np.maximum(ender, 0)
     kind, flags = (np.where(ender == NA, 0, table[name][row]) for name in ("kind", "flags"))
     payload = np.where(ender == NA, 0, table["payload_bytes"][row])
     again = (kind & int(SegmentKind.RETRANSMISSION)) != 0
     probe = (kind & int(SegmentKind.ZERO_WINDOW_PROBE)) != 0
     use, cause = _limits(view, begin_ns, ender, payload)
-    _set(use, cause, probe, Use.IDLE_RWND)
-    tries = _tries(view, ender)
-    _set(use, cause, again, Use.IDLE_CWND, UseCause.RECOVERY)
-    _set(use, cause, tries > 0, Use.IDLE_RTO)
-    _set(use, cause, (ender == NA) & _unanswered(view, begin_ns), Use.IDLE_RTO, UseCause.UNFINISHED)
-    closing = _fin_outstanding(view, begin_ns) & ~(again & (payload > 0)) & (use != Use.IDLE_RTO)
-    _set(use, cause, closing | _opening(view, begin_ns, ender, flags), Use.HANDSHAKE)
+
+    # the timer ended it, or would have: what was outstanding was never acknowledged
+    by_timer, number = timeouts(transfer)
+    at = np.searchsorted(by_timer, ender)
+    tries = np.where(np.append(by_timer, NA - 1)[at] == ender, np.append(number, 0)[at], 0)
+    in_vain = np.zeros(len(ender), dtype=bool)
+    if not transfer.is_complete:
+        at_begin = np.maximum(np.searchsorted(transfer.time_ns, begin_ns, side="right") - 1, 0)
+        in_vain = (ender == NA) & (view.flight_bytes(at_begin) > 0)
+
+    # the FIN had left, and its ACK had not come
+    closing = np.zeros(len(ender), dtype=bool)
+    fins = transfer.sent[(table["flags"][transfer.sent] & np.uint16(Flag.FIN)) != 0]
+    if len(fins):
+        covering = transfer.acks[table["ack_bytes"][transfer.acks] >= table["end_bytes"][fins[0]]]
+        over_ns = int(table["time_ns"][covering[0]]) if len(covering) else np.iinfo(np.int64).max
+        closing = (begin_ns >= table["time_ns"][fins[0]]) & (begin_ns < over_ns)
+        closing &= ~(again & (payload > 0)) & (tries == 0) & ~in_vain
+
+    # before the first data, or ended by a SYN
+    opening = ((flags & int(Flag.SYN)) != 0) | (len(transfer.data) == 0)
+    if len(transfer.data):
+        first = transfer.data[0]
+        opening |= ((ender != NA) & (ender <= first)) | (begin_ns < int(table["time_ns"][first]))
+
+    for where, its_use, its_cause in (
+        (probe, Use.IDLE_RWND, UseCause.NONE),
+        (again, Use.IDLE_CWND, UseCause.RECOVERY),
+        (tries > 0, Use.IDLE_RTO, UseCause.NONE),
+        (in_vain, Use.IDLE_RTO, UseCause.UNFINISHED),
+        (closing | opening, Use.HANDSHAKE, UseCause.NONE),
+    ):
+        use[where], cause[where] = its_use, its_cause
     back_off = np.where(use == Use.IDLE_RTO, np.where(tries > 0, tries, NA), NA)
     return Idle(use, cause, back_off)
-
-
-def _tries(view: SenderView, rows: Array) -> Array:
-    """Return which timeout in a row sent each row, 0 for those that no timer sent."""
-    by_timer, number = timeouts(view.transfer)
-    at = np.minimum(np.searchsorted(by_timer, rows), max(len(by_timer) - 1, 0))
-    has_timeouts = len(by_timer) > 0
-    return (
-        np.where(by_timer[at] == rows, number[at], 0) if has_timeouts else np.zeros(len(rows), dtype=np.int64)
-    )
-
-
-def _set(use: Array, cause: Array, where: Array, its_use: Use, its_cause: UseCause = UseCause.NONE) -> None:
-    use[where], cause[where] = its_use, its_cause
 
 
 def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> tuple[Array, Array]:
@@ -291,7 +301,7 @@ def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> 
     row = np.maximum(ender, 0)
     trigger = np.where(ender == NA, NA, view.trigger(row))
     before = np.where(trigger != NA, trigger, row) - 1
-    at_begin = view.row_at(begin_ns)
+    at_begin = np.searchsorted(view.transfer.time_ns, begin_ns, side="right") - 1
     moment = np.maximum(np.where(ender == NA, at_begin, np.minimum(at_begin, before)), 0)
     flight, window = view.flight_bytes(moment), view.window_bytes(moment)
     woken = np.where(ender == NA, moment, np.where(trigger != NA, trigger, row))
@@ -304,53 +314,20 @@ def _limits(view: SenderView, begin_ns: Array, ender: Array, payload: Array) -> 
     held = np.where(silent, (trigger != NA) & (flight > 0) | window_reached, unsent > 0)
     waiting = (ender != NA) & (payload > 0) & (held | full)
     by_cwnd = waiting & np.where(cwnd == NA, ~window_reached & silent, cwnd_reached & (cwnd < window))
+    threshold = view.variable_before("ssthresh_bytes", woken)
+    growing = (cwnd != NA) & ((threshold == NA) | (cwnd < threshold))
     use = np.full(len(ender), Use.UNKNOWN, dtype=np.uint8)
     cause = np.zeros(len(ender), dtype=np.uint8)
-    _set(use, cause, waiting & full, Use.IDLE_SNDBUF)
-    _set(use, cause, waiting & (window_reached | cwnd_reached), Use.IDLE_RWND)
-    _set(use, cause, by_cwnd, Use.IDLE_CWND)
-    _set(use, cause, by_cwnd & _growing(view, woken, cwnd), Use.IDLE_CWND, UseCause.SLOW_START)
-    _set(use, cause, waiting & view.in_recovery(moment), Use.IDLE_CWND, UseCause.RECOVERY)
-    _set(use, cause, ~waiting, Use.IDLE_APP)
+    for where, its_use, its_cause in (
+        (waiting & full, Use.IDLE_SNDBUF, UseCause.NONE),
+        (waiting & (window_reached | cwnd_reached), Use.IDLE_RWND, UseCause.NONE),
+        (by_cwnd, Use.IDLE_CWND, UseCause.NONE),
+        (by_cwnd & growing, Use.IDLE_CWND, UseCause.SLOW_START),
+        (waiting & view.in_recovery(moment), Use.IDLE_CWND, UseCause.RECOVERY),
+        (~waiting, Use.IDLE_APP, UseCause.NONE),
+    ):
+        use[where], cause[where] = its_use, its_cause
     mss = view.variable_before("snd_mss_bytes", woken)
     small = (use == Use.UNKNOWN) & (unsent > 0) & (unsent < mss) & (flight > 0)
-    _set(use, cause, small, Use.IDLE_APP, UseCause.NAGLE)
+    use[small], cause[small] = Use.IDLE_APP, UseCause.NAGLE
     return use, cause
-
-
-def _growing(view: SenderView, rows: Array, cwnd: Array) -> Array:
-    """Return whether the window was below the slow-start threshold, or that was not set yet."""
-    threshold = view.variable_before("ssthresh_bytes", rows)
-    growing: Array = (cwnd != NA) & ((threshold == NA) | (cwnd < threshold))
-    return growing
-
-
-def _opening(view: SenderView, begin_ns: Array, ender: Array, flags: Array) -> Array:
-    """Return which gaps lie before the first data segment, or are ended by a SYN."""
-    data = view.transfer.data
-    syn = (flags & int(Flag.SYN)) != 0
-    if not len(data):
-        return np.ones(len(ender), dtype=bool)
-    first_ns = int(view.transfer.sender["time_ns"][data[0]])
-    before: Array = syn | ((ender != NA) & (ender <= data[0])) | (begin_ns < first_ns)
-    return before
-
-
-def _fin_outstanding(view: SenderView, begin_ns: Array) -> Array:
-    """Return whether the FIN had left and its ACK had not come as each gap began."""
-    table, sent = view.transfer.sender, view.transfer.sent
-    fins = sent[(table["flags"][sent] & np.uint16(Flag.FIN)) != 0]
-    if not len(fins):
-        return np.zeros(len(begin_ns), dtype=bool)
-    covering = view.transfer.acks[table["ack_bytes"][view.transfer.acks] >= table["end_bytes"][fins[0]]]
-    over_ns = int(table["time_ns"][covering[0]]) if len(covering) else np.iinfo(np.int64).max
-    outstanding: Array = (begin_ns >= table["time_ns"][fins[0]]) & (begin_ns < over_ns)
-    return outstanding
-
-
-def _unanswered(view: SenderView, begin_ns: Array) -> Array:
-    """Return whether payload was outstanding at the begin of each gap in a transfer never completed."""
-    if view.transfer.is_complete:
-        return np.zeros(len(begin_ns), dtype=bool)
-    waiting: Array = view.flight_bytes(np.maximum(view.row_at(begin_ns), 0)) > 0
-    return waiting

@@ -19,7 +19,6 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.analysis.intervals import Side
     from multitracer.diagnosis.transfer import Transfer
     from multitracer.tables import Array, Table
 
@@ -43,11 +42,6 @@ class SenderView:
         self._table = transfer.sender
         self._time = transfer.time_ns
 
-    def row_at(self, stamps_ns: Array) -> Array:
-        """Return the last row captured at or before each stamp (int64, ns); -1 before the first."""
-        row: Array = np.searchsorted(self._time, stamps_ns, side="right") - 1
-        return row
-
     def trigger(self, rows: Array) -> Array:
         """Return the peer's segment that made the sender send each row; NA if a timer or the user did."""
         if not len(self.transfer.acks):
@@ -61,11 +55,8 @@ class SenderView:
 
     def flight_bytes(self, rows: Array) -> Array:
         """Return the bytes outstanding after each row: highest end sent minus highest ACK received."""
-        return np.asarray(np.maximum(self.sent_by(rows) - np.maximum(self.acknowledged_by(rows), 0), 0))
-
-    def sent_by(self, rows: Array) -> Array:
-        """Return the highest end sent as of each row; 0 before any."""
-        return _so_far(self.transfer.occupying, self._highest_sent, rows)
+        sent = _so_far(self.transfer.occupying, self._highest_sent, rows)
+        return np.asarray(np.maximum(sent - np.maximum(self.acknowledged_by(rows), 0), 0))
 
     def acknowledged_by(self, rows: Array) -> Array:
         """Return the highest ACK as of each row; 0 before any."""
@@ -129,24 +120,8 @@ class SenderView:
 
     def variable_before(self, column: str, rows: Array) -> Array:
         """Return a column as last read before the time of each row; NA before the first reading."""
-        return self._looked_up(column, self._time[rows], side="left", shift=-1)
-
-    def variable_after(self, column: str, rows: Array) -> Array:
-        """Return a column as first read at or after the time of each row; NA after the last reading."""
-        stamps = self._time[rows]
-        time, _ = self._series(column)
-        last_at_once = np.searchsorted(time, stamps, side="right") - 1
-        at_once = (last_at_once >= 0) & (time[np.maximum(last_at_once, 0)] == stamps) if len(time) else False
-        later = self._looked_up(column, stamps, side="left", shift=0)
-        return np.where(at_once, self._looked_up(column, stamps, side="right", shift=-1), later)
-
-    def _looked_up(self, column: str, stamps: Array, *, side: Side, shift: int) -> Array:
         time, value = self._series(column)
-        if not len(time):
-            return np.full(len(stamps), NA, dtype=np.int64)
-        at = np.searchsorted(time, stamps, side=side) + shift
-        there = (at >= 0) & (at < len(time))
-        return np.where(there, value[np.clip(at, 0, len(time) - 1)], NA)
+        return np.append(value, NA)[np.searchsorted(time, self._time[rows]) - 1]
 
     def buffer_is_full(self, rows: Array, until: Array) -> Array:
         """Return whether the send buffer kept the application from writing between two rows.
@@ -154,7 +129,9 @@ class SenderView:
         By the kernel's own count of that time; where it is not logged, by the size that the manifest states.
         """
         before = self.variable_before("sndbuf_limited_ns", rows)
-        after = self.variable_after("sndbuf_limited_ns", until)
+        time, value = self._series("sndbuf_limited_ns")
+        following, last = (np.searchsorted(time, self._time[until], side=side) for side in ("left", "right"))
+        after = np.append(value, NA)[np.maximum(following, last - 1)]  # of several at once the last
         full = (before != NA) & (after > before)
         size = self._buffer_bytes
         return np.asarray(
