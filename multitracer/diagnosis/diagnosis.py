@@ -457,7 +457,17 @@ class Incident:
 
 def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incident]:
     """Return the incidents of a transfer, largest cost first; each finding is part of exactly one."""
-    single = [_incident(diagnosis, findings, group) for group in _groups(findings)]
+    single = []
+    for group in _groups(findings):
+        parts = sorted(group, key=lambda at: (rank(findings[at].kind), findings[at].begin_ns))
+        first, own = findings[parts[0]], [findings[at] for at in parts]
+        begin_ns, end_ns = min(each.begin_ns for each in own), max(each.end_ns for each in own)
+        cost_s = sum(each.cost_s for each in own)
+        if len(parts) > 1:
+            stopped_s = diagnosis.limited_s(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
+            cost_s = min(cost_s, max(stopped_s, *(each.cost_s for each in own)))
+        words = first.sentence, first.help
+        single.append(Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), *words))
     kinds = dict.fromkeys(each.kind for each in single)
     folded = [
         each for kind in kinds for each in _folded(diagnosis, [one for one in single if one.kind == kind])
@@ -468,40 +478,20 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:
     """Return the places of findings that are one incident each."""
     places = range(len(findings))
-    holes = [place for place in places if _tells_of_a_hole(findings[place])]
-    same = [[place for place in places if findings[place].kind in kinds] for kinds in _ONE_THING]
-    grouped = {*holes, *(place for group in same for place in group)}
-    alone = [[place] for place in places if place not in grouped]
-    return [*_overlapping(findings, holes), *filter(None, same), *alone]
-
-
-def _tells_of_a_hole(finding: Finding) -> bool:
-    """Return whether a finding is of a hole: a change of cell that cost nothing is not."""
-    return finding.kind in _HOLE and (finding.kind != _HANDOVER or finding.cost_s > 0)
-
-
-def _overlapping(findings: Sequence[Finding], places: list[int]) -> list[list[int]]:
-    """Return runs of findings of which each begins before those ahead of it have ended."""
-    groups: list[list[int]] = []
+    holes: list[list[int]] = []
     until = 0
     for place in sorted(places, key=lambda at: findings[at].begin_ns):
-        if not groups or findings[place].begin_ns > until:
-            groups.append([])
-        groups[-1].append(place)
-        until = max(until, findings[place].end_ns)
-    return groups
-
-
-def _incident(diagnosis: Diagnosis, findings: Sequence[Finding], group: list[int]) -> Incident:
-    parts = sorted(group, key=lambda at: (rank(findings[at].kind), findings[at].begin_ns))
-    first = findings[parts[0]]
-    begin_ns, end_ns = min(findings[at].begin_ns for at in parts), max(findings[at].end_ns for at in parts)
-    costs = [findings[at].cost_s for at in parts]
-    cost_s = sum(costs)
-    if len(parts) > 1:
-        stopped_s = diagnosis.limited_s(*_STOPPED, begin_ns=begin_ns, end_ns=end_ns)
-        cost_s = min(cost_s, max(stopped_s, *costs))
-    return Incident(first.kind, begin_ns, end_ns, cost_s, 1, tuple(parts), first.sentence, first.help)
+        each = findings[place]
+        if each.kind not in _HOLE or (each.kind == _HANDOVER and each.cost_s <= 0):
+            continue  # a change of cell that cost nothing is no hole
+        if not holes or each.begin_ns > until:
+            holes.append([])
+        holes[-1].append(place)
+        until = max(until, each.end_ns)
+    same = [[place for place in places if findings[place].kind in kinds] for kinds in _ONE_THING]
+    grouped = {place for group in (*holes, *same) for place in group}
+    alone = [[place] for place in places if place not in grouped]
+    return [*holes, *filter(None, same), *alone]
 
 
 def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
@@ -511,20 +501,17 @@ def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
     near = [each for each in alike if each.cost_s <= most_s]
     if len(near) < _REPEATED:
         return alike
-    return [*(each for each in alike if each.cost_s > most_s), _one_of(diagnosis, near)]
-
-
-def _one_of(diagnosis: Diagnosis, several: list[Incident]) -> Incident:
-    dearest = max(several, key=lambda each: each.cost_s)
-    begin_ns, end_ns = min(each.begin_ns for each in several), max(each.end_ns for each in several)
-    cost_s = min(sum(each.cost_s for each in several), diagnosis.link_s(begin_ns, end_ns))
-    order = sorted(several, key=lambda each: (each is not dearest, each.begin_ns))
+    dearest = max(near, key=lambda each: each.cost_s)
+    begin_ns, end_ns = min(each.begin_ns for each in near), max(each.end_ns for each in near)
+    cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
+    order = sorted(near, key=lambda each: (each is not dearest, each.begin_ns))
     sentence = (
-        f"{dearest.sentence} This happened {len(several)} times from {diagnosis.at_s(begin_ns):.1f} s to "
+        f"{dearest.sentence} This happened {len(near)} times from {diagnosis.at_s(begin_ns):.1f} s to "
         f"{diagnosis.at_s(end_ns):.1f} s and cost {cost_s:.1f} s in all."
     )
     parts = tuple(part for each in order for part in each.parts)
-    return Incident(dearest.kind, begin_ns, end_ns, cost_s, len(several), parts, sentence, dearest.help)
+    one = Incident(dearest.kind, begin_ns, end_ns, cost_s, len(near), parts, sentence, dearest.help)
+    return [*(each for each in alike if each.cost_s > most_s), one]
 
 
 def _incident_document(diagnosis: Diagnosis, incident: Incident) -> Document:

@@ -107,25 +107,33 @@ def headline_of(limited: Limited) -> Headline:
     own = [row for row in limited.shares if row.limit is limit]
     others = {each: share for each, share in sums.items() if each is not limit}
     next_share = max(others.values(), default=0.0)
-    parts, others_of_it = _parted(limited, _main_parts(own, next_share), next_share)
+    parts, others_of_it = _main_parts(limited, own, next_share)
     part = parts[0].part if len(parts) == 1 else LimitSubtype.NONE
     share = parts[0].share if part and parts[0].share >= next_share else sums[limit]
     share = sum(row.share for row in parts) if others_of_it else share
     first = _first(limited, limit, parts, share)
     rest = [_also(limited, each, other) for each, other in others.items() if other >= WORTH_SAYING]
-    helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else _help(limited, limit)
-    helps = "; ".join(dict.fromkeys(_part_help(limited, row.part) or helps for row in parts))
+    helps = "; ".join(dict.fromkeys(_help(limited, limit, row.part) for row in parts))
+    helps = _POLICED_HELP if limit is Limit.LINK and is_policed(limited) else helps
     sentence = " ".join([first, *others_of_it, *filter(None, rest)])
     return Headline(limit, part, share, own[0].confidence, sentence, helps)
 
 
-def _parted(
-    limited: Limited, parts: list[LimitShare], next_share: float
+def _main_parts(
+    limited: Limited, own: list[LimitShare], next_share: float
 ) -> tuple[list[LimitShare], list[str]]:
-    """Return the rows of whose was most, if the path is among them, and what is said of the others beside it.
+    """Return the parts of the largest limit that the first sentence tells, and what is said of the others.
 
-    All rows, and nothing, where only programs are named, or another limit is larger than what is left.
+    One part stands for its limit if it is most of it, and no other limit is larger than that part; else all
+    are one row without a part. What an application did is named by its parts: they may be of two ends, and
+    neither is to be silent. Beside what the path did, if that was most, the programs are told of after it;
+    not where another limit is larger than what is left.
     """
+    main, whole = own[0], sum(row.share for row in own)
+    if main.limit is not Limit.APPLICATION:
+        is_most = main.share > MOSTLY * whole and main.share >= next_share
+        return [main if is_most else main._replace(part=LimitSubtype.NONE)], []
+    parts = [row for row in own if row is main or row.share >= WORTH_SAYING]
     nouns = [_noun(limited, row.limit, row.part) for row in parts]
     mine = [row for row, noun in zip(parts, nouns, strict=True) if noun == nouns[0]]
     is_largest = sum(row.share for row in mine) >= next_share
@@ -133,20 +141,6 @@ def _parted(
         return parts, []
     others = {row.part: row.share for row in parts if row not in mine}
     return mine, [_programs(limited, others)]
-
-
-def _main_parts(own: list[LimitShare], next_share: float) -> list[LimitShare]:
-    """Return the parts of the largest limit that the first sentence tells; all as one row without a part.
-
-    One part stands for its limit if it is most of it, and no other limit is larger than that part. What an
-    application did is named by its parts: they may be of two ends, and neither is to be silent.
-    """
-    main, whole = own[0], sum(row.share for row in own)
-    many = [row for row in own if row is main or row.share >= WORTH_SAYING]
-    if main.limit is Limit.APPLICATION:
-        return many
-    is_most = main.share > MOSTLY * whole and main.share >= next_share
-    return [main if is_most else main._replace(part=LimitSubtype.NONE)]
 
 
 def headline_of_group(group: ConnectionGroup) -> Headline:
@@ -177,14 +171,8 @@ def headline_of_group(group: ConnectionGroup) -> Headline:
         for each, other in ordered[1:]
         if other >= WORTH_SAYING
     ]
-    helps = _part_help(group.longest, part) or _help(group.longest, limit)
+    helps = _help(group.longest, limit, part)
     return Headline(limit, part, share, sure, " ".join([first, *rest]), helps)
-
-
-def _part_help(limited: Limited, part: LimitSubtype) -> str:
-    """Return what would help against a part of a limit; "" where that is what helps against the whole."""
-    own = {} if limited.transfer.reverse else _ANSWERS_HELP
-    return own.get(part, _PART_HELP.get(part, ""))
 
 
 def _of_all(nouns: Iterable[str]) -> str:
@@ -192,9 +180,11 @@ def _of_all(nouns: Iterable[str]) -> str:
     return _ALL if set(nouns) & set(_PATH_NOUNS.values()) else _BOTH
 
 
-def _help(limited: Limited, limit: Limit) -> str:
-    """Return what would help against a limit; words of a radio only where a log shows one."""
-    return _RADIO_HELP.get(limit, HELP[limit]) if limited.transfer.has_radio else HELP[limit]
+def _help(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
+    """Return what would help against a limit, or its part; words of a radio only where a log shows one."""
+    own = _PART_HELP if limited.transfer.reverse else _PART_HELP | _ANSWERS_HELP
+    radio = _RADIO_HELP if limited.transfer.has_radio else {}
+    return own.get(part) or radio.get(limit, HELP[limit])
 
 
 def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float) -> str:
@@ -205,7 +195,7 @@ def _first(limited: Limited, limit: Limit, parts: list[LimitShare], share: float
         )
     if limit is Limit.LINK and share > 1 - WORTH_SAYING:
         others = max((row.share for row in limited.shares if row.limit is not limit), default=0.0)
-        rest = f"nothing else cost more than {_ceiling(others)}"
+        rest = f"nothing else cost more than {max(int(np.ceil(others * 100)), 1)} %"
         at = (
             f": a policer let no more through{policed_to(limited)}"
             if is_policed(limited)
@@ -256,10 +246,6 @@ def _by_end(limited: Limited, parts: Mapping[LimitSubtype, float]) -> dict[str, 
     return dict(sorted(ends.items(), key=lambda end: -end[1]))
 
 
-def _ceiling(share: float) -> str:
-    return f"{max(int(np.ceil(share * 100)), 1)} %"
-
-
 def _noun(limited: Limited, limit: Limit, part: LimitSubtype = LimitSubtype.NONE) -> str:
     if limit is not Limit.APPLICATION:
         return _NOUNS[limit]
@@ -302,7 +288,8 @@ _AS_ONE = 1.02
 
 def what_happened(limited: Limited, limit: Limit, part: LimitSubtype) -> str:
     """Return what happened, with its numbers."""
-    lengths = _lengths(limited, limit, part)
+    begin, end = stretches(limited, limit, part or None)
+    lengths = np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)
     seconds = float(lengths.sum())
     if limit is Limit.APPLICATION:
         paused = pauses_s(limited) if part is LimitSubtype.PEER else lengths
@@ -411,9 +398,3 @@ def lasted(seconds: float, digits: int = 1) -> str:
     if seconds >= _SHORT_S:
         return f"{seconds:.{digits}f} s"
     return f"{np.format_float_positional(seconds, 2, fractional=False, trim='-')} s"
-
-
-def _lengths(limited: Limited, limit: Limit, part: LimitSubtype) -> Array:
-    """Return the lengths of a limit's intervals (of one part, if it is named), s."""
-    begin, end = stretches(limited, limit, part or None)
-    return np.asarray((end - begin) * limited.transfer.speed / NS_PER_S)

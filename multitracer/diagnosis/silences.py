@@ -52,30 +52,26 @@ _WAYS = {
 
 def dead_link(diagnosis: Diagnosis, kind: str) -> Iterator[Finding]:
     """Yield a finding for each dead time in which tries failed; of each the caller says what it is called."""
-    return (each._replace(kind=kind) for each in _dead_links(diagnosis))
-
-
-def _dead_links(diagnosis: Diagnosis) -> list[Finding]:
-    return [] if diagnosis.is_link_logged else list(_each_link(diagnosis))
-
-
-def _each_link(diagnosis: Diagnosis) -> Iterator[Finding]:
+    if diagnosis.is_link_logged:
+        return
     for each in silences(diagnosis):
         if each.part is not LimitSubtype.ACKS and not is_smaller_after(diagnosis, each):
-            yield _at_receiver(diagnosis, each)
+            yield _at_receiver(diagnosis, kind, each)
     share = max(len(diagnosis.lost) / max(len(diagnosis.segments), 1), _LEAST_LOSS)
     holes = [dead.begin_ns for dead in diagnosis.mtu_holes]
     for dead in diagnosis.dead_times:
-        if not dead.failed:
+        if not dead.failed or dead.begin_ns in holes or is_forgotten(diagnosis.opening, dead):
             continue
-        has_other_name = dead.begin_ns in holes or is_forgotten(diagnosis.opening, dead)
-        in_a_row = _in_a_row(dead)
-        by_chance = in_a_row < _LEAST_UNANSWERED or share**in_a_row > _CHANCE
-        if not by_chance and not has_other_name:
-            yield _finding(diagnosis, dead)
+        # packets that were lost in a row at most: by both captures, or all that got no answer; where no
+        # answer ever came, both captures show nothing of what was sent after the last packet in both
+        in_a_row = dead.unanswered
+        if NA not in (dead.lost_data, dead.answer):
+            in_a_row = min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
+        if in_a_row >= _LEAST_UNANSWERED and share**in_a_row <= _CHANCE:
+            yield _finding(diagnosis, kind, dead)
 
 
-def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
+def _at_receiver(diagnosis: Diagnosis, kind: str, silence: ReceiverSilence) -> Finding:
     """Return what a receiver alone can tell: neither the tries that failed nor which way was dead."""
     lasted_s = diagnosis.link_s(silence.begin_ns, silence.end_ns)
     around = arrivals_around(diagnosis, silence)
@@ -87,26 +83,12 @@ def _at_receiver(diagnosis: Diagnosis, silence: ReceiverSilence) -> Finding:
     )
     numbers = {"outage_s": lasted_s}
     evidence = rows("sender", around)
-    begin_ns, end_ns, helps = silence.begin_ns, silence.end_ns, _help(diagnosis)
-    return Finding("", begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
+    begin_ns, end_ns = silence.begin_ns, silence.end_ns
+    helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
+    return Finding(kind, begin_ns, end_ns, lasted_s, None, evidence, sentence, helps, numbers)
 
 
-def _help(diagnosis: Diagnosis) -> str:
-    """Return what would help a radio; "" where none was seen, so that the rule's own words hold."""
-    return RADIO_HELP if diagnosis.transfer.has_radio else ""
-
-
-def _in_a_row(dead: DeadTime) -> int:
-    """Return how many packets were lost in a row at most: by both captures, or all that got no answer.
-
-    Where no answer ever came, both captures show nothing of what was sent after the last packet in both.
-    """
-    if NA in (dead.lost_data, dead.answer):
-        return dead.unanswered
-    return min(dead.unanswered, dead.lost_data + dead.lost_acks) or dead.unanswered
-
-
-def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
+def _finding(diagnosis: Diagnosis, kind: str, dead: DeadTime) -> Finding:
     lasted_s, certain_s = (
         diagnosis.link_s(dead.begin_ns, end_ns) for end_ns in (dead.end_ns, dead.certain_ns)
     )
@@ -125,8 +107,9 @@ def _finding(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
     payload = int(diagnosis.transfer.sender["payload_bytes"][dead.tries].sum())
     answer = [] if dead.answer == NA else [dead.answer]
     evidence = rows("sender", [*dead.tries.tolist(), *answer])
-    begin_ns, end_ns, helps = dead.begin_ns, dead.end_ns, _help(diagnosis)
-    return Finding("", begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)
+    begin_ns, end_ns = dead.begin_ns, dead.end_ns
+    helps = RADIO_HELP if diagnosis.transfer.has_radio else ""  # or the rule's own words
+    return Finding(kind, begin_ns, end_ns, lasted_s, payload, evidence, sentence, helps, numbers)
 
 
 _SHORTEST_TIMEOUT_NS = NS_PER_S // 5

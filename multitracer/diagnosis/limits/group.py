@@ -27,7 +27,6 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.recording.part import PointCapture as CapturePart
     from multitracer.recording.recording import Recording
     from multitracer.tables import Array, Document
 
@@ -134,37 +133,36 @@ class ConnectionGroup:
 
     @cached_property
     def seconds(self) -> dict[tuple[Limit, LimitSubtype], tuple[float, Confidence]]:
-        """Wall time of each limit and part with the confidence of most of it, the largest first."""
-        sure = len(Confidence)
-        pieces = [self._pieces(each) for each in self.members]
-        name, confidence, passed = (np.concatenate(column) for column in zip(*pieces, strict=True))
-        key = name * sure + confidence
-        bins = np.bincount(key, passed, minlength=len(Limit) * len(LimitSubtype) * sure).reshape(-1, sure)
-        of, first = np.unique(name, return_index=True)
-        named = [
-            (Limit(each // len(LimitSubtype)), LimitSubtype(each % len(LimitSubtype)))
-            for each in of[np.argsort(first)].tolist()
-        ]
-        ordered = sorted(named, key=lambda each: -float(bins[each[0] * len(LimitSubtype) + each[1]].sum()))
-        sums = {(limit, part): bins[limit * len(LimitSubtype) + part] for limit, part in ordered}
-        return {each: (float(own.sum()), Confidence(int(own.argmax()))) for each, own in sums.items()}
-
-    def _pieces(self, member: GroupConnection) -> tuple[Array, Array, Array]:
-        """Return limit and part as one code, confidence, and the link time for which each piece is counted.
+        """Wall time of each limit and part with the confidence of most of it, the largest first.
 
         While all together filled the link it is the limit of their work, whatever held back each of them.
         """
-        limited, begin = member.limited, member.begin
-        edges = np.concatenate([*self.together, begin, member.end[-1:]])
-        edges = distinct(edges[(edges >= begin[:1].sum()) & (edges <= member.end[-1:].sum())])
-        cell = np.searchsorted(begin, edges[:-1], side="right") - 1
-        limit, part = limited.cells.limit[cell], limited.cells.part[cell]
-        sure = limited.confidence[cell]
-        shared = self.together.holds(edges[:-1]) & np.isin(limit, _OF_ONE)
-        limit = np.where(shared, Limit.LINK, limit)
-        part, sure = np.where(shared, LimitSubtype.NONE, part), np.where(shared, Confidence.WEAK, sure)
-        passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
-        return limit * len(LimitSubtype) + part, sure, passed
+        sure, parts = len(Confidence), len(LimitSubtype)
+        pieces = []  # of each connection: limit and part as one code, confidence, and time that is counted
+        for member in self.members:
+            limited, begin = member.limited, member.begin
+            edges = np.concatenate([*self.together, begin, member.end[-1:]])
+            edges = distinct(edges[(edges >= begin[:1].sum()) & (edges <= member.end[-1:].sum())])
+            cell = np.searchsorted(begin, edges[:-1], side="right") - 1
+            shared = self.together.holds(edges[:-1]) & np.isin(limited.cells.limit[cell], _OF_ONE)
+            limit = np.where(shared, Limit.LINK, limited.cells.limit[cell])
+            part = np.where(shared, LimitSubtype.NONE, limited.cells.part[cell])
+            confidence = np.where(shared, Confidence.WEAK, limited.confidence[cell])
+            passed = np.diff(self.counted(edges)) * (limited.transfer.speed / NS_PER_S)
+            pieces.append((limit * parts + part, confidence, passed))
+        name, confidence, passed = (np.concatenate(column) for column in zip(*pieces, strict=True))
+        key = name * sure + confidence
+        bins = np.bincount(key, passed, minlength=len(Limit) * parts * sure).reshape(-1, sure)
+        of, first = np.unique(name, return_index=True)
+        by_place = of[np.argsort(first)].tolist()
+        ordered = sorted(by_place, key=lambda each: -float(bins[each].sum()))
+        return {
+            (Limit(each // parts), LimitSubtype(each % parts)): (
+                float(bins[each].sum()),
+                Confidence(int(bins[each].argmax())),
+            )
+            for each in ordered
+        }
 
     def shared_by(self, limit: Limit) -> str:
         """Return that these connections filled the link together, if they did for most of it; else ""."""
@@ -225,48 +223,34 @@ def longest_group(recording: Recording) -> list[tuple[int, int]]:
     time are left out; where all are so, or there is none, the answer is empty.
     """
     part, _ = recording.chosen(None)
-    begin, end = _times(part)
+    connections, directions = part.analysis.connections, part.analysis.directions
+
+    # when each began, and when its last payload, or else segment, was seen
+    begin, last = connections["start_ns"], directions["last_payload_ns"].reshape(-1, 2)
+    there = directions["unique_bytes"].reshape(-1, 2) > 0
+    payload = np.where(there, last, np.iinfo(np.int64).min).max(axis=1)
+    end = np.where(there.any(axis=1), payload, connections["end_ns"])
     timed = np.flatnonzero((begin != NOT_A_TIME) & (end >= begin))
+
+    # those of one client and peer, by their addresses, in order of beginning
+    flow, flows = connections["forward_flow"][timed], part.capture.flows
+    turned = (flow & 1).astype(bool)
+    ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
+    client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
+    by_addresses: dict[tuple[bytes, bytes], list[int]] = {}
+    for row, a, b in zip(timed.tolist(), client, peer, strict=True):
+        by_addresses.setdefault((a.tobytes(), b.tobytes()), []).append(row)
     best: list[int] = []
     longest = -1
-    for rows in _by_client(part, timed):
-        for group in _groups(rows, begin, end):
+    for of_one in by_addresses.values():
+        rows = np.array(of_one)[np.argsort(begin[of_one], kind="stable")]
+        breaks = np.flatnonzero(begin[rows][1:] - np.maximum.accumulate(end[rows])[:-1] > _APART_NS) + 1
+        for group in np.split(rows, breaks):
             wall = int(np.diff(merged(begin[group], np.maximum(end[group], begin[group] + 1)), axis=0).sum())
             if wall > longest:
                 best, longest = group.tolist(), wall
     ordered = sorted(best, key=lambda row: (begin[row] - end[row], row))
     return [(part.offset + row + 1, int(begin[row])) for row in ordered]
-
-
-def _times(part: CapturePart) -> tuple[Array, Array]:
-    """Return when each connection began, and when its last payload, or else segment, was seen."""
-    connections, directions = part.analysis.connections, part.analysis.directions
-    last = directions["last_payload_ns"].reshape(-1, 2)
-    there = directions["unique_bytes"].reshape(-1, 2) > 0
-    payload = np.where(there, last, np.iinfo(np.int64).min).max(axis=1)
-    end = np.where(there.any(axis=1), payload, connections["end_ns"])
-    return connections["start_ns"], end
-
-
-def _by_client(part: CapturePart, rows: Array) -> list[Array]:
-    """Return connections by the addresses of initiator and responder."""
-    flow = part.analysis.connections["forward_flow"][rows]
-    flows, turned = part.capture.flows, (flow & 1).astype(bool)
-    ends = flows["address_a"][flow >> 1], flows["address_b"][flow >> 1]
-    client, peer = np.where(turned, ends[1], ends[0]), np.where(turned, ends[0], ends[1])
-    keys = [(a.tobytes(), b.tobytes()) for a, b in zip(client, peer, strict=True)]
-    by_addresses: dict[tuple[bytes, bytes], list[int]] = {}
-    for row, key in zip(rows.tolist(), keys, strict=True):
-        by_addresses.setdefault(key, []).append(row)
-    return [np.array(each) for each in by_addresses.values()]
-
-
-def _groups(rows: Array, begin: Array, end: Array) -> list[Array]:
-    """Return connections of one client and peer in groups, in order of beginning."""
-    rows = rows[np.argsort(begin[rows], kind="stable")]
-    reach = np.maximum.accumulate(end[rows])
-    breaks = np.flatnonzero(begin[rows][1:] - reach[:-1] > _APART_NS) + 1
-    return np.split(rows, breaks)
 
 
 def group_of(recording: Recording) -> ConnectionGroup | None:

@@ -40,6 +40,31 @@ _BEGUN_BEFORE = "the connection began before the capture, which holds no data of
 _NO_DATA_HERE = "no data arrived where it was captured; only the other end knows whether any were sent"
 
 
+_M, _I, _W = Confidence.MEASURED, Confidence.INFERRED, Confidence.WEAK
+_LOOSE = dict.fromkeys((Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W)
+"""Of their seconds 75 to 90 % were right on 467 recordings of known cause, of all others 93 % and more."""
+_BY_VIEW: dict[Viewpoint, dict[Limit, Confidence]] = {
+    Viewpoint.LINK_LOG: dict.fromkeys(Limit, _M),
+    Viewpoint.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
+    Viewpoint.SENDER_STATE: dict.fromkeys(Limit, _I)
+    | _LOOSE
+    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
+    Viewpoint.SENDER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W},
+    Viewpoint.RECEIVER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.SENDER_BUFFER: _W},
+    Viewpoint.NOWHERE: dict.fromkeys(Limit, _W),
+}
+
+
+_INSTEAD = {
+    Limit.SLOW_START: Limit.CONGESTION_WINDOW,
+    Limit.CONGESTION_WINDOW: Limit.SLOW_START,
+    Limit.SENDER_BUFFER: Limit.CONGESTION_WINDOW,
+    Limit.OUTAGE: Limit.RECOVERY,
+    Limit.RECOVERY: Limit.OUTAGE,
+}
+"""What else an interval may have been whose limit is weak; one that is unknown may have been any."""
+
+
 @dataclass(frozen=True)
 class Limited:
     """What limited one transfer.
@@ -71,8 +96,16 @@ class Limited:
 
     @cached_property
     def confidence(self) -> Array:
-        """The `Confidence` of each piece, shape (n_pieces,)."""
-        return confidence(self.view, self.cells, self.seen)
+        """The `Confidence` of each piece: uint8, shape (n_pieces,).
+
+        From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
+        """
+        table = np.array([int(_BY_VIEW[self.view][limit]) for limit in Limit], dtype=np.uint8)
+        weak = frozenset() if self.seen is None else self.seen.weak
+        table[[Limit.UNKNOWN, *weak]] = int(_W)
+        sure = table[self.cells.limit]
+        sure[self.cells.possible] = int(_W)
+        return np.asarray(sure)
 
     @cached_property
     def seconds(self) -> Array:
@@ -91,8 +124,23 @@ class Limited:
 
     @cached_property
     def shares(self) -> list[LimitShare]:
-        """A row for each limit and part, the largest first."""
-        return shares_of(self.cells, self.confidence, self.seconds)
+        """A row for each limit and part, the largest first; their seconds sum to T."""
+        cells, sure, seconds, names = self.cells, self.confidence, self.seconds, len(LimitSubtype)
+        key = cells.limit * names + cells.part
+        total = max(float(seconds.sum()), 1e-12)
+        weak = sure == Confidence.WEAK
+        spare = np.bincount(cells.limit[weak], seconds[weak], minlength=len(Limit))
+        rows = []
+        for each in np.unique(key).tolist():
+            limit, part, mine = Limit(each // names), LimitSubtype(each % names), key == each
+            own, firm = float(seconds[mine].sum()), float(seconds[mine & ~weak].sum())
+            instead = sum(float(spare[other]) for other, this in _INSTEAD.items() if this is limit)
+            instead += float(spare[Limit.UNKNOWN]) if limit is not Limit.UNKNOWN else 0.0
+            by_sureness = np.bincount(sure[mine], seconds[mine], minlength=len(Confidence))
+            high = min((own + instead) / total, 1.0)
+            most = Confidence(int(by_sureness.argmax() if own else sure[mine].max()))
+            rows.append(LimitShare(limit, part, own, own / total, firm / total, high, most))
+        return sorted(rows, key=lambda row: -row.seconds)
 
     @cached_property
     def table(self) -> Table:
@@ -146,15 +194,13 @@ class Limited:
 
 def limited(transfer: Transfer) -> Limited:
     """Return what limited a transfer, by all that is known of it: the log of its link, else its packets."""
-    begin, end = _whole(transfer)
-    account = link_account(transfer)
-    if _never_opened(transfer):
-        return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE), account)
-    reason = _untold(transfer)
-    if reason:
-        return Limited(transfer, Viewpoint.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
-    if not len(transfer.data):
-        return _without_data(transfer, account, begin, end)
+    account, time = link_account(transfer), transfer.time_ns
+    begin, end = 0, 0
+    if len(time):
+        begin, _, _ = opening(transfer)
+        end = max(int(time[-1]), begin)
+    if (without := _without_data(transfer, account, begin, end)) is not None:
+        return without
     if account.is_logged:
         return Limited(transfer, Viewpoint.LINK_LOG, by_link_log(account, begin), account)
     with meanwhile(len(transfer.sender), lambda: (transfer.data_pairs, transfer.ack_pairs)):
@@ -166,7 +212,9 @@ def limited(transfer: Transfer) -> Limited:
         return Limited(transfer, view, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
     shown = RuleEvidence.of(seen)
     cells = partition(seen, shown)
-    reason = _unknown(shown) if (cells.limit == Limit.UNKNOWN).any() else ""
+    reasons = ((shown.missing, NOT_CAPTURED), (shown.untold, UNTOLD))
+    reason = "; ".join(words for spans, words in reasons if spans.total_ns)
+    reason = reason if (cells.limit == Limit.UNKNOWN).any() else ""
     return Limited(transfer, view, cells, account, seen, shown, reason)
 
 
@@ -199,23 +247,25 @@ def stretches(limited: Limited, limit: Limit, part: LimitSubtype | None = None) 
     return distinct(np.concatenate([begin, sent])), distinct(np.concatenate([end, sent]))
 
 
-def _unknown(shown: RuleEvidence) -> str:
-    """Return why the limit of some time is unknown."""
-    reasons = ((shown.missing, NOT_CAPTURED), (shown.untold, UNTOLD))
-    return "; ".join(words for spans, words in reasons if spans.total_ns)
-
-
-def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited:
+def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int) -> Limited | None:
     """Return what limited a connection that carried no data this way: opening it, if that was captured.
 
     What came after the handshake is no part of it: the connection was idle, and nobody waited for data.
     """
+    flags, many = transfer.sender["flags"], len(transfer.sender)
+    is_syn = has(flags, Flag.SYN)
+    if is_syn.any() and (is_syn | has(flags, Flag.RST)).all():  # SYNs, and refusals of them
+        return Limited(transfer, _view(transfer), _all(begin, end, Limit.HANDSHAKE), account)
     reason = ""
-    if (transfer.sender["payload_bytes"] > 0).any():
+    if len(transfer.sent) in (0, many):
+        reason = "only one direction was captured" if many else "there are no packets of it"
+    elif len(transfer.data):
+        return None
+    elif (transfer.sender["payload_bytes"] > 0).any():
         reason = "no data were sent in this direction"
     elif _view(transfer) is Viewpoint.RECEIVER:
         reason = _NO_DATA_HERE
-    elif not has(transfer.sender["flags"], Flag.SYN).any():
+    elif not is_syn.any():
         reason = _BEGUN_BEFORE
     if reason:
         return Limited(transfer, Viewpoint.NOWHERE, _all(begin, end, Limit.UNKNOWN), account, reason=reason)
@@ -231,28 +281,6 @@ def _view(transfer: Transfer) -> Viewpoint:
     if pairs is not None and transfer.layers.is_related and (pairs.arrived >= 0).any():
         return Viewpoint.BOTH_ENDS
     return Viewpoint.SENDER_STATE if len(transfer.state) else Viewpoint.SENDER
-
-
-def _never_opened(transfer: Transfer) -> bool:
-    """Return whether nothing but SYNs, and refusals of them, was captured."""
-    flags = transfer.sender["flags"]
-    opening = has(flags, Flag.SYN) | has(flags, Flag.RST)
-    return bool(len(flags)) and bool(opening.all()) and bool(has(flags, Flag.SYN).any())
-
-
-def _untold(transfer: Transfer) -> str:
-    """Return why nothing can be shown; empty if something can."""
-    if len(transfer.sent) == 0 or len(transfer.sent) == len(transfer.sender):
-        return "only one direction was captured" if len(transfer.sender) else "there are no packets of it"
-    return ""
-
-
-def _whole(transfer: Transfer) -> tuple[int, int]:
-    time = transfer.time_ns
-    if not len(time):
-        return 0, 0
-    begin, _, _ = opening(transfer)
-    return begin, max(int(time[-1]), begin)
 
 
 def _all(begin: int, end: int, limit: Limit) -> Cells:
@@ -290,7 +318,14 @@ not lost: nothing waits for its repair, and the link has it queued or in service
 
 def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
     """Return a link's account as pieces of T: from the connection's first SYN to the last payload's ACK."""
-    uses, end_ns = account.uses, payload_end_ns(account.transfer)
+    uses, transfer, table = account.uses, account.transfer, account.transfer.sender
+    end_ns = transfer.end_ns
+    if len(transfer.data):
+        fin = (table["flags"][transfer.data] & 1).astype(np.int64)
+        last = int((table["end_bytes"][transfer.data] - fin).max())
+        covering = transfer.acks[table["ack_bytes"][transfer.acks] >= last]
+        end_ns = int(table["time_ns"][covering[0]]) if len(covering) else end_ns
+
     begin, end = np.minimum(uses["begin_ns"], end_ns), np.minimum(uses["end_ns"], end_ns)
     some = np.flatnonzero(end > begin)
     edges = distinct(np.concatenate([[begin_ns, end_ns], begin[some], end[some]]))
@@ -299,89 +334,12 @@ def by_link_log(account: LinkAccount, begin_ns: int) -> Cells:
     right = np.searchsorted(edges, np.maximum(end[some], begin_ns))
     real = right > left
     owner = first_painters(left[real], right[real], max(len(edges) - 1, 0))
-    limit, part = _named(uses["use"][some][real], uses["cause"][some][real])
+
+    names = np.zeros((len(Use), len(UseCause) + 1, 2), dtype=np.int64)
+    for use, named in _LIMITS.items():
+        names[use] = named
+    for (use, cause), named in _BY_CAUSE.items():
+        names[use, cause] = named
+    limit, part = names[uses["use"][some][real], uses["cause"][some][real]].T
     limit, part = np.append(limit, Limit.HANDSHAKE)[owner], np.append(part, LimitSubtype.NONE)[owner]
     return Cells(edges[:-1], edges[1:], limit, part, np.zeros(len(limit), dtype=bool)).joined()
-
-
-def _named(use: Array, cause: Array) -> tuple[Array, Array]:
-    """Return limit and part of each class with its cause."""
-    table = np.zeros((len(Use), len(UseCause) + 1, 2), dtype=np.int64)
-    for each, named in _LIMITS.items():
-        table[each] = named
-    for (each, why), named in _BY_CAUSE.items():
-        table[each, why] = named
-    limit_and_part = table[use, cause]
-    return limit_and_part[:, 0], limit_and_part[:, 1]
-
-
-def payload_end_ns(transfer: Transfer) -> int:
-    """Return when the ACK of the last payload byte came; the end of the account where it never did."""
-    rows, table = transfer.data, transfer.sender
-    if not len(rows):
-        return transfer.end_ns
-    fin = (table["flags"][rows] & 1).astype(np.int64)
-    last = int((table["end_bytes"][rows] - fin).max())
-    covering = transfer.acks[table["ack_bytes"][transfer.acks] >= last]
-    return int(table["time_ns"][covering[0]]) if len(covering) else transfer.end_ns
-
-
-_M, _I, _W = Confidence.MEASURED, Confidence.INFERRED, Confidence.WEAK
-_LOOSE = dict.fromkeys((Limit.RECOVERY, Limit.SLOW_START, Limit.CONGESTION_WINDOW), _W)
-"""Of their seconds 75 to 90 % were right on 467 recordings of known cause, of all others 93 % and more."""
-_BY_VIEW: dict[Viewpoint, dict[Limit, Confidence]] = {
-    Viewpoint.LINK_LOG: dict.fromkeys(Limit, _M),
-    Viewpoint.BOTH_ENDS: dict.fromkeys(Limit, _M) | _LOOSE,
-    Viewpoint.SENDER_STATE: dict.fromkeys(Limit, _I)
-    | _LOOSE
-    | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _M},
-    Viewpoint.SENDER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.HANDSHAKE: _M, Limit.SENDER_BUFFER: _W},
-    Viewpoint.RECEIVER: dict.fromkeys(Limit, _I) | _LOOSE | {Limit.SENDER_BUFFER: _W},
-    Viewpoint.NOWHERE: dict.fromkeys(Limit, _W),
-}
-
-
-def confidence(view: Viewpoint, cells: Cells, seen: Observed | None = None) -> Array:
-    """Return the Confidence of each cell: uint8, shape (n_cells,).
-
-    From how often the rule was right in that view, if the capture holds enough for it (doubts.py).
-    """
-    table = np.array([int(_BY_VIEW[view][limit]) for limit in Limit], dtype=np.uint8)
-    weak = frozenset() if seen is None else seen.weak
-    table[[Limit.UNKNOWN, *weak]] = int(_W)
-    sure = table[cells.limit]
-    sure[cells.possible] = int(_W)
-    return np.asarray(sure)
-
-
-_INSTEAD = {
-    Limit.SLOW_START: Limit.CONGESTION_WINDOW,
-    Limit.CONGESTION_WINDOW: Limit.SLOW_START,
-    Limit.SENDER_BUFFER: Limit.CONGESTION_WINDOW,
-    Limit.OUTAGE: Limit.RECOVERY,
-    Limit.RECOVERY: Limit.OUTAGE,
-}
-"""What else an interval may have been whose limit is weak; one that is unknown may have been any."""
-
-
-def shares_of(cells: Cells, sure: Array, seconds: Array) -> list[LimitShare]:
-    """Return a row for each limit and part, the largest first; their seconds sum to T.
-
-    `sure` (Confidence, uint8) and `seconds` (float64, link time) have a value for each cell.
-    """
-    names = len(LimitSubtype)
-    key = cells.limit * names + cells.part
-    total = max(float(seconds.sum()), 1e-12)
-    weak = sure == Confidence.WEAK
-    spare = np.bincount(cells.limit[weak], seconds[weak], minlength=len(Limit))
-    rows = []
-    for each in np.unique(key).tolist():
-        limit, part, mine = Limit(each // names), LimitSubtype(each % names), key == each
-        own, firm = float(seconds[mine].sum()), float(seconds[mine & ~weak].sum())
-        instead = sum(float(spare[other]) for other, this in _INSTEAD.items() if this is limit)
-        instead += float(spare[Limit.UNKNOWN]) if limit is not Limit.UNKNOWN else 0.0
-        by_sureness = np.bincount(sure[mine], seconds[mine], minlength=len(Confidence))
-        high = min((own + instead) / total, 1.0)
-        most = Confidence(int(by_sureness.argmax() if own else sure[mine].max()))
-        rows.append(LimitShare(limit, part, own, own / total, firm / total, high, most))
-    return sorted(rows, key=lambda row: -row.seconds)

@@ -80,13 +80,12 @@ class Spans(NamedTuple):
 
     def overlap_ns(self, begin: Array, end: Array) -> Array:
         """Return how much of each given stretch [begin, end) lies in these: int64, ns, shape (n,)."""
-        return np.asarray(self._before(end) - self._before(begin))
-
-    def _before(self, points: Array) -> Array:
-        """Return how much of them lies before each point."""
         if not len(self.begin):
-            return np.zeros(len(points), dtype=np.int64)
+            return np.zeros(len(begin), dtype=np.int64)
+        points = np.stack([begin, end])
         passed = np.concatenate([[0], np.cumsum(self.length_ns)])
         at = np.searchsorted(self.begin, points, side="right") - 1
-        inside = np.clip(points - self.begin[np.maximum(at, 0)], 0, self.length_ns[np.maximum(at, 0)])
-        return np.where(at < 0, 0, passed[np.maximum(at, 0)] + inside)
+        place = np.maximum(at, 0)
+        inside = np.clip(points - self.begin[place], 0, self.length_ns[place])
+        before = np.where(at < 0, 0, passed[place] + inside)  # how much of them lies before each point
+        return np.asarray(before[1] - before[0])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.diagnosis.packets.packet_delays import data_delays, is_full, lost_places, train_rate
+from multitracer.diagnosis.packets.packet_delays import data_delays, is_full, train_rate
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
@@ -79,7 +79,13 @@ class Carried:
 
 def carried(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Carried:
     """Return the data of a transfer as the path carried them."""
-    lost = lost_places(transfer, segments, dead_times)
+    lost = np.flatnonzero(segments.lost)
+    stamps = transfer.sender["time_ns"][segments.row[lost]]
+    round_trip_ns = int(transfer.rtt_ns.max(initial=0))
+    failed = [(each.begin_ns - round_trip_ns, each.end_ns) for each in dead_times if each.failed]
+    begin, end = np.array([each for each in failed if each[0] <= each[1]], dtype=np.int64).reshape(-1, 2).T
+    begun, over = np.searchsorted(np.sort(begin), stamps, "right"), np.searchsorted(np.sort(end), stamps)
+    lost = lost[begun <= over]  # in no dead time
     return Carried(transfer, segments, lost, data_delays(transfer, segments))
 
 

@@ -27,12 +27,12 @@ import numpy as np
 from multitracer.analysis.intervals import distinct, in_order, places
 from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
+from multitracer.diagnosis.ranges import spread
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.transfer import Pairs, Transfer
     from multitracer.tables import Array, Table
 
@@ -82,51 +82,33 @@ def wire_segments(transfer: Transfer, full_bytes: int, offered_bytes: int | None
         what is larger was joined.
     """
     pairs, receiver = transfer.data_pairs, transfer.receiver
-    if pairs is None or receiver is None:
-        return _as_sent(transfer)
-    outcome, arrived = _of_rows(pairs, len(transfer.sender))
     table, rows = transfer.sender, transfer.data
+    payload = transfer.payload_bytes.astype(np.int64)
+    if pairs is None or receiver is None:  # lost is what had to be sent again
+        verdicts, nowhere = transfer.verdicts, np.full(len(rows), NA, dtype=np.int64)
+        needed = verdicts["necessity"] == Necessity.NECESSARY
+        needed &= verdicts["cause"] != RetransmissionCause.LOCAL_DROP
+        lost = np.isin(rows, verdicts["earlier_row"][needed])
+        return WireSegments(rows, payload, nowhere, nowhere != NA, lost)
+
+    # the outcome of each row of `sender`, and where it arrived
+    sent = np.flatnonzero(pairs.sent != NA)
+    outcome = np.full(len(table), PacketOutcome.NOT_COVERED, dtype=np.uint8)
+    arrived = np.full(len(table), NA, dtype=np.int64)
+    outcome[pairs.sent[sent]] = pairs.table["outcome"][sent]
+    arrived[pairs.sent[sent]] = pairs.arrived[sent]
     joined = outcome[rows] == PacketOutcome.RECUT
     if offered_bytes is not None:
         joined |= transfer.payload_bytes > offered_bytes
     if not joined.any():
-        return _as_captured(transfer, outcome, arrived)
+        came = np.where(outcome[rows] == PacketOutcome.MATCHED, arrived[rows], NA)
+        return WireSegments(rows, payload, came, came != NA, outcome[rows] == PacketOutcome.LOST)
     pieces = _cut(table, rows, np.where(joined, full_bytes, np.iinfo(np.int32).max))
     exact = outcome[pieces.row] == PacketOutcome.MATCHED
-    came = np.where(exact, arrived[pieces.row], _by_bytes(transfer, pieces, _arrivals(transfer, pairs)))
+    came = np.where(exact, arrived[pieces.row], _by_bytes(transfer, pieces, pairs))
     lost = (came == NA) & (outcome[pieces.row] != PacketOutcome.NOT_COVERED)
     closes = (came != NA) & np.append(came[1:] != came[:-1], True)[: len(came)]
     return WireSegments(pieces.row, pieces.end - pieces.begin, came, closes, lost)
-
-
-def _of_rows(pairs: Pairs, count: int) -> tuple[Array, Array]:
-    """Return the outcome of each row of `sender` (NOT_COVERED if it has none), and where it arrived."""
-    sent = np.flatnonzero(pairs.sent != NA)
-    outcome = np.full(count, PacketOutcome.NOT_COVERED, dtype=np.uint8)
-    arrived = np.full(count, NA, dtype=np.int64)
-    outcome[pairs.sent[sent]] = pairs.table["outcome"][sent]
-    arrived[pairs.sent[sent]] = pairs.arrived[sent]
-    return outcome, arrived
-
-
-def _as_sent(transfer: Transfer) -> WireSegments:
-    """Return the segments as one capture shows them: lost is what had to be sent again."""
-    verdicts, rows = transfer.verdicts, transfer.data
-    needed = (verdicts["necessity"] == Necessity.NECESSARY) & (
-        verdicts["cause"] != RetransmissionCause.LOCAL_DROP
-    )
-    nowhere = np.full(len(rows), NA, dtype=np.int64)
-    payload = transfer.payload_bytes.astype(np.int64)
-    lost = np.isin(rows, verdicts["earlier_row"][needed])
-    return WireSegments(rows, payload, nowhere, nowhere != NA, lost)
-
-
-def _as_captured(transfer: Transfer, outcome: Array, arrived: Array) -> WireSegments:
-    rows = transfer.data
-    outcome, came = outcome[rows], arrived[rows]
-    came[outcome != PacketOutcome.MATCHED] = NA
-    payload = transfer.payload_bytes.astype(np.int64)
-    return WireSegments(rows, payload, came, came != NA, outcome == PacketOutcome.LOST)
 
 
 def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
@@ -140,37 +122,28 @@ def _cut(table: Table, rows: Array, full_bytes: Array) -> _Pieces:
     return _Pieces(rows[of], begin, np.minimum(begin + full_bytes[of], first + payload[of]))
 
 
-def _arrivals(transfer: Transfer, pairs: Pairs) -> _Pieces:
-    """Return what arrived with payload, in order, its bytes as the sender's capture counts them."""
+def _by_bytes(transfer: Transfer, pieces: _Pieces, pairs: Pairs) -> Array:
+    """Return the row in which the last byte of each piece arrived; NA where it did not."""
     table, other = transfer.sender, transfer.receiver
     assert other is not None
+
+    # what arrived with payload, in order, its bytes as the sender's capture counts them
     rows = distinct(pairs.arrived[pairs.arrived != NA])
     rows = rows[other["payload_bytes"][rows] > 0]
     both = np.flatnonzero((pairs.sent != NA) & (pairs.arrived != NA))[:1]
     shift = table["seq_bytes"][pairs.sent[both]] - other["seq_bytes"][pairs.arrived[both]]
     begin = other["seq_bytes"][rows] + int(shift.sum())
-    return _Pieces(rows, begin, begin + other["payload_bytes"][rows])
+    end = begin + other["payload_bytes"][rows]
 
-
-def _by_bytes(transfer: Transfer, pieces: _Pieces, came: _Pieces) -> Array:
-    """Return the row in which the last byte of each piece arrived; NA where it did not."""
-    assert transfer.receiver is not None
-    of, end = _holding(came, distinct(pieces.end))
-    came_ns = transfer.came_ns[came.row[of]]
-    sent = PointPackets(pieces.end, transfer.sender["time_ns"][pieces.row])
-    left, arrived = arrivals(sent, PointPackets(end, came_ns))
+    # each end of a piece that it holds the byte before of
+    ends = distinct(pieces.end)
+    first, last = (np.searchsorted(ends, each, side="right") for each in (begin, end))
+    of, held = spread(first, last)
+    sent = PointPackets(pieces.end, table["time_ns"][pieces.row])
+    left, arrived = arrivals(sent, PointPackets(ends[held], transfer.came_ns[rows[of]]))
     arrival_rows = np.full(len(pieces.row), NA, dtype=np.int64)
-    arrival_rows[left] = came.row[of[arrived]]
+    arrival_rows[left] = rows[of[arrived]]
     return arrival_rows
-
-
-def _holding(pieces: _Pieces, ends: Array) -> tuple[Array, Array]:
-    """Return pairs of a piece and an end, where the piece holds the byte before the end; by piece."""
-    first, last = (np.searchsorted(ends, each, side="right") for each in (pieces.begin, pieces.end))
-    many = last - first
-    of = np.repeat(np.arange(len(many)), many)
-    number = np.arange(len(of)) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
-    return of, ends[number]
 
 
 _MOST = 0.995  # quantile of what was ahead that is the most: single ones are noise. Not measured
@@ -211,7 +184,7 @@ def may_be_full(delays: PacketDelays, place: Array, sent_ns: Array) -> Array:
 
 def most_ahead(delays: PacketDelays) -> float:
     """Return how many were ahead of next to no segment that came through, at the most: 0 or more."""
-    return _most(delays.ahead)
+    return float(np.quantile(delays.ahead, _MOST))
 
 
 def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
@@ -220,11 +193,7 @@ def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
     ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
     below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
     rank = (below + up_to) / (2 * len(everywhere))
-    return bool(ahead >= max(_LEAST, _NEXT_TO_ALL * _most(everywhere)) and rank >= _RANK)
-
-
-def _most(ahead: Array) -> float:
-    return float(np.quantile(ahead, _MOST))
+    return bool(ahead >= max(_LEAST, _NEXT_TO_ALL * most_ahead(delays)) and rank >= _RANK)
 
 
 _FULL = 0.9
@@ -300,10 +269,16 @@ def all_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | Non
 
 
 def ack_delays(transfer: Transfer) -> PacketDelays | None:
-    """Return the delays of the way back; None without a capture at both ends."""
-    if transfer.ack_pairs is None or transfer.receiver is None:
+    """Return the delays of the receiver's segments without payload; None without a capture at both ends."""
+    pairs, receiver = transfer.ack_pairs, transfer.receiver
+    if pairs is None or receiver is None:
         return None
-    return _of_acks(transfer, transfer.ack_pairs, transfer.receiver)
+    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
+    both &= receiver["payload_bytes"][pairs.sent] == 0
+    sent, arrived = pairs.sent[both], pairs.arrived[both]
+    left_ns = transfer.came_ns[sent]
+    came_ns = transfer.sender["time_ns"][arrived]
+    return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
 
 
 def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> PacketDelays | None:
@@ -314,16 +289,6 @@ def _of_segments(transfer: Transfer, segments: WireSegments, chosen: Array) -> P
     left_ns = transfer.sender["time_ns"][rows]
     came_ns = transfer.came_ns[arrived]
     return _delays(rows, place, left_ns, came_ns - left_ns, is_one_way=True)
-
-
-def _of_acks(transfer: Transfer, pairs: Pairs, receiver: Table) -> PacketDelays | None:
-    """Return the delays of the receiver's segments without payload."""
-    both = (pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & (pairs.arrived != NA)
-    both &= receiver["payload_bytes"][pairs.sent] == 0
-    sent, arrived = pairs.sent[both], pairs.arrived[both]
-    left_ns = transfer.came_ns[sent]
-    came_ns = transfer.sender["time_ns"][arrived]
-    return _delays(sent, sent, left_ns, came_ns - left_ns, is_one_way=True)
 
 
 def _delays(
@@ -362,28 +327,12 @@ def path_changes(time_ns: Array, delay_ns: Array) -> Array:
     apart_ns = np.diff(time_ns)
     least_ns = np.maximum(np.maximum(apart_ns, one_ns - apart_ns), _JUMP_NS)
     jumps = np.flatnonzero((size > least_ns) & lasts & empty) + 1
-    return np.array([at for at in jumps if _is_even(delay_ns, int(at), size[at - 1])], dtype=np.int64)
-
-
-def _is_even(delay_ns: Array, at: int, jump_ns: int) -> bool:
-    """Return whether the samples on both sides of a jump differ little from each other."""
-    sides = delay_ns[max(at - _AROUND, 0) : at], delay_ns[at : at + _AROUND]
-    return all(len(side) == _AROUND and np.ptp(side) <= _EVEN * jump_ns for side in sides)
-
-
-def lost_places(transfer: Transfer, segments: WireSegments, dead_times: list[DeadTime]) -> Array:
-    """Return the places of the segments that were lost on their way, but for those of a dead time.
-
-    They are indexes in `segments`: int64, ascending.
-    """
-    lost = np.flatnonzero(segments.lost)
-    stamps = transfer.sender["time_ns"][segments.row[lost]]
-    round_trip_ns = int(transfer.rtt_ns.max(initial=0))
-    failed = [(each.begin_ns - round_trip_ns, each.end_ns) for each in dead_times if each.failed]
-    begin, end = np.array([each for each in failed if each[0] <= each[1]], dtype=np.int64).reshape(-1, 2).T
-    begun, over = np.searchsorted(np.sort(begin), stamps, "right"), np.searchsorted(np.sort(end), stamps)
-    dead = begun > over  # in one of them, at least
-    return np.asarray(lost[~dead])
+    changes = []
+    for at in jumps.tolist():  # the samples on both sides of it must differ little from each other
+        sides = delay_ns[max(at - _AROUND, 0) : at], delay_ns[at : at + _AROUND]
+        if all(len(side) == _AROUND and np.ptp(side) <= _EVEN * size[at - 1] for side in sides):
+            changes.append(at)
+    return np.array(changes, dtype=np.int64)
 
 
 _TRAIN = 3

@@ -45,10 +45,6 @@ def _rules() -> tuple[Rule, ...]:
 RULES = _rules()
 
 
-def _findings_of(rule: Rule, diagnosis: Diagnosis) -> list[Finding]:
-    return list(rule.find(diagnosis))
-
-
 def findings(diagnosis: Diagnosis) -> list[Finding]:
     """Return what all rules find, largest cost first, each with what would help."""
     transfer = diagnosis.transfer
@@ -56,7 +52,9 @@ def findings(diagnosis: Diagnosis) -> list[Finding]:
     rows = len(transfer.sender) if is_alone else 0
     if rows >= FEWEST_ROWS:
         diagnosis.measure_shared()
-    of_rules = in_parallel([partial(_findings_of, rule, diagnosis) for rule in RULES], rows=rows)
+    of_rules = in_parallel(
+        [partial(lambda rule: list(rule.find(diagnosis)), rule) for rule in RULES], rows=rows
+    )
     concluded = [
         each if each.help else each._replace(help=getattr(rule, "HELP", ""))
         for rule, own in zip(RULES, of_rules, strict=True)

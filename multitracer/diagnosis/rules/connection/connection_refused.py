@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.packets.opening_and_end import HandshakeAndResets
-    from multitracer.tables import Array
 
 KIND = "connection-refused"
 HELP = "Start the server, or use the right port; a firewall may also refuse in its name."
@@ -24,10 +22,13 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     opening = diagnosis.opening
     if not len(opening.syns) or len(opening.syn_acks):
         return
-    refusals = _refusals(opening)
+    table = diagnosis.transfer.sender
+    back = opening.resets[table["reverse"][opening.resets]]
+    back = back[back > opening.syns[0]]
+    refusals = back[table["ack_bytes"][back] == 1]  # of the responder, and they acknowledge a SYN
     if not len(refusals):
         return
-    times = diagnosis.transfer.sender["time_ns"]
+    times = table["time_ns"]
     began_ns, ended_ns = int(times[opening.syns[0]]), int(times[refusals[-1]])
     after_s = diagnosis.link_s(
         int(times[opening.syns[opening.syns < refusals[0]][-1]]), int(times[refusals[0]])
@@ -40,12 +41,3 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     numbers = {"syn_sent": len(opening.syns), "resets": len(refusals), "answered_after_s": after_s}
     evidence = rows("sender", np.sort(np.concatenate([opening.syns, refusals])))
     yield Finding(KIND, began_ns, ended_ns, cost_s, 0, evidence, sentence, numbers=numbers)
-
-
-def _refusals(opening: HandshakeAndResets) -> Array:
-    """Return the resets of the responder that acknowledge a SYN sent before."""
-    table = opening.transfer.sender
-    back = opening.resets[table["reverse"][opening.resets]]
-    back = back[back > opening.syns[0]]
-    refusing: Array = back[table["ack_bytes"][back] == 1]
-    return refusing

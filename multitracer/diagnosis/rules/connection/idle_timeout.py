@@ -33,22 +33,6 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         yield from (
             _silent(diagnosis, dead) for dead in diagnosis.dead_times if is_forgotten(diagnosis.opening, dead)
         )
-    yield from _reset(diagnosis)
-
-
-def _silent(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
-    idle_s = paused_s(diagnosis.opening, first_unanswered(diagnosis.transfer, dead))
-    sentence = (
-        f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, the tries of {dead.failed} "
-        "timeouts among them, were never answered, as if a box on the way had forgotten the idle connection."
-    )
-    cost_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
-    evidence = rows("sender", dead.tries)
-    numbers = {"idle_s": idle_s, "unanswered_packets": dead.unanswered}
-    return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, None, evidence, sentence, numbers=numbers)
-
-
-def _reset(diagnosis: Diagnosis) -> Iterator[Finding]:
     opening, table = diagnosis.opening, diagnosis.transfer.sender
     if not len(opening.resets) or not (table["payload_bytes"] > 0).any():
         return
@@ -71,6 +55,18 @@ def _reset(diagnosis: Diagnosis) -> Iterator[Finding]:
     )
     evidence = rows("sender", [row] if request is None else [request, row])
     yield Finding(KIND, began_ns, at_ns, 0.0, None, evidence, sentence, numbers={"idle_s": idle_s})
+
+
+def _silent(diagnosis: Diagnosis, dead: DeadTime) -> Finding:
+    idle_s = paused_s(diagnosis.opening, first_unanswered(diagnosis.transfer, dead))
+    sentence = (
+        f"Nothing was sent for {idle_s:.1f} s; then {dead.unanswered} packets, the tries of {dead.failed} "
+        "timeouts among them, were never answered, as if a box on the way had forgotten the idle connection."
+    )
+    cost_s = diagnosis.link_s(dead.begin_ns, dead.end_ns)
+    evidence = rows("sender", dead.tries)
+    numbers = {"idle_s": idle_s, "unanswered_packets": dead.unanswered}
+    return Finding(KIND, dead.begin_ns, dead.end_ns, cost_s, None, evidence, sentence, numbers=numbers)
 
 
 def _request(diagnosis: Diagnosis, row: int) -> int | None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array
 
 KIND = "stale-data"
 HELP = "A shorter queue before the link: data that wait in it cannot be withdrawn."
@@ -27,9 +26,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if transfer.receiver is None:
         return
     receiver = transfer.receiver
-    gave_up = _gave_up(diagnosis)
-    if gave_up is None:
+    is_reset = has(receiver["flags"], Flag.RST) & (receiver["reverse"] != transfer.reverse)
+    if not is_reset.any():
         return
+    gave_up = int(np.argmax(is_reset))
     arrived = (receiver["reverse"] == transfer.reverse) & (receiver["payload_bytes"] > 0)
     stale = np.flatnonzero(arrived & (np.arange(len(receiver)) > gave_up))
     if len(stale) < _LEAST_SEGMENTS:
@@ -43,13 +43,3 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         f"{payload:,} bytes of it still came through the queue for {cost_s:.1f} s and kept others waiting."
     )
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, rows("receiver", [gave_up, *stale]), sentence)
-
-
-def _gave_up(diagnosis: Diagnosis) -> int | None:
-    """Return the row of `receiver` in which it reset the connection; None if it did not."""
-    receiver = diagnosis.transfer.receiver
-    assert receiver is not None
-    resets: Array = np.flatnonzero(
-        has(receiver["flags"], Flag.RST) & (receiver["reverse"] != diagnosis.transfer.reverse)
-    )
-    return int(resets[0]) if len(resets) else None

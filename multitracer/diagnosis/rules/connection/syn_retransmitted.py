@@ -27,24 +27,15 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     openings = {"sender": diagnosis.opening}
     if transfer.receiver is not None:
         openings["receiver"] = HandshakeAndResets(transfer, transfer.receiver)
-    for what, needed in (("SYN", _syns), ("SYN-ACK", _syn_acks)):
-        name, sent = max(
-            ((name, needed(each)) for name, each in openings.items()), key=lambda opening: len(opening[1])
-        )
+    syns, syn_acks = {}, {}
+    for name, each in openings.items():
+        syns[name] = each.syns[each.syns <= each.answered_syn] if len(each.syn_acks) else each.syns[:0]
+        is_each_answer = len(each.syns) >= len(each.syn_acks)  # of a further SYN
+        syn_acks[name] = each.syn_acks[:0] if is_each_answer else each.syn_acks
+    for what, needed in (("SYN", syns), ("SYN-ACK", syn_acks)):
+        name, sent = max(needed.items(), key=lambda capture: len(capture[1]))
         if len(sent) > 1:
             yield _finding(diagnosis, name, sent, what)
-
-
-def _syns(opening: HandshakeAndResets) -> Array:
-    """Return the SYNs up to the one that was answered."""
-    if not len(opening.syn_acks):
-        return opening.syns[:0]
-    return opening.syns[opening.syns <= opening.answered_syn]
-
-
-def _syn_acks(opening: HandshakeAndResets) -> Array:
-    """Return the SYN-ACKs, unless each further one answers a further SYN."""
-    return opening.syn_acks[:0] if len(opening.syns) >= len(opening.syn_acks) else opening.syn_acks
 
 
 def _finding(diagnosis: Diagnosis, capture: str, sent: Array, what: str) -> Finding:

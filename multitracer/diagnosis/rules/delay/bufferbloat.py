@@ -46,6 +46,9 @@ not a queue held them."""
 _SECONDS_A_MINUTE = 60  # of round trips per minute (RPM)
 
 
+_WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
+
+
 class _Queue(NamedTuple):
     delays: PacketDelays
     added_s: float
@@ -62,8 +65,34 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     for queue in _queues(diagnosis):
         often = queue.added_s >= max(_LEAST_ADDED_S, _ROUND_TRIPS * queue.unloaded_s)
         full = queue.longest_s >= _ROUND_TRIPS_FULL * queue.unloaded_s
-        if often and (full or queue.added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)):
-            yield _finding(diagnosis, queue)
+        always = queue.added_s >= max(_MUCH_ADDED_S, _ROUND_TRIPS_ALWAYS * queue.unloaded_s)
+        if not often or not (full or always):
+            continue
+        stamps = queue.delays.time_ns[[0, -1]]
+        if queue.way == "acks":
+            stamps = np.clip(stamps, diagnosis.transfer.begin_ns, diagnosis.transfer.end_ns)
+        began_ns, ended_ns = (int(stamp) for stamp in stamps)
+        a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
+        lost = diagnosis.transfer.verdicts["row"]
+        hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
+        of_data = "" if diagnosis.limited.view is Viewpoint.RECEIVER else " of a data segment"
+        sentence = (
+            f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s, 95 % of the time at most "
+            f"{queue.longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
+            f"grade {grade(queue.added_s)}, "
+            f"{a_minute:.0f} round trips a minute, for everybody who uses it."
+        )
+        numbers = {
+            "added_delay_s": queue.added_s,
+            "added_delay_p95_s": queue.longest_s,
+            "unloaded_rtt_s": queue.unloaded_s,
+            "round_trips_per_minute": a_minute,
+        }
+        table = "receiver" if queue.way == "acks" else "sender"
+        worst = queue.delays.row[
+            [int(np.argmin(queue.delays.queue_ns)), int(np.argmax(queue.delays.queue_ns))]
+        ]
+        yield Finding(KIND, began_ns, ended_ns, 0.0, None, rows(table, worst), sentence, numbers=numbers)
 
 
 def _queues(diagnosis: Diagnosis) -> Iterator[_Queue]:
@@ -133,32 +162,3 @@ def grade(added_s: float) -> str:
     ('A+', 'C', 'F')
     """
     return next((name for limit_s, name in _GRADES if added_s < limit_s), "F")
-
-
-_WAYS = {"data": " on the way of the data", "acks": " on the way back", "": ""}
-
-
-def _finding(diagnosis: Diagnosis, queue: _Queue) -> Finding:
-    stamps = queue.delays.time_ns[[0, -1]]
-    if queue.way == "acks":
-        stamps = np.clip(stamps, diagnosis.transfer.begin_ns, diagnosis.transfer.end_ns)
-    began_ns, ended_ns = (int(stamp) for stamp in stamps)
-    a_minute = _SECONDS_A_MINUTE / (queue.unloaded_s + queue.added_s)
-    lost = diagnosis.transfer.verdicts["row"]
-    hidden = " (losses hide the longest)" if not queue.delays.is_one_way and len(lost) else ""
-    of_data = "" if diagnosis.limited.view is Viewpoint.RECEIVER else " of a data segment"
-    sentence = (
-        f"A queue{_WAYS[queue.way]} adds {queue.added_s:.3f} s, 95 % of the time at most "
-        f"{queue.longest_s:.3f} s{hidden}, to the least round trip{of_data}, {queue.unloaded_s:.3f} s: "
-        f"grade {grade(queue.added_s)}, "
-        f"{a_minute:.0f} round trips a minute, for everybody who uses it."
-    )
-    numbers = {
-        "added_delay_s": queue.added_s,
-        "added_delay_p95_s": queue.longest_s,
-        "unloaded_rtt_s": queue.unloaded_s,
-        "round_trips_per_minute": a_minute,
-    }
-    table = "receiver" if queue.way == "acks" else "sender"
-    worst = queue.delays.row[[int(np.argmin(queue.delays.queue_ns)), int(np.argmax(queue.delays.queue_ns))]]
-    return Finding(KIND, began_ns, ended_ns, 0.0, None, rows(table, worst), sentence, numbers=numbers)

@@ -65,7 +65,11 @@ def _held(diagnosis: Diagnosis) -> tuple[Array, Array]:
     if len(data) < 2 or not len(transfer.acks):
         return data[:0], data[:0]
     payload, time_ns = table["payload_bytes"], table["time_ns"]
-    small = payload[data] < _FULL * _segment_bytes(diagnosis)
+    number, directions = transfer.layers.connection, transfer.layers.part.analysis.directions
+    announced = directions["mss_bytes"][2 * (number - 1) : 2 * number]
+    announced = announced[announced > 0]  # the smaller one holds for both
+    full = int(announced.min()) if len(announced) else max(int(transfer.payload_bytes.max()), _MSS)
+    small = payload[data] < _FULL * full
     pair = np.flatnonzero(small[:-1] & small[1:])
     first, then = data[pair], data[pair + 1]
     at = np.searchsorted(transfer.acks, then) - 1
@@ -77,12 +81,3 @@ def _held(diagnosis: Diagnosis) -> tuple[Array, Array]:
     wait_ns = time_ns[ack] - time_ns[first] - int(rtt[rtt > 0].min(initial=np.iinfo(np.int64).max))
     chosen &= (wait_ns >= _DELAY_NS[0]) & (wait_ns <= _DELAY_NS[1])
     return then[chosen], wait_ns[chosen]
-
-
-def _segment_bytes(diagnosis: Diagnosis) -> int:
-    """Return the payload of a full segment: the smaller MSS that the ends announced, or what was seen."""
-    part, connection = diagnosis.transfer.layers.part, diagnosis.transfer.layers.connection
-    announced = part.analysis.directions["mss_bytes"][2 * (connection - 1) : 2 * connection]
-    seen = int(diagnosis.transfer.payload_bytes.max())
-    known = announced[announced > 0]
-    return int(known.min()) if len(known) else max(seen, _MSS)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.tables import Array
 
 KIND = "pacing"
 HELP = "Nothing: a paced sender keeps queues short. Its estimate of the path's rate decides its speed."
@@ -45,41 +43,30 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     spans = Spans.of(*np.concatenate([stretches(diagnosis.limited, limit) for limit in _WINDOWS], axis=1))
     if spans.total_ns * diagnosis.transfer.speed < _LEAST * diagnosis.limited.total_s * NS_PER_S:
         return
-    own = _own_segments(seen, spans)
-    if len(own) < _LEAST_SEGMENTS or not len(seen.answers):
-        return
-    timed, burst = _shares(seen, own)
-    if timed >= _TIMED and burst <= _BURSTS:
-        yield _finding(diagnosis, spans, timed, seen.sends.row[own])
 
-
-def _own_segments(seen: Observed, spans: Spans) -> Array:
-    """Return the full segments sent for the first time while the window alone decided.
-
-    Full are the commonest, too: a sender that ran into a path MTU black hole goes on with smaller ones.
-    """
+    # the full segments sent for the first time meanwhile; full are the commonest, too: a sender that ran into
+    # a path MTU black hole goes on with smaller ones
     own = seen.fresh[spans.holds(seen.sends.time_ns[seen.fresh])]
     size = (seen.sends.end - seen.sends.begin)[own]
     sizes, many = np.unique(size, return_counts=True)
     full = min(seen.mss_bytes, int(sizes[many.argmax()])) if len(sizes) else seen.mss_bytes
-    return np.asarray(own[size >= full])
+    own = own[size >= full]
+    if len(own) < _LEAST_SEGMENTS or not len(seen.answers):
+        return
 
-
-def _shares(seen: Observed, own: Array) -> tuple[float, float]:
-    """Return the parts of segments that no ACK set free, and that left with the one before."""
+    # the parts of them that no ACK set free, and that left with the one before
     sent = seen.sends.time_ns[own]
     last = seen.last_answer(sent)
     since = sent - seen.answers.time_ns[np.maximum(last, 0)]
-    timed = (last < 0) | (since > _REACTION_NS)
-    return float(timed.mean()), float(np.mean(np.diff(sent) < _AT_ONCE_NS))
-
-
-def _finding(diagnosis: Diagnosis, spans: Spans, timed: float, sent: Array) -> Finding:
+    timed = float(np.mean((last < 0) | (since > _REACTION_NS)))
+    if timed < _TIMED or np.mean(np.diff(sent) < _AT_ONCE_NS) > _BURSTS:
+        return
     sentence = (
-        f"The sender paced its segments, as BBR does: {timed:.0%} of {len(sent):,} full ones left without an "
+        f"The sender paced its segments, as BBR does: {timed:.0%} of {len(own):,} full ones left without an "
         "ACK that released them, and none in a burst. That is no fault."
     )
     limited = held(diagnosis.limited, Limit.CONGESTION_WINDOW)
     numbers = {"paced_share": timed, "congestion_window_share": limited.share if limited else 0.0}
     begin_ns, end_ns = int(spans.begin[0]), int(spans.end[-1])
-    return Finding(KIND, begin_ns, end_ns, 0.0, None, rows("sender", sent), sentence, numbers=numbers)
+    evidence = rows("sender", seen.sends.row[own])
+    yield Finding(KIND, begin_ns, end_ns, 0.0, None, evidence, sentence, numbers=numbers)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array
-
 
 KIND = "zero-window"
 HELP = "A program that reads what has arrived; look at what it waited for."
@@ -31,7 +29,17 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
     A window of less than a segment is the limit too, but it is not closed: that is `receiver-limited`.
     """
-    acks, closed = _closed(diagnosis)
+    table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
+    waits = Spans.of(*stretches(diagnosis.limited, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO))
+    is_zero = table["window_bytes"][acks] == 0
+    shuts = np.flatnonzero(is_zero & ~np.append(False, is_zero[:-1])[: len(acks)])
+    opens = np.flatnonzero(~is_zero)
+    until = np.searchsorted(opens, shuts)
+    time_ns = np.append(table["time_ns"][acks], np.iinfo(np.int64).max)
+    begin = time_ns[shuts]
+    end = np.minimum(time_ns[np.append(opens, len(acks))[until]], waits.end.max(initial=0))
+    kept = waits.overlap_ns(begin, end) > 0  # data waiting
+    closed = Spans.of(begin[kept], end[kept])
     waited_s = closed.length_ns * diagnosis.transfer.speed / NS_PER_S
     total_s = float(waited_s.sum())
     if total_s < _LEAST_S:
@@ -48,19 +56,5 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         "share": total_s / diagnosis.limited.total_s,
     }
     begin_ns, end_ns = int(closed.begin[0]), int(closed.end[-1])
-    yield Finding(KIND, begin_ns, end_ns, total_s, None, rows("sender", acks), sentence, numbers=numbers)
-
-
-def _closed(diagnosis: Diagnosis) -> tuple[Array, Spans]:
-    """Return the ACKs that closed the window, and for how long each kept data waiting."""
-    table, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
-    waits = Spans.of(*stretches(diagnosis.limited, Limit.RECEIVER_WINDOW, LimitSubtype.ZERO))
-    is_zero = table["window_bytes"][acks] == 0
-    shuts = np.flatnonzero(is_zero & ~np.append(False, is_zero[:-1])[: len(acks)])
-    opens = np.flatnonzero(~is_zero)
-    until = np.searchsorted(opens, shuts)
-    time_ns = np.append(table["time_ns"][acks], np.iinfo(np.int64).max)
-    begin, end = time_ns[shuts], time_ns[np.append(opens, len(acks))[until]]
-    kept = waits.overlap_ns(begin, np.minimum(end, waits.end.max(initial=0))) > 0
-    begin, end = begin[kept], np.minimum(end[kept], waits.end.max(initial=0))
-    return acks[shuts[kept]], Spans.of(begin, end)
+    evidence = rows("sender", acks[shuts[kept]])
+    yield Finding(KIND, begin_ns, end_ns, total_s, None, evidence, sentence, numbers=numbers)

@@ -58,17 +58,12 @@ def _competing(diagnosis: Diagnosis, joined: Join) -> tuple[Array, Array]:
     carried = carriage != NA
     again, earlier, carriage = again[carried], earlier[carried], carriage[carried]
     table = joined.carriages
-    tick = _tick_of(near.events["time_ns"], near.events["tick"], diagnosis.transfer.sender["time_ns"][again])
+    known = near.events["tick"] != NA  # the link's slot as each left: that of the last event before it
+    left_ns = diagnosis.transfer.sender["time_ns"][again]
+    place = np.searchsorted(near.events["time_ns"][known], left_ns, side="right") - 1
+    tick = near.events["tick"][known][np.maximum(place, 0)]
     repeated = table["transmissions"][carriage] > table["frames"][carriage]
     sent, delivered = table["sent_tick"][carriage], table["delivered_tick"][carriage]
     under_way = (sent != NA) & (sent < tick) & (delivered != NA) & (tick < delivered)
     chosen = repeated & under_way & (table["fate"][carriage] == Fate.DELIVERED)
     return again[chosen], earlier[chosen]
-
-
-def _tick_of(times_ns: Array, ticks: Array, stamps_ns: Array) -> Array:
-    """Return the link's slot at each stamp: that of the last event before it."""
-    known = ticks != NA
-    place = np.searchsorted(times_ns[known], stamps_ns, side="right") - 1
-    tick: Array = ticks[known][np.maximum(place, 0)]
-    return tick

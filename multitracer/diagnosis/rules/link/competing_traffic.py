@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.service_times import ArrivalGaps
-    from multitracer.diagnosis.work_of_others import WorkOfOthers
     from multitracer.recording.hosts import LinkSide
     from multitracer.tables import Array, Table
 
@@ -87,11 +86,16 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     watched = None if gaps is None else _watched(gaps)
     shared = None if watched is None else _shared(watched)
     if watched is not None and shared is not None:
-        yield _finding(diagnosis, watched, *shared)
+        where, own_ns = shared
+        took_ns = watched.took_ns[where]
+        others_ns = float(took_ns.sum() - (own_ns * watched.many)[where].sum())
+        words = "packets that stood behind each other arrived apart"
+        yield _finding(diagnosis, watched.time_ns[where], watched.row[where], took_ns, others_ns, words)
     elif (work := work_of_others(diagnosis)) is not None and (
         gaps is None or rate_step(diagnosis.limited, gaps) is None
     ):
-        yield _finding_of_work(diagnosis, work)
+        words = "packets waited although none of ours was before them"
+        yield _finding(diagnosis, work.time_ns, work.row, work.took_ns, float(work.others_ns.sum()), words)
 
 
 def _in_cell(diagnosis: Diagnosis) -> Iterator[Finding]:
@@ -183,19 +187,7 @@ def _watched(gaps: ArrivalGaps) -> _Watched | None:
     )  # fmt: skip
 
 
-def _finding(diagnosis: Diagnosis, watched: _Watched, shared: Array, own_ns: Array) -> Finding:
-    took_ns = watched.took_ns[shared]
-    others_ns = float(took_ns.sum() - (own_ns * watched.many)[shared].sum())
-    words = "packets that stood behind each other arrived apart"
-    return _of_pieces(diagnosis, watched.time_ns[shared], watched.row[shared], took_ns, others_ns, words)
-
-
-def _finding_of_work(diagnosis: Diagnosis, work: WorkOfOthers) -> Finding:
-    words = "packets waited although none of ours was before them"
-    return _of_pieces(diagnosis, work.time_ns, work.row, work.took_ns, float(work.others_ns.sum()), words)
-
-
-def _of_pieces(
+def _finding(
     diagnosis: Diagnosis, time_ns: Array, row: Array, took_ns: Array, others_ns: float, words: str
 ) -> Finding:
     began_ns, ended_ns = int(time_ns[0]), int(time_ns[-1])
@@ -203,8 +195,8 @@ def _of_pieces(
     theirs = others_ns / float(took_ns.sum())
     sentence = (
         f"Something else used the link between {diagnosis.at_s(began_ns):.1f} and "
-        f"{diagnosis.at_s(ended_ns):.1f} s: for {took_s:.1f} s {words}, and {theirs:.0%} of the "
-        "link's time went to others."
+        f"{diagnosis.at_s(ended_ns):.1f} s: for {took_s:.1f} s {words}, "
+        f"and {theirs:.0%} of the link's time went to others."
     )
     numbers = {"shared_s": took_s, "others_share": theirs}
     return Finding(KIND, began_ns, ended_ns, 0.0, None, rows("sender", row), sentence, numbers=numbers)

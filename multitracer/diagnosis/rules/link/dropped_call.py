@@ -29,7 +29,8 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             at_ns = int(transfer.receiver_time(side.events["time_ns"][row : row + 1])[0])
         end_ns = max(transfer.end_ns, at_ns)
         cost_s = diagnosis.limited.total_s  # the user has to begin again, and pays for the air time
-        missing = _unacknowledged(diagnosis)
+        highest = int(transfer.sender["end_bytes"][transfer.data].max(initial=0))
+        missing = max(0, highest - int(transfer.sender["ack_bytes"][transfer.acks].max(initial=0)))
         sentence = (
             f"The call was dropped {diagnosis.at_s(at_ns):.1f} s after the transfer began; {missing:,} bytes "
             f"that had "
@@ -37,10 +38,3 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         )
         yield Finding(KIND, at_ns, end_ns, cost_s, missing, rows(f"{name}.events", [row]), sentence)
         return
-
-
-def _unacknowledged(diagnosis: Diagnosis) -> int:
-    sender, data, acks = diagnosis.transfer.sender, diagnosis.transfer.data, diagnosis.transfer.acks
-    highest = int(sender["end_bytes"][data].max(initial=0))
-    acked = int(sender["ack_bytes"][acks].max(initial=0))
-    return max(0, highest - acked)

@@ -29,30 +29,23 @@ HELP = "Header compression that recovers by itself (ROHC instead of VJ), or none
 
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Yield one finding for each reset after which packets had wrong headers."""
-    joined = diagnosis.transfer.joined
-    if joined is None or joined.delivery is None:
-        return
-    for run, reset in _runs(joined):
-        yield _finding(diagnosis, joined, run, reset)
+    """Yield one finding for each reset after which packets had wrong headers.
 
-
-def _runs(joined: Join) -> Iterator[tuple[Array, int]]:
-    """Yield the carriages with wrong headers after each reset, and its row in near.events.
-
-    Where no reset came before (row NA) each run up to the next good packet is one of its own.
+    Where no reset came before, each run up to the next good packet is one of its own.
     """
-    assert joined.transfer.near is not None
+    joined, near = diagnosis.transfer.joined, diagnosis.transfer.near
+    if joined is None or joined.delivery is None or near is None:
+        return
     fate = joined.carriages["fate"]
     wrong = np.flatnonzero(np.isin(fate, (Fate.DAMAGED, Fate.TOSSED)))
-    resets = joined.transfer.near.rows("reset_started")
+    resets = near.rows("reset_started")
     number = np.searchsorted(resets, joined.carriages["event_row"][wrong])  # the resets before each
     episode = np.searchsorted(np.flatnonzero(fate == Fate.DELIVERED), wrong)  # the good packets before it
     other = (np.diff(number) != 0) | ((number[1:] == 0) & (np.diff(episode) != 0))
     for run in np.split(np.arange(len(wrong)), np.flatnonzero(other) + 1):
         if len(run):
             before = int(number[run[0]])
-            yield wrong[run], int(resets[before - 1]) if before else NA
+            yield _finding(diagnosis, joined, wrong[run], int(resets[before - 1]) if before else NA)
 
 
 def _finding(diagnosis: Diagnosis, joined: Join, run: Array, reset: int) -> Finding:

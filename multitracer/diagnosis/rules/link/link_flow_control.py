@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.hosts import LinkSide
-    from multitracer.tables import Array
 
 KIND = "link-flow-control"
 HELP = "A network that drains the link as fast as the radio fills it; nothing at the sender changes it."
@@ -31,12 +29,30 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     near = diagnosis.transfer.near
     if near is None:
         return
-    stops, gaps_s = _gaps(diagnosis, near)
+
+    # the stops within the transfer, and how long each lasted in link time
+    transfer, times = diagnosis.transfer, near.events["time_ns"]
+    stops, goes = near.rows("xoff_received", "peer_busy"), near.rows(*_GO_AHEAD)
+    place = np.searchsorted(goes, stops)
+    known = place < len(goes)
+    stops, ends = stops[known], goes[place[known]]
+    _, first = np.unique(ends, return_index=True)  # a stop that is said again is one
+    stops, ends = stops[first], ends[first]
+    inside = (times[stops] >= transfer.begin_ns) & (times[stops] <= transfer.end_ns)
+    stops, ends = stops[inside], ends[inside]
+    gaps_s = (times[ends] - times[stops]) * transfer.speed / NS_PER_S
     cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.XOFF))
     if len(stops) < _LEAST_GAPS or cost_s < _LEAST_SHARE * diagnosis.limited.total_s:
         return
-    times = near.events["time_ns"][stops]
-    effective, nominal = _rates(diagnosis, near, float(gaps_s.sum()))
+
+    # octets a second of the time in which the link sent, and of that in which it sent or was stopped
+    frames = near.frames
+    carried = frames["sent"] & (frames["payload_bytes"] > 0)
+    carried &= (frames["time_ns"] >= transfer.begin_ns) & (frames["time_ns"] <= transfer.end_ns)
+    octets = float(frames["payload_bytes"][carried].sum())
+    sending_s = np.count_nonzero(carried) * transfer.slot_ns / NS_PER_S
+    nominal = octets / sending_s if sending_s else 0.0
+    effective = octets / (sending_s + float(gaps_s.sum())) if sending_s else 0.0
     sentence = (
         f"The far end of the radio link stopped it {len(stops)} times, for some {np.median(gaps_s):.2f} s "
         f"each: the link carried {rate(effective * BITS_PER_BYTE)} of the "
@@ -44,31 +60,5 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     )
     numbers = {"stops": len(stops), "carried_bytes_per_s": effective, "radio_bytes_per_s": nominal}
     evidence = rows("near.events", stops)
-    yield Finding(KIND, int(times[0]), int(times[-1]), cost_s, None, evidence, sentence, numbers=numbers)
-
-
-def _gaps(diagnosis: Diagnosis, near: LinkSide) -> tuple[Array, Array]:
-    """Return the rows of the stops within the transfer, and how long each lasted in link time."""
-    times = near.events["time_ns"]
-    stops = near.rows("xoff_received", "peer_busy")
-    goes = near.rows(*_GO_AHEAD)
-    place = np.searchsorted(goes, stops)
-    known = place < len(goes)
-    stops, ends = stops[known], goes[place[known]]
-    _, first = np.unique(ends, return_index=True)  # a stop that is said again is one
-    stops, ends = stops[first], ends[first]
-    inside = (times[stops] >= diagnosis.transfer.begin_ns) & (times[stops] <= diagnosis.transfer.end_ns)
-    gaps_s = (times[ends] - times[stops]) * diagnosis.transfer.speed / NS_PER_S
-    return stops[inside], gaps_s[inside]
-
-
-def _rates(diagnosis: Diagnosis, near: LinkSide, stopped_s: float) -> tuple[float, float]:
-    """Return octets a second: of the time in which the link sent or was stopped, and in which it sent."""
-    frames = near.frames
-    inside = (frames["time_ns"] >= diagnosis.transfer.begin_ns) & (
-        frames["time_ns"] <= diagnosis.transfer.end_ns
-    )
-    carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
-    octets = float(frames["payload_bytes"][carried].sum())
-    sending_s = np.count_nonzero(carried) * diagnosis.transfer.slot_ns / NS_PER_S
-    return (octets / (sending_s + stopped_s), octets / sending_s) if sending_s else (0.0, 0.0)
+    begin_ns, end_ns = (int(times[stops[i]]) for i in (0, -1))
+    yield Finding(KIND, begin_ns, end_ns, cost_s, None, evidence, sentence, numbers=numbers)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array, Table
 
 KIND = "link-reset"
 HELP = "A better place or cell, or a link that repeats a frame more often (N2) before it gives up."
@@ -43,10 +42,12 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             continue
         inside = (events["time_ns"] >= begin_ns) & (events["time_ns"] <= end_ns)
         flushed = (events["event"] == "flushed") & inside
-        octets = int(_sum(events, "unacked_bytes", flushed) + _sum(events, "unsent_bytes", flushed))
+        held = (events[name][flushed] for name in ("unacked_bytes", "unsent_bytes"))
+        octets = sum(int(each[each > 0].sum()) for each in held)
         cost_s = diagnosis.limited_s(Limit.OUTAGE, begin_ns=begin_ns, end_ns=end_ns)
         cause = str(events["cause"][row])
-        why = _WHY.get(cause, "").format(attempts=_number(events, "attempts", int(row)))
+        attempts = int(events["attempts"][row])
+        why = _WHY.get(cause, "").format(attempts=attempts if attempts >= 0 else "too many")
         why += ", and the other end asked for one, too" if len(episode) > 1 and cause == "n2" else ""
         down_s = (end - begin) * slot_ns / NS_PER_S
         down = f"it was down for {down_s:.1f} s" if down_s >= _SHOWN_S else "it went on at once"
@@ -57,13 +58,3 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         )
         evidence = rows("near.events", episodes.row[episode].tolist())
         yield Finding(KIND, begin_ns, end_ns, cost_s, octets, evidence, sentence)
-
-
-def _sum(events: Table, name: str, chosen: Array) -> int:
-    values = events[name][chosen]
-    return int(values[values > 0].sum())
-
-
-def _number(events: Table, name: str, row: int) -> str:
-    value = int(events[name][row])
-    return str(value) if value >= 0 else "too many"

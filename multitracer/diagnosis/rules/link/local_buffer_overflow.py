@@ -27,16 +27,20 @@ _LEAST_S = 0.05
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each run of drops that one recovery repaired."""
-    transfer = diagnosis.transfer
+    transfer, table = diagnosis.transfer, diagnosis.transfer.sender
     dropped, places = _dropped(diagnosis)
     if not len(dropped):
         return
-    times, repaired = transfer.sender["time_ns"][dropped], _repaired_ns(diagnosis, dropped)
-    for first, last in episodes(times, apart_ns=_longest_rtt_ns(diagnosis)):
+    covered = np.maximum.accumulate(table["ack_bytes"][transfer.acks])
+    place = np.searchsorted(covered, table["end_bytes"][dropped])
+    place = np.maximum(place, np.searchsorted(transfer.acks, dropped))
+    repaired = np.append(table["time_ns"][transfer.acks], transfer.end_ns)[place]  # or never
+    times, longest_rtt_ns = table["time_ns"][dropped], int(table["rtt_ns"].max(initial=0))
+    for first, last in episodes(times, apart_ns=longest_rtt_ns):
         lost = dropped[first:last]
         begin_ns, end_ns = int(times[first]), int(repaired[first:last].max())
         cost_s = diagnosis.limited_s(*_WAITS, begin_ns=begin_ns, end_ns=end_ns)
-        payload = int(transfer.sender["payload_bytes"][lost].sum())
+        payload = int(table["payload_bytes"][lost].sum())
         count = last - first
         what = "a packet" if count == 1 else f"{count} packets"
         idle = f"stood idle for {cost_s:.1f} s" if cost_s >= _LEAST_S else "had enough to do"
@@ -48,44 +52,21 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _dropped(diagnosis: Diagnosis) -> tuple[Array, list[str]]:
-    """Return the rows of `sender` that the host dropped, in order, and the row that tells so of each."""
-    joined = diagnosis.transfer.joined
-    refused, again = _refused(diagnosis)
-    rows, places = refused, [f"sender:{row}" for row in again]
-    if joined is not None:
-        rows = np.concatenate([joined.dropped, refused])
-        places = [f"near.events:{row}" for row in joined.dropped_rows] + places
-    order = np.argsort(rows, kind="stable")
-    return rows[order], [places[at] for at in order]
+    """Return the rows of `sender` that the host dropped, in order, and the row that tells so of each.
 
-
-def _refused(diagnosis: Diagnosis) -> tuple[Array, Array]:
-    """Return the rows that the host was refused, and those that it sent instead.
-
-    Where the link was logged, such a copy never came to its queue; else the kernel must have said so.
+    Or refused: where the link was logged, such a copy never came to its queue; else the kernel must have said
+    so.
     """
     joined, verdicts = diagnosis.transfer.joined, diagnosis.transfer.verdicts
     local = (verdicts["cause"] == RetransmissionCause.LOCAL_DROP) & (verdicts["earlier_row"] != NA)
     if joined is None:
-        sure = (verdicts["evidence"] & np.uint32(VerdictEvidence.KERNEL_EVENT)) != 0
+        local &= (verdicts["evidence"] & np.uint32(VerdictEvidence.KERNEL_EVENT)) != 0
     else:
         never_came = joined.carriage_of[verdicts["earlier_row"]] == NA
-        sure = never_came & ~np.isin(verdicts["earlier_row"], joined.dropped)
-    return verdicts["earlier_row"][local & sure], verdicts["row"][local & sure]
-
-
-def _longest_rtt_ns(diagnosis: Diagnosis) -> int:
-    samples = diagnosis.transfer.sender["rtt_ns"]
-    known = samples[samples > 0]
-    return int(known.max()) if len(known) else 0
-
-
-def _repaired_ns(diagnosis: Diagnosis, dropped: Array) -> Array:
-    """Return when an ACK covered each segment; the transfer's end for those that none did."""
-    sender, acks = diagnosis.transfer.sender, diagnosis.transfer.acks
-    covered = np.maximum.accumulate(sender["ack_bytes"][acks])
-    later = np.searchsorted(acks, dropped)
-    place = np.maximum(later, np.searchsorted(covered, sender["end_bytes"][dropped]))
-    times = np.append(sender["time_ns"][acks], diagnosis.transfer.end_ns)
-    repaired: Array = times[place]
-    return repaired
+        local &= never_came & ~np.isin(verdicts["earlier_row"], joined.dropped)
+    rows, places = verdicts["earlier_row"][local], [f"sender:{row}" for row in verdicts["row"][local]]
+    if joined is not None:
+        rows = np.concatenate([joined.dropped, rows])
+        places = [f"near.events:{row}" for row in joined.dropped_rows] + places
+    order = np.argsort(rows, kind="stable")
+    return rows[order], [places[at] for at in order]

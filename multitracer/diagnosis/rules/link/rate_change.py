@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.service_times import RateStep
 
 KIND = "rate-change"
 HELP = "What set in at that moment: the cell, its load and modulation, a quota or a shaper; not the two ends."
@@ -39,8 +38,22 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     if gaps is None:
         return
     step = rate_step(diagnosis.limited, gaps)
-    if step is not None and (diagnosis.limited.view is Viewpoint.BOTH_ENDS or not _has_company(diagnosis)):
-        yield _finding(diagnosis, step)
+    if (
+        seen is None
+        or step is None
+        or (diagnosis.limited.view is not Viewpoint.BOTH_ENDS and _has_company(diagnosis))
+    ):
+        return
+    full_bits = seen.mss_bytes * _BITS * NS_PER_S / diagnosis.transfer.speed
+    before, after = full_bits / step.before_ns, full_bits / step.after_ns
+    at_s = diagnosis.at_s(step.time_ns)
+    sentence = (
+        f"The link's rate {'fell' if after < before else 'rose'} from {rate(before)} to "
+        f"{rate(after)} of payload {at_s:.1f} s into the transfer, and stayed there."
+    )
+    numbers = {"rate_before_bps": before, "rate_after_bps": after}
+    evidence = rows("sender", step.row)
+    yield Finding(KIND, step.time_ns, step.time_ns, 0.0, None, evidence, sentence, numbers=numbers)
 
 
 def _has_company(diagnosis: Diagnosis) -> bool:
@@ -57,18 +70,3 @@ def _has_company(diagnosis: Diagnosis) -> bool:
     is_there = (to == to[own, int(diagnosis.transfer.reverse)]).all(axis=2) & meets[:, np.newaxis]
     ours = int(payload[own, int(diagnosis.transfer.reverse)])
     return int(payload[is_there].sum()) - ours > _COMPANY * ours
-
-
-def _finding(diagnosis: Diagnosis, step: RateStep) -> Finding:
-    seen = diagnosis.limited.seen
-    assert seen is not None
-    full_bits = seen.mss_bytes * _BITS * NS_PER_S / diagnosis.transfer.speed
-    before, after = full_bits / step.before_ns, full_bits / step.after_ns
-    at_s = diagnosis.at_s(step.time_ns)
-    sentence = (
-        f"The link's rate {'fell' if after < before else 'rose'} from {rate(before)} to "
-        f"{rate(after)} of payload {at_s:.1f} s into the transfer, and stayed there."
-    )
-    numbers = {"rate_before_bps": before, "rate_after_bps": after}
-    evidence = rows("sender", step.row)
-    return Finding(KIND, step.time_ns, step.time_ns, 0.0, None, evidence, sentence, numbers=numbers)

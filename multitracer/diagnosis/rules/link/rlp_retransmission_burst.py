@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.join import Join
-    from multitracer.tables import Array
 
 KIND = "rlp-retransmission-burst"
 HELP = "A better place, antenna or cell: the radio failed, TCP and the queue did nothing wrong."
@@ -41,8 +40,18 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         begin, end = int(tick[first]), int(tick[last - 1])
         ends_in_reset = np.any((down.begin >= begin) & (down.begin <= end + 2 * _APART_SLOTS))
         hole_s = _hole_s(diagnosis, joined, begin, end)
-        if last - first >= _LEAST_FRAMES and hole_s >= _LEAST_HOLE_S and not ends_in_reset:
-            yield _finding(diagnosis, repeated[first:last], hole_s)
+        if last - first < _LEAST_FRAMES or hole_s < _LEAST_HOLE_S or ends_in_reset:
+            continue
+        again = repeated[first:last]
+        began_ns, ended_ns = (int(frames["time_ns"][again[i]]) for i in (0, -1))
+        arq = (Limit.LINK, LimitSubtype.ARQ)
+        cost_s = diagnosis.limited_s(arq, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+        sentence = (
+            f"The radio failed {diagnosis.at_s(began_ns):.1f} s into the transfer: the link sent "
+            f"{len(again)} frames again within {diagnosis.link_s(began_ns, ended_ns):.1f} s, and the "
+            f"receiver got nothing new for {hole_s:.1f} s."
+        )
+        yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)
 
 
 def _hole_s(diagnosis: Diagnosis, joined: Join, begin: int, end: int) -> float:
@@ -56,18 +65,3 @@ def _hole_s(diagnosis: Diagnosis, joined: Join, begin: int, end: int) -> float:
     touching = (left <= end + _APART_SLOTS) & (right >= begin)
     slots = int((right - left)[touching].max(initial=0))
     return slots * diagnosis.transfer.slot_ns / NS_PER_S
-
-
-def _finding(diagnosis: Diagnosis, repeated: Array, hole_s: float) -> Finding:
-    times = diagnosis.transfer.near.frames["time_ns"][repeated] if diagnosis.transfer.near else repeated
-    began_ns, ended_ns = int(times[0]), int(times[-1])
-    cost_s = diagnosis.limited_s(
-        (Limit.LINK, LimitSubtype.ARQ), Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns
-    )
-    sentence = (
-        f"The radio failed {diagnosis.at_s(began_ns):.1f} s into the transfer: the link sent "
-        f"{len(repeated)} frames again "
-        f"within {diagnosis.link_s(began_ns, ended_ns):.1f} s, and the receiver got nothing new for "
-        f"{hole_s:.1f} s."
-    )
-    return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", repeated), sentence)

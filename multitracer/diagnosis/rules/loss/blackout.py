@@ -26,17 +26,15 @@ _SLACK_MS = 100
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each outage of ten seconds or more; a fade and its reset are one."""
     yield from (each for each in dead_link(diagnosis, KIND) if each.cost_s >= BLACKOUT_S)
-    yield from _by_link(diagnosis)
-
-
-def _by_link(diagnosis: Diagnosis) -> Iterator[Finding]:
     uses = diagnosis.account.uses
     out = np.flatnonzero(uses["use"] == Use.OUTAGE)
-    begin, end = uses["begin_ns"][out], uses["end_ns"][out]
-    order = np.argsort(begin, kind="stable")
-    out, begin, end = out[order], begin[order], np.maximum.accumulate(end[order]) if len(out) else end
+    out = out[np.argsort(uses["begin_ns"][out], kind="stable")]
+    if not len(out):
+        return
+    begin, end = uses["begin_ns"][out], np.maximum.accumulate(uses["end_ns"][out])
+    gap = np.concatenate([[0], np.maximum(begin[1:] - end[:-1], 0)])
     slack_ns = round(_SLACK_MS * NS_PER_MS / diagnosis.transfer.speed)
-    for first, last in _touching(begin, end, slack_ns):
+    for first, last in episodes(np.cumsum(gap), apart_ns=slack_ns):
         began_ns, ended_ns = int(begin[first]), int(end[last - 1])
         lasted_s = diagnosis.link_s(began_ns, ended_ns)
         if lasted_s < BLACKOUT_S:
@@ -48,11 +46,3 @@ def _by_link(diagnosis: Diagnosis) -> Iterator[Finding]:
             f"The link was dead for {lasted_s:.0f} s, {diagnosis.at_s(began_ns):.1f} s into the transfer."
         )
         yield Finding(KIND, began_ns, ended_ns, cost_s, None, evidence, sentence, RADIO_HELP)
-
-
-def _touching(begin: np.ndarray, end: np.ndarray, slack_ns: int) -> list[tuple[int, int]]:
-    """Return the runs of intervals that follow each other without a gap."""
-    if not len(begin):
-        return []
-    gap = np.concatenate([[0], np.maximum(begin[1:] - end[:-1], 0)])
-    return episodes(np.cumsum(gap), apart_ns=slack_ns)

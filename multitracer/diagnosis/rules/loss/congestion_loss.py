@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.finding import Finding
-    from multitracer.diagnosis.packets.losses import Losses
 
 KIND = "congestion-loss"
 HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control loses less at the same rate."
@@ -20,15 +19,13 @@ HELP = "Nothing is broken: an AQM that marks (ECN) or another congestion control
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
     lost = losses_of(diagnosis)
-    if lost is not None and lost.is_congestion and not _is_behind_queue(diagnosis, lost):
-        most = "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: "
-        why = f"those before had waited {lost.waited_s:.3f} s, as long as any."
-        if not lost.waited_longest:
-            why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."
-        yield loss_finding(diagnosis, KIND, lost, most + why)
-
-
-def _is_behind_queue(diagnosis: Diagnosis, lost: Losses) -> bool:
-    """Return whether the link had served most of them: then no queue dropped them, however long it was."""
+    if lost is None or not lost.is_congestion:
+        return
     served = lost_behind_queue(diagnosis)
-    return served is not None and 2 * len(served.place) > len(lost.place)
+    if served is not None and 2 * len(served.place) > len(lost.place):
+        return  # the link had served most of them: no queue dropped these, however long it was
+    most = "{count:,} packets ({share:.2%}) were lost, most of them to a full queue: "
+    why = f"those before had waited {lost.waited_s:.3f} s, as long as any."
+    if not lost.waited_longest:
+        why = f"as many packets as ever were ahead of them, which took {lost.waited_s:.3f} s."
+    yield loss_finding(diagnosis, KIND, lost, most + why)

@@ -30,30 +30,22 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     sent = diagnosis.segments.row[policing.lost]
     began_ns, ended_ns = (int(diagnosis.transfer.sender["time_ns"][sent[i]]) for i in (0, -1))
     rate, link = (each * _BITS / 1e6 for each in (policing.rate_bytes_per_s, policing.link_bytes_per_s))
+    # of short trains: of ACKs, which come in bunches, and of what stood in a buffer of the receiver's host it
+    # is none of the link
+    is_links = diagnosis.transfer.data_pairs is not None and link < _OF_HOSTS
+    can = f"can do {link:.1f} Mbit/s" if is_links else "is faster"
     sentence = (
         f"A policer passes {rate:.2f} Mbit/s and drops what exceeds its burst, without delay: "
         f"{len(policing.lost):,} packets were lost whenever it had nothing left; the link itself "
-        f"{_can(diagnosis, link)}."
+        f"{can}."
     )
     numbers = {
         "policed_bytes_per_s": policing.rate_bytes_per_s,
         "lost_packets": len(policing.lost),
     }
-    if _is_links(diagnosis, link):
+    if is_links:
         numbers["link_bytes_per_s"] = policing.link_bytes_per_s
     payload = int(diagnosis.segments.payload_bytes[policing.lost].sum())
     cost_s = repair_s(diagnosis, began_ns)
     evidence = rows("sender", np.unique(sent))
     yield Finding(KIND, began_ns, ended_ns, cost_s, payload, evidence, sentence, numbers=numbers)
-
-
-def _can(diagnosis: Diagnosis, link: float) -> str:
-    return f"can do {link:.1f} Mbit/s" if _is_links(diagnosis, link) else "is faster"
-
-
-def _is_links(diagnosis: Diagnosis, link: float) -> bool:
-    """Return whether a rate (Mbit/s) of short trains is the link's, not that of bunches made by a host.
-
-    ACKs come in bunches; and what arrives faster than this has stood in a buffer of the receiver's host.
-    """
-    return diagnosis.transfer.data_pairs is not None and link < _OF_HOSTS

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Array
 
 KIND = "reordering"
 HELP = "Look for two paths or links in parallel; RACK (RFC 8985) at the sender bears reordering."
@@ -66,7 +66,14 @@ def _late(diagnosis: Diagnosis) -> _Late:
     pairs = diagnosis.transfer.data_pairs
     if pairs is None:
         return _Late(_by_reports(diagnosis), NA)
-    is_certain = ~_is_ambiguous(diagnosis.transfer.sender, pairs.sent)
+
+    # of what was sent again as it is, without IP identification (IPv6) or timestamps to distinguish the
+    # copies, nobody knows which arrived
+    table, rows = diagnosis.transfer.sender, np.maximum(pairs.sent, 0)
+    is_certain = (table["ip_id"][rows] > 0) | has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
+    if not is_certain.all():
+        _, which, copies = np.unique(table["seq_bytes"][rows], return_inverse=True, return_counts=True)
+        is_certain |= copies[which] <= 1
     both = np.flatnonzero((pairs.table["outcome"] == PacketOutcome.MATCHED) & (pairs.sent != NA) & is_certain)
     sent, arrived = pairs.sent[both], pairs.arrived[both]
     order = np.argsort(sent, kind="stable")
@@ -75,19 +82,6 @@ def _late(diagnosis: Diagnosis) -> _Late:
     near = ((at, arrived[max(at - _FARTHEST, 0) : at]) for at in overtaken)
     ahead = [int(np.count_nonzero(before > arrived[at])) for at, before in near]
     return _Late(sent[overtaken], max(ahead, default=NA))
-
-
-def _is_ambiguous(table: Table, sent: Array) -> Array:
-    """Return which packets were sent again as they are, with nothing that distinguishes the copies.
-
-    No IP identification (IPv6) and no timestamps: which of them arrived nobody knows.
-    """
-    rows = np.maximum(sent, 0)
-    is_numbered = (table["ip_id"][rows] > 0) | has(table["marks"][rows], CaptureMark.HAS_TIMESTAMPS)
-    if is_numbered.all():
-        return ~is_numbered
-    _, which, copies = np.unique(table["seq_bytes"][rows], return_inverse=True, return_counts=True)
-    return np.asarray(~is_numbered & (copies[which] > 1))
 
 
 def _by_reports(diagnosis: Diagnosis) -> Array:

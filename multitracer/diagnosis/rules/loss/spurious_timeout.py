@@ -34,7 +34,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     spurious = verdicts["necessity"] == Necessity.SPURIOUS
     expired = np.flatnonzero(spurious & (verdicts["cause"] == RetransmissionCause.TIMEOUT))
     opens = has(sender["flags"][verdicts["row"][expired]], Flag.SYN)
-    if opens.any() and (diagnosis.is_link_logged or _came_sooner(diagnosis)):
+    opening = diagnosis.opening
+    before = opening.syns[opening.syns < opening.syn_acks[0]] if len(opening.syn_acks) else opening.syns
+    came_sooner = len(before) > 0 and opening.answered_syn != int(before[-1])  # than its answer can
+    if opens.any() and (diagnosis.is_link_logged or came_sooner):
         yield _set_up(diagnosis, expired[opens])
     expired = expired[~opens]
     for i, place in enumerate(expired):
@@ -69,13 +72,6 @@ def _cost_s(diagnosis: Diagnosis, resent: Array, begin_ns: int, end_ns: int | No
     sent_bytes = max(int(transfer.payload_bytes[within].sum()), 1)
     part = int(transfer.sender["payload_bytes"][resent].sum()) / sent_bytes
     return min(part, 1.0) * diagnosis.limited_s(Limit.LINK, begin_ns=begin_ns, end_ns=end_ns)
-
-
-def _came_sooner(diagnosis: Diagnosis) -> bool:
-    """Return whether the SYN-ACK came sooner than it could have answered the last SYN."""
-    opening = diagnosis.opening
-    before = opening.syns[opening.syns < opening.syn_acks[0]] if len(opening.syn_acks) else opening.syns
-    return bool(len(before)) and opening.answered_syn != int(before[-1])
 
 
 def _set_up(diagnosis: Diagnosis, expired: Array) -> Finding:

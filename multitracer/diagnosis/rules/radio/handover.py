@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.tables import Array, Table
+    from multitracer.tables import Table
 
 KIND = "handover"
 HELP = "The handover parameters of the two cells; look whether others lose time there, too."
@@ -37,8 +37,10 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
         stopped, doubt = (Spans.none(), _BY_STAMPS) if has_stamps_alone else (_stopped(diagnosis), "")
         for before, after, what in _changes(radio):
             began_ns, ended_ns = (int(radio["time_ns"][row]) for row in (before, after))
-            if not _is_within(diagnosis, began_ns, ended_ns):
-                continue
+            is_far = ended_ns - began_ns > _FARTHEST_NS
+            first_ns, last_ns = (began_ns, ended_ns) if is_far else (ended_ns, began_ns)
+            if first_ns < diagnosis.transfer.begin_ns or last_ns > diagnosis.transfer.end_ns:
+                continue  # nobody knows that it fell into the transfer
             near = (stopped.begin < ended_ns + _AROUND_NS) & (stopped.end > began_ns - _AROUND_NS)
             cost_s, at_s = diagnosis.link_s(0, stopped.where(near).total_ns), diagnosis.at_s(ended_ns)
             began_ns, ended_ns = (
@@ -47,14 +49,6 @@ def find(diagnosis: Diagnosis) -> Iterator[Finding]:
             )
             sentence = f"The mobile changed its {what} {at_s:.1f} s into the transfer ({host}){doubt}."
             yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", [before, after]), sentence)
-
-
-def _is_within(diagnosis: Diagnosis, began_ns: int, ended_ns: int) -> bool:
-    """Return whether a change between two readings fell into the transfer, as far as they tell."""
-    begin_ns, end_ns = diagnosis.transfer.begin_ns, diagnosis.transfer.end_ns
-    if ended_ns - began_ns > _FARTHEST_NS:
-        return begin_ns <= began_ns and ended_ns <= end_ns
-    return ended_ns >= begin_ns and began_ns <= end_ns
 
 
 def _stopped(diagnosis: Diagnosis) -> Spans:
@@ -72,18 +66,10 @@ def _changes(radio: Table) -> Iterator[tuple[int, int, str]]:
     for name, what in (("rat", "technology"), ("cell_id", "cell"), ("channel", "channel")):
         values = radio[name][serving]
         known = serving[values != ("" if values.dtype.kind == "U" else NA)]
-        for place in _steps(radio[name][known]):
+        steps = np.flatnonzero(radio[name][known[1:]] != radio[name][known[:-1]])
+        for place in steps.tolist():
             change = int(known[place]), int(known[place + 1])
             if not any(left < change[1] and change[0] < right for left, right in seen):
                 seen.add(change)
-                yield (*change, f"{what}: {_was(radio, name, change)}")
-
-
-def _steps(values: Array) -> list[int]:
-    changes: list[int] = np.flatnonzero(values[1:] != values[:-1]).tolist()
-    return changes
-
-
-def _was(radio: Table, name: str, change: tuple[int, int]) -> str:
-    before, after = (radio[name][row] for row in change)
-    return f"{before} before, {after} after"
+                was, now = (radio[name][row] for row in change)
+                yield (*change, f"{what}: {was} before, {now} after")

@@ -34,26 +34,39 @@ _FRAME_ERRORS = 0.05
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield one finding for each way in which the radio was the limit."""
-    by_readings = list(_by_readings(diagnosis))
-    yield from by_readings or _by_frames(diagnosis)
+    by_readings, transfer = list(_by_readings(diagnosis)), diagnosis.transfer
+    if by_readings or transfer.near is None:
+        yield from by_readings
+        return
+    frames, times = transfer.near.frames, transfer.near.frames["time_ns"]
+    inside = (times >= transfer.begin_ns) & (times <= transfer.end_ns)
+    carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
+    again = np.flatnonzero(carried & (frames["attempt"] > 1))
+    share = len(again) / max(int(np.count_nonzero(carried)), 1)
+    if share < _FRAME_ERRORS:
+        return
+    began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
+    cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.ARQ), begin_ns=began_ns, end_ns=ended_ns)
+    sentence = (
+        f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
+        f"{diagnosis.link_s(began_ns, ended_ns):.0f} s."
+    )
+    yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)
 
 
 def _by_readings(diagnosis: Diagnosis) -> Iterator[Finding]:
     for host, radio in diagnosis.transfer.radio:
-        for bad, known, words in _complaints(radio):
-            inside = _inside(diagnosis, radio) & known
-            if np.count_nonzero(inside) < _LEAST_READINGS:
+        times = radio["time_ns"]
+        inside = (times >= diagnosis.transfer.begin_ns) & (times <= diagnosis.transfer.end_ns)
+        for is_bad, is_known, words in _complaints(radio):
+            known, bad = np.flatnonzero(inside & is_known), np.flatnonzero(inside & is_known & is_bad)
+            if len(known) < _LEAST_READINGS or len(bad) / len(known) < _SHARE:
                 continue
-            share = float(np.count_nonzero(bad & inside) / np.count_nonzero(inside))
-            if share >= _SHARE:
-                yield _finding(diagnosis, radio, np.flatnonzero(bad & inside), f"{words} ({host})", share)
-
-
-def _inside(diagnosis: Diagnosis, radio: Table) -> Array:
-    inside: Array = (radio["time_ns"] >= diagnosis.transfer.begin_ns) & (
-        radio["time_ns"] <= diagnosis.transfer.end_ns
-    )
-    return inside
+            began_ns, ended_ns = (int(times[bad[i]]) for i in (0, -1))
+            cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
+            share = len(bad) / len(known)
+            sentence = f"The radio was the limit: in {share:.0%} of the readings {words} ({host})."
+            yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
 
 
 def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
@@ -67,31 +80,3 @@ def _complaints(radio: Table) -> Iterator[tuple[Array, Array, str]]:
         "too many blocks failed",
     )
     yield busy >= _BUSY_PCT, serving & ~np.isnan(busy), "others kept the cell busy"
-
-
-def _finding(diagnosis: Diagnosis, radio: Table, bad: Array, words: str, share: float) -> Finding:
-    began_ns, ended_ns = (int(radio["time_ns"][bad[i]]) for i in (0, -1))
-    cost_s = diagnosis.limited_s(*_RADIO, Limit.OUTAGE, begin_ns=began_ns, end_ns=ended_ns)
-    sentence = f"The radio was the limit: in {share:.0%} of the readings {words}."
-    return Finding(KIND, began_ns, ended_ns, cost_s, None, rows("radio", bad), sentence)
-
-
-def _by_frames(diagnosis: Diagnosis) -> Iterator[Finding]:
-    near = diagnosis.transfer.near
-    if near is None:
-        return
-    frames = near.frames
-    times = frames["time_ns"]
-    inside = (times >= diagnosis.transfer.begin_ns) & (times <= diagnosis.transfer.end_ns)
-    carried = frames["sent"] & (frames["payload_bytes"] > 0) & inside
-    again = np.flatnonzero(carried & (frames["attempt"] > 1))
-    share = len(again) / max(int(np.count_nonzero(carried)), 1)
-    if share < _FRAME_ERRORS:
-        return
-    began_ns, ended_ns = int(times[again[0]]), int(times[again[-1]])
-    cost_s = diagnosis.limited_s((Limit.LINK, LimitSubtype.ARQ), begin_ns=began_ns, end_ns=ended_ns)
-    sentence = (
-        f"The radio was the limit: {share:.0%} of the link's frames were repetitions, spread over "
-        f"{diagnosis.link_s(began_ns, ended_ns):.0f} s."
-    )
-    yield Finding(KIND, began_ns, ended_ns, cost_s, None, rows("near.frames", again), sentence)
