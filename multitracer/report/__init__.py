@@ -3,7 +3,7 @@
 A `Recording` comes in; a page goes out that needs no network and no server. Read `write.py` first (the order
 of the sections), then `markup.py` (how text becomes HTML), `packed_columns.py` and `embed.py` (how a figure
 becomes text and JSON in the page; the code in `points/` reads and draws it, `timeline.js` links it with the
-rest). `first_screen.py` opens the page with the answer; `sentence.py` describes a direction, `limit_words.py`
+rest). `first_screen.py` opens the page with the answer; `sections.py` describes a direction, `limit_words.py`
 the limits. `drive_section.py` is the part of a page that needs a road (`route_map.py` the map, `base_map.py`
 the lines below it), `transactions_page.py` the page of a measurement. `page.py` is the frame of all pages,
 and decides whether script and style stand in the page or beside it; `still_sheet.py` draws what needs no

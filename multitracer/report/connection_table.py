@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +12,8 @@ from multitracer.analysis.series.rtt import Provenance
 from multitracer.errors import InputError
 from multitracer.figures.direction import FigureDirection
 from multitracer.report.markup import Markup, element, fold
-from multitracer.schemas.tcp import Close, Vantage
-from multitracer.units import NS_PER_S
+from multitracer.schemas.tcp import Close, GoodputBy, Vantage
+from multitracer.units import BITS_PER_BYTE, NS_PER_S
 from multitracer.words import count, duration, printable, share, size
 
 if TYPE_CHECKING:
@@ -66,6 +66,18 @@ class Drawn:
         return self._row(reverse=not self.reverse)
 
     @property
+    def goodput_by(self) -> GoodputBy:
+        """How its goodput is known, or why it is not."""
+        return GoodputBy(self.direction["goodput_by"])
+
+    @property
+    def goodput_bps(self) -> float | None:
+        """Its goodput in bit/s, from the first to the last arrival; None if it is not known."""
+        if not self.goodput_by.is_known:
+            return None
+        return float(self.direction["goodput_bytes_per_s"]) * BITS_PER_BYTE
+
+    @property
     def is_at_receiver(self) -> bool:
         """Whether the capture was made near the receiver: there, unneeded retransmissions do not show."""
         return bool(self.direction["vantage"] == Vantage.NEAR_RECEIVER)
@@ -106,10 +118,18 @@ def choose(parts: Sequence[PointCapture], *, connection: int | None, most: int) 
     """
     chosen = largest(parts, most)
     if connection is not None:
-        first = _numbered(parts, connection)
+        numbered = ((part, connection - part.offset) for part in parts)
+        first = next((each for each in numbered if 0 < each[1] <= len(each[0])), None)
+        if first is None:
+            raise InputError(f"no connection {connection}; `multitracer inspect` lists them")
         chosen = [first, *(each for each in chosen if each != first)]
-    both = [drawn for each in chosen[:1] for drawn in _both_ways(*each)]
-    return (both + [_bulk(*each) for each in chosen[1:]])[:most]
+    drawn = [Drawn(part, n, part.analysis.bulk_direction(n)) for part, n in chosen]
+    if drawn:
+        bulk = drawn[0]
+        sent, back = bulk.direction["unique_bytes"], bulk.opposite["unique_bytes"]
+        if back and back >= _WORTH_DRAWING * sent:
+            drawn.insert(1, replace(bulk, reverse=not bulk.reverse))
+    return drawn[:most]
 
 
 def largest(parts: Sequence[PointCapture], most: int) -> list[tuple[PointCapture, int]]:
@@ -120,24 +140,6 @@ def largest(parts: Sequence[PointCapture], most: int) -> list[tuple[PointCapture
         rows = np.argsort(-unique, kind="stable")[:most]
         ranked += [(-int(unique[row]), order, int(row) + 1) for row in rows]
     return [(parts[order], n) for _, order, n in sorted(ranked)[:most]]
-
-
-def _numbered(parts: Sequence[PointCapture], number: int) -> tuple[PointCapture, int]:
-    for part in parts:
-        if 0 < number - part.offset <= len(part):
-            return part, number - part.offset
-    raise InputError(f"no connection {number}; `multitracer inspect` lists them")
-
-
-def _bulk(part: PointCapture, n: int) -> Drawn:
-    return Drawn(part, n, bool(part.analysis.connections["bulk_direction"][n - 1]))
-
-
-def _both_ways(part: PointCapture, n: int) -> list[Drawn]:
-    bulk = _bulk(part, n)
-    sent, back = bulk.direction["unique_bytes"], bulk.opposite["unique_bytes"]
-    worth = back and back >= _WORTH_DRAWING * sent
-    return [bulk, Drawn(part, n, not bulk.reverse)] if worth else [bulk]
 
 
 _CLOSES = {
@@ -167,37 +169,6 @@ def connection_section(parts: Sequence[PointCapture], figures: Sequence[Drawn], 
     picked = largest(parts, most)
     shown = {drawn.number: i for i, drawn in reversed(list(enumerate(figures)))}
     where = len(parts) > 1
-    body = [_row(part, n, shown.get(part.offset + n), where=where) for part, n in picked]
-    left = total - len(picked)
-    note = (
-        f"The {len(picked):,} with the most bytes; {count(left, 'more connection')} not listed. "
-        if left
-        else ""
-    )
-    tool = [note, element("code", "multitracer analyze --csv"), " writes all of them with every number."]
-    return fold(
-        count(total, "TCP connection"),
-        _filter() if len(picked) > 1 else None,
-        element("div", _table(body, where=where), class_="scroll") if picked else None,
-        element("p", tool, class_="muted") if total else None,
-        id="connections",
-        class_="long",
-    )
-
-
-def _filter() -> Markup:
-    box = element(
-        "input",
-        id="filter",
-        type="search",
-        placeholder="Filter: address, port, end…",
-        aria_label="Filter rows",
-    )
-    status = element("span", id="filter-told", class_="muted", role="status")
-    return element("div", box, status, class_="bar")
-
-
-def _table(body: list[Markup], *, where: bool) -> Markup:
     heads = [*_HEADS, *([("Captured at", False, "")] if where else []), ("Figure", False, "")]
     cells = [
         element(
@@ -208,63 +179,57 @@ def _table(body: list[Markup], *, where: bool) -> Markup:
         )
         for name, number, says in heads
     ]
-    return element(
+    table = element(
         "table",
         element("caption", "Connections, the largest first", class_="unseen"),
         element("thead", element("tr", cells)),
-        element("tbody", body),
+        element("tbody", [_row(part, n, shown.get(part.offset + n), where=where) for part, n in picked]),
         class_="sortable",
         data_filter="filter",
+    )
+    words = "Filter: address, port, end…"
+    box = element("input", id="filter", type="search", placeholder=words, aria_label="Filter rows")
+    status = element("span", id="filter-told", class_="muted", role="status")
+    left = total - len(picked)
+    more = f"The {len(picked):,} with the most bytes; {count(left, 'more connection')} not listed. "
+    tool = [element("code", "multitracer analyze --csv"), " writes all of them with every number."]
+    return fold(
+        count(total, "TCP connection"),
+        element("div", box, status, class_="bar") if len(picked) > 1 else None,
+        element("div", table, class_="scroll") if picked else None,
+        element("p", more if left else "", tool, class_="muted") if total else None,
+        id="connections",
+        class_="long",
     )
 
 
 def _row(part: PointCapture, n: int, figure: int | None, *, where: bool) -> Markup:
+    """Return the row of a connection; its figure is that of this number on the page."""
     row = next(part.analysis.connections.take(np.array([n - 1])).rows())
     ways = list(part.analysis.directions.take(np.array([2 * n - 2, 2 * n - 1])).rows())
-    cells = [
-        *_times(part, n, row),
-        *_amounts(ways),
-        *_rtt(ways[row["bulk_direction"]]),
-        element("td", _CLOSES[row["close"]]),
-        element("td", printable(part.point.name)) if where else None,
-        element("td", None if figure is None else _show(figure)),
-    ]
-    return element("tr", cells, data_figure=figure)
-
-
-def _times(part: PointCapture, n: int, row: Row) -> list[Markup]:
-    start, end = row["start_ns"], row["end_ns"]
+    start, end, ends = row["start_ns"], row["end_ns"], part.analysis.ends(n)
     since = None if start is None else (start - origin_ns(part)) / NS_PER_S
     took = None if start is None or end is None else end - start
-    ends = part.analysis.ends(n)
-    return [
+    again, data = (sum(way[f"{kind}_segments"] for way in ways) for kind in ("retransmitted", "data"))
+    bulk = ways[row["bulk_direction"]]  # near the receiver its round trips would be that one's own delay
+    round_trips = (None, None) if bulk["rtt_absent"] else (bulk["rtt_p50_ns"], bulk["rtt_max_ns"])
+    show = None if figure is None else element("button", "Show", type="button", data_show=figure)
+    cells = [
         _number(part.offset + n, str(part.offset + n)),
         _number(since, "" if since is None else f"{since:,.3f} s"),
         element("td", ends.source),
         element("td", ends.destination),
         _number(took, duration(took)),
-    ]
-
-
-def _amounts(ways: list[Row]) -> list[Markup]:
-    again = sum(way["retransmitted_segments"] for way in ways)
-    data = sum(way["data_segments"] for way in ways)
-    return [
         *(_number(way["unique_bytes"], size(way["unique_bytes"])) for way in ways),
         _number(again, f"{again:,} ({share(again, data)})" if again and data else f"{again:,}"),
+        *(_number(value, "" if value is None else duration(value)) for value in round_trips),
+        element("td", _CLOSES[row["close"]]),
+        element("td", printable(part.point.name)) if where else None,
+        element("td", show),
     ]
-
-
-def _rtt(way: Row) -> list[Markup]:
-    """Return median and worst; near the receiver they would be its own delay, so the cells stay empty."""
-    values = (None, None) if way["rtt_absent"] else (way["rtt_p50_ns"], way["rtt_max_ns"])
-    return [_number(value, "" if value is None else duration(value)) for value in values]
+    return element("tr", cells, data_figure=figure)
 
 
 def _number(value: float | None, text: str) -> Markup:
     """Return a cell that sorts by its value; a missing one comes after all others."""
     return element("td", text, class_="number", data_value=-1 if value is None else value)
-
-
-def _show(figure: int) -> Markup:
-    return element("button", "Show", type="button", data_show=figure)

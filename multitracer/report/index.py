@@ -13,7 +13,7 @@ import numpy as np
 from multitracer.errors import InputError
 from multitracer.report.culprit import sparkline
 from multitracer.report.first_screen import axis_of
-from multitracer.report.lead import goodput_bps, grows, in_share, loss, round_trip
+from multitracer.report.lead import goodput_bps, loss, round_trip
 from multitracer.report.markup import Markup, element
 from multitracer.report.page import document, write
 from multitracer.report.write import Request, write_report
@@ -190,9 +190,9 @@ def _explained(answer: FirstScreenContent) -> Iterator[Markup]:
     )
     yield _number(speed, "" if speed is None else rate(speed), name="Goodput")
     yield element("td", _spark(answer))
-    known = (None, "") if trip is None else (trip.usual_ns, grows(trip.least_ns, trip.usual_ns))
+    known = (None, "") if trip is None else (trip.usual_ns, trip.words)
     yield _number(*known, name="Round trip")
-    yield _number(lost.segments / max(lost.of, 1), in_share(lost), name="Loss", title=lost.name)
+    yield _number(lost.segments / max(lost.of, 1), lost.words, name="Loss", title=lost.name)
 
 
 def _spark(answer: FirstScreenContent) -> Markup | None:

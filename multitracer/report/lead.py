@@ -14,12 +14,17 @@ import numpy as np
 
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.sentence import MOSTLY, WORTH_SAYING
-from multitracer.report.cause import AFTER_LOSSES, cause, confidence_of, lost_run, lost_segments
-from multitracer.report.cause import held_bytes as held
+from multitracer.report.cause import (
+    AFTER_LOSSES,
+    cause,
+    confidence_of,
+    held_bytes,
+    lost_run,
+    lost_segments,
+)
 from multitracer.report.explained_panels import logged_bps
 from multitracer.report.limit_words import bounds, shares_of, short
 from multitracer.report.markup import Markup, element
-from multitracer.report.sentence import goodput
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.tables import NA
 from multitracer.units import BITS_PER_BYTE, NS_PER_S
@@ -30,7 +35,6 @@ if TYPE_CHECKING:
 
     from multitracer.diagnosis.diagnosis import Diagnosis, Incident
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.limits.names import LimitShare
     from multitracer.report.connection_table import Drawn
 
 _LASTED = r"[\d.,]+ [a-z]+(?: \d+ [a-z]+)?"
@@ -79,35 +83,30 @@ _SHORT_WAIT = 0.1
 
 def lead(diagnosis: Diagnosis) -> str:
     """Return the headline; what made the largest limit stands before it, what else happened behind it."""
-    sentence, first, run = diagnosis.headline.sentence, cause(diagnosis), _lost_in_a_row(diagnosis)
+    headline, first, run = diagnosis.headline, cause(diagnosis), lost_run(diagnosis)
+    sentence = headline.sentence
     basis = _BASIS.search(sentence)
     if basis is None:
         return sentence
-    words = _of_the_link(diagnosis, first)
-    if words:
-        sentence = f"{sentence[: basis.end()]}: {words}{sentence[basis.end() :]}"
+    logged = logged_bps(diagnosis) if headline.limit is Limit.LINK else None
+    of_link = "" if logged is None else f"the radio carries {rate(logged)}"
+    if first is not None and first.kind in _OF_THE_LINK:  # it tells more
+        of_link = _words(diagnosis, first)
+    if of_link:
+        sentence = f"{sentence[: basis.end()]}: {of_link}{sentence[basis.end() :]}"
     root = _root(diagnosis, first)
-    begins = run if run and _is_before(diagnosis) else ""
-    behind = ["" if begins else run, "" if run else _short_outage(diagnosis)]
-    leads_to = root or (begins and diagnosis.headline.limit in AFTER_LOSSES)
     sentence = _in_all(diagnosis, _within(diagnosis, sentence) if root else sentence)
-    return " ".join(filter(None, [begins, root, _so(sentence) if leads_to else sentence, *behind]))
-
-
-def _of_the_link(diagnosis: Diagnosis, first: Incident | None) -> str:
-    """Return what the link did while it was the limit, or else the rate by its log; "" without both."""
-    if first is not None and first.kind in _OF_THE_LINK:
-        return _words(diagnosis, first)
-    logged = logged_bps(diagnosis) if diagnosis.headline.limit is Limit.LINK else None
-    return "" if logged is None else f"the radio carries {rate(logged)}"
-
-
-def _so(sentence: str) -> str:
-    """Return the sentence of a limit as what its cause led to."""
-    for begin, behind in _BEGINS.items():
-        if begin in sentence:
-            return sentence.replace(begin, behind, 1)
-    return sentence
+    is_before = headline.limit in AFTER_LOSSES or "The largest part" in headline.sentence
+    if root or (run is not None and headline.limit in AFTER_LOSSES):
+        begin = next((each for each in _BEGINS if each in sentence), "")
+        sentence = sentence.replace(begin, _BEGINS[begin], 1) if begin else sentence
+    if run is None:
+        return " ".join(filter(None, [root, sentence, _short_outage(diagnosis)]))
+    lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
+    many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
+    dead = f"For {lasted} no data came through, as in an outage: {many}."
+    words = [dead, root, sentence] if is_before else [root, sentence, dead]
+    return " ".join(filter(None, words))
 
 
 def _within(diagnosis: Diagnosis, sentence: str) -> str:
@@ -137,31 +136,22 @@ def _in_all(diagnosis: Diagnosis, sentence: str) -> str:
 
 def _root(diagnosis: Diagnosis, first: Incident | None) -> str:
     """Return the sentence of what made the limit, and how sure it is; "" where the headline says it."""
+    seen = diagnosis.limited.seen
     if diagnosis.headline.part is LimitSubtype.ZERO:
         return _UNREAD
-    if first is None:
-        return _lost_somehow(diagnosis)
-    words = _words(diagnosis, first)
-    if not words or first.kind in _OF_THE_LINK:
-        return ""
-    sure = confidence_of(first, diagnosis.limited.view)
-    is_told = diagnosis.headline.limit is Limit.OUTAGE or sure is diagnosis.headline.confidence
-    return f"{words[0].upper()}{words[1:]}{'' if is_told else f' ({sure.label})'}."
-
-
-def _lost_somehow(diagnosis: Diagnosis) -> str:
-    """Return how many segments were lost where nothing tells why; "" without any."""
+    if first is not None:
+        words = "" if first.kind in _OF_THE_LINK else _words(diagnosis, first)
+        sure = confidence_of(first, diagnosis.limited.view)
+        is_known = diagnosis.headline.limit is Limit.OUTAGE or sure is diagnosis.headline.confidence
+        return f"{words[0].upper()}{words[1:]}{'' if is_known else f' ({sure.label})'}." if words else ""
     lost, of = lost_segments(diagnosis)
-    seen = diagnosis.limited.seen
     if not lost or seen is None:
         return ""
     queue_ns = int(seen.delays.way_ns.max() - seen.delays.way_ns.min()) if len(seen.delays.way_ns) else 0
-    waited = duration(queue_ns * diagnosis.transfer.speed)
-    flat = (
-        f", but hardly in a full queue: none waited longer than {waited} in one"
-        if 0 < queue_ns < _SHORT_WAIT * seen.floor_ns
-        else ""
-    )
+    flat = ""
+    if 0 < queue_ns < _SHORT_WAIT * seen.floor_ns:
+        waited = duration(queue_ns * diagnosis.transfer.speed)
+        flat = f", but hardly in a full queue: none waited longer than {waited} in one"
     return f"{lost:,} of {count(of, 'segment')} were lost (why is not known{flat})."
 
 
@@ -189,20 +179,15 @@ def _words(diagnosis: Diagnosis, first: Incident) -> str:
         "rate-change": ("its rate changed from {rate_before_bps} to {rate_after_bps}", "rate_after_bps"),
     }
     words, needed = telling.get(first.kind, ("", ""))
-    return "" if needed and needed not in numbers else words.format(**_in_words(numbers))
-
-
-def _in_words(numbers: Mapping[str, float]) -> dict[str, object]:
-    """Return numbers with their units, as their names tell these; counts as they are."""
     written: dict[str, object] = {}
-    for name, number in numbers.items():
+    for name, number in numbers.items():  # names tell units; counts are as they are
         if name.endswith("_bytes_per_s"):
             written[name] = rate(number * BITS_PER_BYTE)
         elif name.endswith("_bps"):
             written[name] = rate(number)
         else:
             written[name] = duration(number * NS_PER_S) if name.endswith("_s") else number
-    return written
+    return "" if needed and needed not in numbers else words.format(**written)
 
 
 def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -> str:
@@ -216,22 +201,6 @@ def _dead(diagnosis: Diagnosis, first: Incident, numbers: Mapping[str, float]) -
     if not backed_off or waited_s <= 0:
         return lasted
     return f"{lasted}; the timer had backed off, and tried again only {duration(waited_s * NS_PER_S)} later"
-
-
-def _is_before(diagnosis: Diagnosis) -> bool:
-    """Return whether data that were lost in a row count for more than the largest limit."""
-    headline = diagnosis.headline
-    return headline.limit in AFTER_LOSSES or "The largest part" in headline.sentence
-
-
-def _lost_in_a_row(diagnosis: Diagnosis) -> str:
-    """Return the sentence of data that were lost in a row; "" where there were none."""
-    run = lost_run(diagnosis)
-    if run is None:
-        return ""
-    lasted = duration((run.end_ns - run.begin_ns) * diagnosis.transfer.speed)
-    many = f"{run.segments:,} segments in a row were lost, {count(run.repairs, 'repair')} among them"
-    return f"For {lasted} no data came through, as in an outage: {many}."
 
 
 def _short_outage(diagnosis: Diagnosis) -> str:
@@ -263,6 +232,13 @@ class RoundTripText(NamedTuple):
     is_inferred: bool
     """From arrivals at the receiver: the shortest one and the queue on top."""
 
+    @property
+    def words(self) -> str:
+        """The least and the usual one, the unit once where it is the same: 70.8 → 406 ms."""
+        least, usual = duration(self.least_ns), duration(self.usual_ns)
+        number, _, unit = least.rpartition(" ")
+        return f"{number if usual.endswith(f' {unit}') else least} → {usual}"
+
 
 class SegmentLoss(NamedTuple):
     """What is known of the segments that did not get through at once."""
@@ -271,10 +247,15 @@ class SegmentLoss(NamedTuple):
     segments: int
     of: int
 
+    @property
+    def words(self) -> str:
+        """The share of the segments."""
+        return share(self.segments, self.of) if self.segments else "none"
+
 
 def goodput_bps(diagnosis: Diagnosis, drawn: Drawn) -> float | None:
     """Return the goodput in bit/s, link time; None if it is not known."""
-    speed = goodput(drawn.direction)
+    speed = drawn.goodput_bps
     return None if speed is None else speed / diagnosis.transfer.speed
 
 
@@ -303,64 +284,34 @@ def loss(diagnosis: Diagnosis, drawn: Drawn) -> SegmentLoss:
 
 
 def numbers(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
-    """Return the three numbers of the connection that is explained."""
-    lost = loss(diagnosis, drawn)
-    return element(
-        "dl",
-        _speed(diagnosis, drawn),
-        _delay(round_trip(diagnosis, drawn), drawn),
-        _number(
-            lost.name,
-            in_share(lost),
-            f"{lost.segments:,} of {count(lost.of, 'data segment')}{_repair(diagnosis, lost)}",
-        ),
-        class_="three",
-    )
-
-
-def _repair(diagnosis: Diagnosis, lost: SegmentLoss) -> str:
-    """Return what the repair of losses cost where it was next to nothing; else the limit's row has it."""
-    own = [each for each in diagnosis.limited.shares if each.limit is Limit.RECOVERY]
-    is_known = lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
-    if not is_known or sum(each.share_high for each in own) >= _NEXT_TO_NOTHING:
-        return ""
-    seconds = sum(each.seconds for each in own)
-    took = duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else "no time"
-    return f"; their repair cost {took}"
-
-
-def in_share(lost: SegmentLoss) -> str:
-    """Return a loss as a share of the segments."""
-    return share(lost.segments, lost.of) if lost.segments else "none"
-
-
-def _number(name: str, value: str, more: str) -> Markup:
-    return element("div", element("dt", name), element("dd", value, element("small", more)))
-
-
-def _speed(diagnosis: Diagnosis, drawn: Drawn) -> Markup:
+    """Return the three numbers of the connection that is explained: speed, round trip, loss."""
     row, speed = drawn.direction, goodput_bps(diagnosis, drawn)
-    delivered, by = size(row["unique_bytes"]), GoodputBy(row["goodput_by"])
+    delivered, by = size(row["unique_bytes"]), drawn.goodput_by
     if speed is None:
-        name = "Carried" if by is GoodputBy.ONE_MOMENT else "Sent"
-        return _number(name, delivered, f"no speed: {by.words}")
-    took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
-    return _number("Speed", rate(speed), f"{delivered} {by.words} in {took}")
-
-
-def _delay(trip: RoundTripText | None, drawn: Drawn) -> Markup:
+        three = [("Carried" if by is GoodputBy.ONE_MOMENT else "Sent", delivered, f"no speed: {by.words}")]
+    else:
+        took = duration(row["goodput_ns"] * diagnosis.transfer.speed)
+        three = [("Speed", rate(speed), f"{delivered} {by.words} in {took}")]
+    trip = round_trip(diagnosis, drawn)
     if trip is None:
-        return _number("Round trip", "not known", RoundTrips(drawn.direction["rtt_absent"]).words)
-    how = ", inferred from arrivals" if trip.is_inferred else ""
-    more = f"least → usual{how}; 95 % below {duration(trip.most_ns)}"
-    return _number("Round trip", grows(trip.least_ns, trip.usual_ns), more)
-
-
-def grows(least_ns: float, usual_ns: float) -> str:
-    """Return two lengths of time, the unit once where it is the same: 70.8 → 406 ms."""
-    least, usual = duration(least_ns), duration(usual_ns)
-    number, _, unit = least.rpartition(" ")
-    return f"{number if usual.endswith(f' {unit}') else least} → {usual}"
+        three.append(("Round trip", "not known", RoundTrips(row["rtt_absent"]).words))
+    else:
+        how = ", inferred from arrivals" if trip.is_inferred else ""
+        more = f"least → usual{how}; 95 % below {duration(trip.most_ns)}"
+        three.append(("Round trip", trip.words, more))
+    lost, repairs = loss(diagnosis, drawn), [s for s in diagnosis.limited.shares if s.limit is Limit.RECOVERY]
+    repair, is_known = "", lost.segments > 0 and diagnosis.headline.limit is not Limit.UNKNOWN
+    if (
+        is_known and sum(each.share_high for each in repairs) < _NEXT_TO_NOTHING
+    ):  # else the limit's row has it
+        seconds = sum(each.seconds for each in repairs)
+        repair = f"; their repair cost {duration(seconds * NS_PER_S) if seconds >= _SHOWN_S else 'no time'}"
+    three.append((lost.name, lost.words, f"{lost.segments:,} of {count(lost.of, 'data segment')}{repair}"))
+    cells = [
+        element("div", element("dt", name), element("dd", value, element("small", more)))
+        for name, value, more in three
+    ]
+    return element("dl", cells, class_="three")
 
 
 _NARROW = 1.2
@@ -375,78 +326,63 @@ _CHANGES = {"rate-change", "handover", "competing-traffic", "path-change"}
 
 def arithmetic(diagnosis: Diagnosis, drawn: Drawn) -> str:
     """Return the arithmetic as a sentence; "" where no rate is known well, or it does not hold."""
-    if diagnosis.headline.limit is Limit.SENDER_BUFFER:
-        return _of_buffer(diagnosis, drawn)
-    logged = logged_bps(diagnosis)
+    headline, limited, group = diagnosis.headline, diagnosis.limited, diagnosis.group
+    sent, took_s, logged = drawn.direction["unique_bytes"], limited.total_s, logged_bps(diagnosis)
+    is_scaled = diagnosis.transfer.speed != 1
+    if headline.limit is Limit.SENDER_BUFFER:
+        held, trip = held_bytes(limited), round_trip(diagnosis, drawn)
+        if held is None or trip is None or is_scaled:
+            return ""
+        speed = rate(held * BITS_PER_BYTE * NS_PER_S / trip.usual_ns)
+        return f"{size(held)} in each round trip of {duration(trip.usual_ns)} are {speed}."
     if logged is not None:
-        return _of_log(logged, drawn.direction["unique_bytes"], diagnosis.limited)
-    known = None if _CHANGES & {each.kind for each in diagnosis.findings} else _known(diagnosis)
-    sent, took_s = drawn.direction["unique_bytes"], diagnosis.limited.total_s
-    if known is None or not sent:
+        return _of_log(logged, sent, limited)
+    if _CHANGES & {each.kind for each in diagnosis.findings} or not sent:
         return ""
-    name, bytes_per_s = known
+    if is_scaled or len(group.members) > 1 or limited.shown is None:
+        return ""
+    link, most = limited.shown.link.rate, _WIDE if headline.limit is Limit.LINK else _NARROW
+    if limited.seen is not None and limited.seen.policer is not None:
+        whose, bytes_per_s = "the policer", float(limited.seen.policer.rate_bytes_per_s)
+    elif link is not None and link.high <= most * link.low:
+        whose, bytes_per_s = "the link", link.median
+    else:
+        return ""
     least_s = sent / bytes_per_s
     if least_s > took_s:
         return ""
-    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
-    speed = rate(bytes_per_s * BITS_PER_BYTE)
-    is_at_rate = name != "the link" or diagnosis.headline.limit is Limit.LINK
+    is_at_rate = whose != "the link" or headline.limit is Limit.LINK
     longer = "" if is_at_rate else f", {duration((took_s - least_s) * NS_PER_S)} longer"
-    return f"{size(sent)} at {name}'s {speed} take {least}; the transfer took {took}{longer}."
+    alone = (
+        f"{size(sent)} at {whose}'s {rate(bytes_per_s * BITS_PER_BYTE)} take {duration(least_s * NS_PER_S)}"
+    )
+    return f"{alone}; the transfer took {duration(took_s * NS_PER_S)}{longer}."
 
 
 def _of_log(logged_bps: float, sent: int, limited: Limited) -> str:
-    """Return how long the bytes take at the rate that a link's log states, and what the rest of T went on."""
+    """Return how long the bytes take at the rate that a link's log states, and what the rest of T went on.
+
+    What the link carried for longer than the bytes alone take are headers, and what it carried for others.
+    Where it carried less than that, there is no sum.
+    """
     least_s, took_s = sent * BITS_PER_BYTE / logged_bps, limited.total_s
     can = f"The link can carry {rate(logged_bps)} by its log, headers included"
     if not 0 < least_s <= took_s:
         return f"{can}."
-    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
-    return f"{can}: {size(sent)} alone take {least}; the transfer took {took}{_between(limited, least_s)}."
-
-
-def _between(limited: Limited, least_s: float) -> str:
-    """Return the sum of what else took time, the largest first; "" where the link carried less than that.
-
-    What the link carried for longer than the bytes alone take are headers, and what it carried for others.
-    """
     others = sorted(
         (each for each in limited.shares if each.limit is not Limit.LINK or each.part),
         key=lambda each: -each.seconds,
     )
-    named = [each for each in others if each.share >= _WORTH]
-    rest_s = limited.total_s - least_s - sum(each.seconds for each in named)
-    if not named or sum(each.seconds for each in others) > limited.total_s - least_s:
-        return ""
-    sums: dict[str, float] = {}
-    for each in named:
-        sums[_term(each)] = sums.get(_term(each), 0.0) + each.seconds
-    largest = sorted(sums.items(), key=lambda term: -term[1])
-    terms = [f"{duration(seconds * NS_PER_S)} {term}" for term, seconds in largest]
-    other = duration((limited.total_s - least_s) * NS_PER_S)
-    return f". The other {other}: {', '.join(terms)}, {duration(rest_s * NS_PER_S)} headers and the rest"
-
-
-def _term(share: LimitShare) -> str:
-    return short(share.part) if share.limit is Limit.LINK else share.limit.label
-
-
-def _of_buffer(diagnosis: Diagnosis, drawn: Drawn) -> str:
-    """Return the rate of what a send buffer lets out in each round trip; "" where it is not known."""
-    held_bytes, trip = held(diagnosis.limited), round_trip(diagnosis, drawn)
-    if held_bytes is None or trip is None or diagnosis.transfer.speed != 1:
-        return ""
-    speed = rate(held_bytes * BITS_PER_BYTE * NS_PER_S / trip.usual_ns)
-    return f"{size(held_bytes)} in each round trip of {duration(trip.usual_ns)} are {speed}."
-
-
-def _known(diagnosis: Diagnosis) -> tuple[str, float] | None:
-    """Return whose rate held one connection as a whole, and that rate, bytes/s."""
-    limited = diagnosis.limited
-    if diagnosis.transfer.speed != 1 or len(diagnosis.group.members) > 1 or limited.shown is None:
-        return None
-    if limited.seen is not None and limited.seen.policer is not None:
-        return "the policer", float(limited.seen.policer.rate_bytes_per_s)
-    link = limited.shown.link.rate
-    most = _WIDE if diagnosis.headline.limit is Limit.LINK else _NARROW
-    return None if link is None or link.high > most * link.low else ("the link", link.median)
+    named, between = [each for each in others if each.share >= _WORTH], ""
+    if named and sum(each.seconds for each in others) <= took_s - least_s:
+        sums: dict[str, float] = {}
+        for each in named:
+            name = short(each.part) if each.limit is Limit.LINK else each.limit.label
+            sums[name] = sums.get(name, 0.0) + each.seconds
+        largest = sorted(sums.items(), key=lambda term: -term[1])
+        terms = ", ".join(f"{duration(seconds * NS_PER_S)} {name}" for name, seconds in largest)
+        rest = duration((took_s - least_s - sum(each.seconds for each in named)) * NS_PER_S)
+        other = duration((took_s - least_s) * NS_PER_S)
+        between = f". The other {other}: {terms}, {rest} headers and the rest"
+    least, took = duration(least_s * NS_PER_S), duration(took_s * NS_PER_S)
+    return f"{can}: {size(sent)} alone take {least}; the transfer took {took}{between}."

@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING
 from multitracer import __version__
 from multitracer.analysis.series.rtt import Provenance
 from multitracer.report.markup import Markup, element, fold
-from multitracer.report.sentence import NOTHING, goodput, sentence
 from multitracer.schemas.tcp import GoodputBy, RoundTrips
 from multitracer.words import count, duration, moment, printable, rate, share, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from multitracer.captured import CaptureInterface, SourceFile
-    from multitracer.logs import HostLog
-    from multitracer.recording.part import PointCapture
+    from multitracer.captured import SourceFile
     from multitracer.recording.recording import Recording
     from multitracer.report.connection_table import Drawn
-    from multitracer.tables import Row
+
+    _Facts = list[tuple[str, str | Sequence[str]]]
+    """Names with a value each, or with several lines."""
 
 _SAYS = {
     "good": "✓ Trust: good. Nothing important contradicts these numbers.",
@@ -69,29 +68,29 @@ def trust_line(recording: Recording, *, answer: str = "", is_sure: bool = True) 
     if not notes:
         return element("p", says, first, class_=class_)
     many = f" {count(len(notes), 'more note' if first else 'note')}"
+    rest = element("li", f"and {len(notes) - _NOTES:,} more") if len(notes) > _NOTES else None
     return element(
         "details",
         element("summary", says, first, element("span", many, class_="muted")),
-        element("ul", [element("li", each) for each in notes[:_NOTES]], more(len(notes) - _NOTES)),
+        element("ul", [element("li", each) for each in notes[:_NOTES]], rest),
         class_=class_,
         open=verdict == "poor",
     )
-
-
-def more(number: int) -> Markup | None:
-    """Return the list item with the number of entries that are not shown."""
-    return element("li", f"and {number:,} more") if number > 0 else None
 
 
 def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", speed: float = 1) -> Markup:
     """Return the summary: one sentence, the numbers behind it, how sure the clock is, and its speed."""
     if drawn is None:
         return element("section", element("h2", "Summary"), element("p", NOTHING, class_="lead"))
+    facts = [
+        element("div", element("dt", name), element("dd", value, element("small", more)))
+        for name, value, more in (_facts(drawn) if drawn.direction["unique_bytes"] else [])
+    ]
     which = f"This is connection {drawn.number} of {connections:,}; the table below has all of them."
     return fold(
         "Summary",
         element("p", sentence(drawn), class_="lead"),
-        element("dl", _facts(drawn), class_="facts") if drawn.direction["unique_bytes"] else None,
+        element("dl", facts, class_="facts") if facts else None,
         element("p", _FAST.format(speed), class_="muted clock") if speed != 1 else None,
         element("p", f"Clock: {printable(clock)}.", class_="muted clock") if clock else None,
         element("p", which, class_="muted") if connections > 1 else None,
@@ -100,65 +99,72 @@ def summary_section(drawn: Drawn | None, *, connections: int, clock: str = "", s
     )
 
 
-def _facts(drawn: Drawn) -> list[Markup]:
-    row, speed, again = drawn.direction, goodput(drawn.direction), drawn.direction["retransmitted_segments"]
-    window = drawn.opposite["max_window_bytes"]
-    return [
-        _fact("Delivered once", size(row["unique_bytes"]), _segments(drawn)),
-        _fact("Goodput", "unknown" if speed is None else rate(speed), _over(row)),
-        *(_at_receiver(row) if drawn.is_at_receiver else [_retransmitted(again, row["data_segments"])]),
-        _rtt_fact(drawn),
-        _in_flight(drawn, window),
+NOTHING = "There is no TCP connection in this capture."
+
+
+def sentence(drawn: Drawn) -> str:
+    """Return what happened in one direction: who sent how much to whom, how fast, what twice, what delay."""
+    row, worst, speed = drawn.direction, drawn.worst_rtt, drawn.goodput_bps
+    unique, again, filled = row["unique_bytes"], row["retransmitted_bytes"], row["out_of_order"]
+    sender, receiver = drawn.ends
+    if not unique:
+        return f"{sender} sent no data to {receiver} that this capture holds."
+    took = ""
+    if speed is not None:
+        took = f" in {duration(row['goodput_ns'])} ({rate(speed)} {GoodputBy(row['goodput_by']).words})"
+    elif row["goodput_by"] == GoodputBy.ONE_MOMENT or row["data_segments"] == 1:
+        took = " in a single moment"
+    if row["capture_duplicates"]:
+        twice = "many packets were captured twice, so retransmissions are not counted"
+    elif drawn.is_at_receiver:
+        holes = f", {count(filled, 'segment')} behind later ones" if filled else ""
+        twice = f"{f'{share(again, unique)} of it' if again else 'none of it'} arrived twice{holes}"
+    else:
+        twice = f"{share(again, unique)} of it twice" if again else "none of it twice"
+    if row["rtt_absent"] == RoundTrips.NEAR_RECEIVER:
+        delay = "RTT not measurable here, near the receiver"
+    elif worst is None:
+        delay = "no RTT sample"
+    else:
+        median = f"median RTT {duration(row['rtt_p50_ns'])}, " if row["rtt_count"] else "RTT "
+        delay = f"{median}worst {duration(worst.rtt_ns)} at {worst.at_s:,.1f} s"
+    return f"{sender} sent {size(unique)} to {receiver}{took}; {twice}; {delay}."
+
+
+def _facts(drawn: Drawn) -> list[tuple[str, str, str]]:
+    """Return the numbers of a direction: name, value, and what there is to know of it."""
+    row, worst, speed, by = drawn.direction, drawn.worst_rtt, drawn.goodput_bps, drawn.goodput_by
+    segments, again = row["data_segments"], row["retransmitted_segments"]
+    verb, copies = "arrived" if drawn.is_at_receiver else "sent", ", copies among them" if again else ""
+    over = f", over {duration(row['goodput_ns'])}" if by.is_known else ""
+    facts = [
+        ("Delivered once", size(row["unique_bytes"]), f"{count(segments, 'data segment')} {verb}{copies}"),
+        ("Goodput", "unknown" if speed is None else rate(speed), f"{by.words}{over}"),
     ]
-
-
-def _segments(drawn: Drawn) -> str:
-    """Return how many data segments there were, every copy counted."""
-    verb = "arrived" if drawn.is_at_receiver else "sent"
-    copies = ", copies among them" if drawn.direction["retransmitted_segments"] else ""
-    return f"{count(drawn.direction['data_segments'], 'data segment')} {verb}{copies}"
-
-
-def _retransmitted(again: int, segments: int) -> Markup:
-    more = f"{share(again, segments)} of them all" if again else "nothing was sent twice"
-    return _fact("Retransmitted", count(again, "segment"), more)
-
-
-def _at_receiver(row: Row) -> list[Markup]:
-    """Return what arrived again and what filled holes: a receiver does not see what was lost."""
-    twice, filled = row["retransmitted_segments"], row["out_of_order"]
-    return [
-        _fact("Arrived twice", count(twice, "segment"), f"{share(twice, row['data_segments'])} of them all"),
-        _fact("Filled holes", count(filled, "segment"), "resent after a loss, or overtaken on the way"),
-    ]
-
-
-def _in_flight(drawn: Drawn, window: int) -> Markup:
-    offered = f"largest window offered {size(window)}"
-    if drawn.is_at_receiver:
-        return _fact("Most in flight", "not here", f"only its sender knows; {offered}")
-    return _fact("Most in flight", size(drawn.direction["max_flight_bytes"]), offered)
-
-
-def _over(row: Row) -> str:
-    by = GoodputBy(row["goodput_by"])
-    return f"{by.words}, over {duration(row['goodput_ns'])}" if by.is_known else by.words
-
-
-def _rtt_fact(drawn: Drawn) -> Markup:
-    row, worst = drawn.direction, drawn.worst_rtt
+    of_all = f"{share(again, segments)} of them all"
+    if drawn.is_at_receiver:  # it does not see what was lost
+        filled = count(row["out_of_order"], "segment")
+        facts.append(("Arrived twice", count(again, "segment"), of_all))
+        facts.append(("Filled holes", filled, "resent after a loss, or overtaken on the way"))
+    else:
+        facts.append(
+            ("Retransmitted", count(again, "segment"), of_all if again else "nothing was sent twice")
+        )
     absent = RoundTrips(row["rtt_absent"])
     if absent or worst is None:
-        return _fact("Median RTT", "not here" if absent is RoundTrips.NEAR_RECEIVER else "none", absent.words)
-    how = {Provenance.EXACT_ACK: "", Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}
-    spread = (
-        f"95 % below {duration(row['rtt_p95_ns'])}, worst {duration(worst.rtt_ns)}{how[worst.provenance]}"
-    )
-    return _fact("Median RTT", duration(row["rtt_p50_ns"]), spread)
-
-
-def _fact(name: str, value: str, more: str) -> Markup:
-    return element("div", element("dt", name), element("dd", value, element("small", more)))
+        facts.append(
+            ("Median RTT", "not here" if absent is RoundTrips.NEAR_RECEIVER else "none", absent.words)
+        )
+    else:
+        how = {Provenance.TIMESTAMP: " (by timestamp)", Provenance.SACK: " (by SACK)"}.get(
+            worst.provenance, ""
+        )
+        spread = f"95 % below {duration(row['rtt_p95_ns'])}, worst {duration(worst.rtt_ns)}{how}"
+        facts.append(("Median RTT", duration(row["rtt_p50_ns"]), spread))
+    offered = f"largest window offered {size(drawn.opposite['max_window_bytes'])}"
+    if drawn.is_at_receiver:
+        return [*facts, ("Most in flight", "not here", f"only its sender knows; {offered}")]
+    return [*facts, ("Most in flight", size(row["max_flight_bytes"]), offered)]
 
 
 _FILES, _LINES, _LETTERS = 50, 20, 1000
@@ -175,105 +181,88 @@ def provenance_section(recording: Recording, *, command: str) -> Markup:
         As the user gave it; "" leaves it out.
     """
     hashes = digests(recording)
-    listed: list[list[tuple[str, str]]] = [
-        _file_facts(part, file, hashes) for part in recording.parts for file in part.capture.files
-    ]
-    listed += [_log_facts(log, hashes) for log in recording.inputs.listed]
-    files = [element("table", element("tbody", _rows(facts)), class_="plain") for facts in listed[:_FILES]]
-    made = [
+    listed = [_file_facts(part.point.name, f, hashes) for part in recording.parts for f in part.capture.files]
+    for log in recording.inputs.listed:
+        host = log.host if log.host != log.path else ""
+        about = f"{log.format}, layer {log.layer}"
+        listed.append(
+            [
+                ("Log", log.path),
+                ("Host", host),
+                ("Format", about),
+                ("SHA-256", hashes.get(str(Path(log.path)), "")),
+            ]
+        )
+    made: _Facts = [
         ("Program", f"MultiTracer {__version__}"),
         ("Command", command),
-        *_some("Note", recording.notes),
+        ("Note", recording.notes),
     ]
     return fold(
         "Where this comes from",
-        files,
+        [_facts_table(facts) for facts in listed[:_FILES]],
         element("p", f"and {count(len(listed) - _FILES, 'more file')}") if len(listed) > _FILES else None,
-        element("table", element("tbody", _rows(made)), class_="plain"),
+        _facts_table(made),
         note="files, clocks, program, command",
         id="provenance",
         class_="long",
     )
 
 
-def _rows(facts: Iterable[tuple[str, str]]) -> list[Markup]:
-    return [
-        element("tr", element("th", name, scope="row"), element("td", printable(_short(value))))
-        for name, value in facts
-        if value
-    ]
+def _facts_table(facts: _Facts) -> Markup:
+    """Return the facts as rows, with the first of several lines; a capture may hold any number of them."""
+    rows = []
+    for name, value in facts:
+        lines = (
+            [value] if isinstance(value, str) else [*value[:_LINES], *["and more"] * (len(value) > _LINES)]
+        )
+        for line in filter(None, lines):
+            rest = f"… and {len(line) - _LETTERS:,} letters more" if len(line) > _LETTERS else ""
+            cell = element("td", printable(line[:_LETTERS] + rest))
+            rows.append(element("tr", element("th", name, scope="row"), cell))
+    return element("table", element("tbody", rows), class_="plain")
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _LETTERS else f"{text[:_LETTERS]}… and {len(text) - _LETTERS:,} letters more"
-
-
-def _file_facts(part: PointCapture, file: SourceFile, hashes: dict[str, str]) -> list[tuple[str, str]]:
+def _file_facts(point: str, file: SourceFile, hashes: dict[str, str]) -> _Facts:
+    """Return what is known of a file: its packets, its time and clock, where it was captured and by what."""
     span = None if file.first_ns is None or file.last_ns is None else file.last_ns - file.first_ns
-    return [
-        ("File", file.path),
-        ("Captured at", part.point.name if part.point.name != file.path else ""),
-        ("Format", ", ".join(filter(None, (file.format, file.variant, file.compression)))),
-        ("Packets", f"{count(file.packets, 'packet')} in {size(file.bytes)}"),
-        (
-            "Time",
-            "" if span is None else f"{moment(file.first_ns)} to {moment(file.last_ns)} ({duration(span)})",
-        ),
-        ("Clock", _clock(file)),
-        ("Contains", _counts(file.protocols)),
-        ("Not decoded", _counts(file.not_decoded)),
-        ("Damaged", file.damaged or ""),
-        *_some("Interface", [_interface(interface) for interface in file.interfaces[: _LINES + 1]]),
-        ("Captured by", ", ".join(filter(None, (file.application, file.operating_system, file.hardware)))),
-        *_some("Comment", [t if n is None else f"packet {n}: {t}" for n, t in file.comments[: _LINES + 1]]),
-        *_some("Warning", file.warnings),
-        ("SHA-256", hashes.get(str(Path(file.path)), "")),
-    ]
-
-
-def _log_facts(log: HostLog, hashes: dict[str, str]) -> list[tuple[str, str]]:
-    return [
-        ("Log", log.path),
-        ("Host", log.host if log.host != log.path else ""),
-        ("Format", f"{log.format}, layer {log.layer}"),
-        ("SHA-256", hashes.get(str(Path(log.path)), "")),
-    ]
-
-
-def _some(name: str, lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the first lines under a name; a capture may hold any number of them."""
-    rest = [(name, "and more")] if len(lines) > _LINES else []
-    return [(name, line) for line in lines[:_LINES]] + rest
-
-
-def _counts(counted: dict[str, int]) -> str:
-    ordered = sorted(counted.items(), key=lambda item: -item[1])
-    counts = [f"{name}: {count(number, 'packet')}" for name, number in ordered[:_LINES]]
-    return ", ".join(counts + ["and more"] * (len(ordered) > _LINES))
-
-
-def _clock(file: SourceFile) -> str:
+    during = f"{moment(file.first_ns)} to {moment(file.last_ns)} ({duration(span)})"
     finest = min((i.resolution_ns for i in file.interfaces), default=None)
-    facts = [] if finest is None else [f"resolution {duration(finest)}"]
-    if file.without_time:
-        facts.append(f"{count(file.without_time, 'packet')} without a time")
+    clock = [] if finest is None else [f"resolution {duration(finest)}"]
+    clock += [f"{count(file.without_time, 'packet')} without a time"] if file.without_time else []
     if file.time_steps_back:
         steps = count(file.time_steps_back, "step")
-        facts.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
+        clock.append(f"{steps} backwards, the largest {duration(file.largest_step_back_ns)}")
     else:
-        facts.append("never steps backwards")
-    return ", ".join(facts)
-
-
-def _interface(interface: CaptureInterface) -> str:
-    facts = [interface.name, interface.description, f"link type {interface.link_type}"]
-    if interface.snap_length:
-        facts.append(f"first {interface.snap_length:,} bytes of each packet")
-    if interface.filter:
-        facts.append(f"filter {interface.filter}")
-    if interface.dropped_packets:
-        facts.append(f"{count(interface.dropped_packets, 'packet')} dropped")
-    return ", ".join(filter(None, facts))
+        clock.append("never steps backwards")
+    interfaces = []
+    for each in file.interfaces[: _LINES + 1]:
+        about = [each.name, each.description, f"link type {each.link_type}"]
+        about += [f"first {each.snap_length:,} bytes of each packet"] if each.snap_length else []
+        about += [f"filter {each.filter}"] if each.filter else []
+        about += [f"{count(each.dropped_packets, 'packet')} dropped"] if each.dropped_packets else []
+        interfaces.append(", ".join(filter(None, about)))
+    counts = []
+    for counted in (file.protocols, file.not_decoded):
+        ordered = sorted(counted.items(), key=lambda item: -item[1])
+        words = [f"{name}: {count(number, 'packet')}" for name, number in ordered[:_LINES]]
+        counts.append(", ".join(words + ["and more"] * (len(ordered) > _LINES)))
+    return [
+        ("File", file.path),
+        ("Captured at", point if point != file.path else ""),
+        ("Format", ", ".join(filter(None, (file.format, file.variant, file.compression)))),
+        ("Packets", f"{count(file.packets, 'packet')} in {size(file.bytes)}"),
+        ("Time", "" if span is None else during),
+        ("Clock", ", ".join(clock)),
+        ("Contains", counts[0]),
+        ("Not decoded", counts[1]),
+        ("Damaged", file.damaged or ""),
+        ("Interface", interfaces),
+        ("Captured by", ", ".join(filter(None, (file.application, file.operating_system, file.hardware)))),
+        ("Comment", [t if n is None else f"packet {n}: {t}" for n, t in file.comments[: _LINES + 1]]),
+        ("Warning", file.warnings),
+        ("SHA-256", hashes.get(str(Path(file.path)), "")),
+    ]
 
 
 def digests(recording: Recording) -> dict[str, str]:

@@ -15,8 +15,7 @@ from multitracer.recording.part import PointCapture
 from multitracer.recording.recording import Recording
 from multitracer.report.connection_table import choose
 from multitracer.report.figure_section import figure_section
-from multitracer.report.sections import provenance_section, summary_section, trust_line
-from multitracer.report.sentence import NOTHING, sentence
+from multitracer.report.sections import NOTHING, provenance_section, sentence, summary_section, trust_line
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment, capture, handshake
 from tests.report.test_markup import parsed
 
