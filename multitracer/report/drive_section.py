@@ -123,14 +123,16 @@ def stretches_section(road: Road, *, origin_ns: int, speed: float) -> Markup | N
     )
 
 
-def stretches_note(road: Road) -> str:
-    """Return the answer in a sentence; empty where times of two clocks forbid one, or no phone was there."""
-    if not road.phones:
-        return ""
+def stretches_fold(road: Road, *, origin_ns: int, speed: float) -> Markup | None:
+    """Return the same list behind its answer in a sentence, which times of two clocks forbid."""
+    section = stretches_section(road, origin_ns=origin_ns, speed=speed)
+    if section is None:
+        return None
     try:
-        return _answer(road)
+        note = _answer(road)
     except InputError:
-        return ""
+        note = ""
+    return fold(_TITLE, section, note=note, id="stretches")
 
 
 def _lead(road: Road) -> str:
@@ -455,6 +457,27 @@ _CHANGE_HEADS = (
     ("Known by", False, "Signalling, or which identity changed from one reading to the next"),
     ("Judged", False, "Ping-pong (TR 36.839); too early, too late, wrong cell (TS 36.300, 22.4.2)"),
 )
+
+
+def phone_sections(road: Road, *, origin_ns: int, speed: float) -> list[Markup | None]:
+    """Return the tables of the phone's cells and of its changes between them."""
+    if not road.phones:
+        return []
+    phone, drives = road.phones[0], drives_beside(road.phones)
+    notes = [road.throughput_words] if road.throughput_words else []
+    if drives:
+        more = count(drives, "other drive")
+        notes.append(f"Of {more} `export tables` has the cells and the changes.")
+    if others := len(road.phones) - 1 - drives:
+        more = count(others, "other radio")
+        notes.append(
+            f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "
+            "or another card of it)."
+        )
+    return [
+        cells_section(road.cells(phone), notes),
+        changes_section(phone.changes, origin_ns=origin_ns, speed=speed),
+    ]
 
 
 def cells_section(cells: Table, notes: Sequence[str]) -> Markup | None:

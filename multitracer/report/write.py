@@ -19,17 +19,15 @@ from multitracer.figures.stacked import StackedView, stacked_panels, stacked_pla
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import places
 from multitracer.recording.layers import Layers
-from multitracer.recording.phones import drives_beside
 from multitracer.report.connection_table import Drawn, choose, connection_section, origin_ns
 from multitracer.report.diagnosis_section import happened_section, limits_section
 from multitracer.report.drive_section import (
-    cells_section,
-    changes_section,
     drive_figure_documents,
     drive_picture,
     drive_summary,
+    phone_sections,
     route_map,
-    stretches_note,
+    stretches_fold,
     stretches_section,
     tcp_on_the_road,
 )
@@ -41,17 +39,15 @@ from multitracer.report.markup import fold
 from multitracer.report.page import document, write
 from multitracer.report.route_map import map_section
 from multitracer.report.sections import provenance_section, summary_section, trust_line
-from multitracer.words import count, printable, size
+from multitracer.words import printable, size
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.figures.stack import Panel
     from multitracer.figures.zooms import NamedInterval
     from multitracer.recording.recording import Recording
-    from multitracer.recording.surroundings import Surroundings
     from multitracer.recording.window import Bounds
     from multitracer.report.base_map import BaseMap
     from multitracer.report.markup import Markup
@@ -151,41 +147,63 @@ class _Page(NamedTuple):
 
 def _of_captures(recording: Recording, request: Request) -> _Page:
     """Return a report of captures: the answer, the largest connections, and the drive if there was one."""
-    parts = recording.parts
+    parts, speed = recording.parts, recording.speed
     diagnosis = _explained(recording, request.connection) if len(recording) else None
-    drawn = choose(parts, connection=_first(diagnosis, request), most=MOST_FIGURES)
-    layers = [Layers.of(recording, d.part, d.connection, reverse=d.reverse) for d in drawn]
-    first = drawn[0] if drawn else None
-    surroundings = (layers[0].surroundings if layers else None) or recording.surroundings()
-    first_ns = _first_ns(layers, surroundings)
-    shown_ns = request.recorded_ns(first_ns, recording.speed)
-    road = Road(surroundings, _on_its_clock(layers, diagnosis), shown_ns)
-    of_tcp = tcp_on_the_road(layers[0]) if layers else {}
-    route = route_map(road.part, of_tcp, origin_ns=first_ns, speed=recording.speed, base=request.base_map)
-    each_shown = (_panels(each, of, recording.speed, request) for each, of in zip(layers, drawn, strict=True))
+    at_sender = None if diagnosis is None else diagnosis.transfer.layers.at_sender
+    explained = None if at_sender is None else Drawn(at_sender.part, at_sender.connection, at_sender.reverse)
+    first_drawn = explained.number if explained and request.connection is None else request.connection
+    drawn = choose(parts, connection=first_drawn, most=MOST_FIGURES)
+    layers = [Layers.of(recording, each.part, each.connection, reverse=each.reverse) for each in drawn]
+    first = layers[0] if layers else None
+    surroundings = (first and first.surroundings) or recording.surroundings()
+    first_ns = origin_ns(first.part) if first else surroundings.first_ns or 0
+
+    is_on_its_clock = first and at_sender and at_sender.part is first.part  # as the road is
+    shown_ns = request.recorded_ns(first_ns, speed)
+    road = Road(surroundings, diagnosis if is_on_its_clock else None, shown_ns)
+    of_tcp = tcp_on_the_road(first) if first else {}
+    route = route_map(road.part, of_tcp, origin_ns=first_ns, speed=speed, base=request.base_map)
+
+    each_shown = (_shown(each, of, speed, request) for each, of in zip(layers, drawn, strict=True))
     shown = next(each_shown, None)
-    shown = _explained_figure(shown, diagnosis, request)
-    answer = None if diagnosis is None else _answer(diagnosis, shown, surroundings, request)
-    bad = stretches_section(road, origin_ns=first_ns, speed=recording.speed)
+    answer = None
+    if diagnosis is not None and explained is not None:
+        bounds_ns = request.from_ns, request.to_ns
+        answer = FirstScreenContent(diagnosis, explained, [], None, bounds_ns)
+        if shown is not None and shown.drawn == explained:
+            panels = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(explained.part))
+            shown = shown._replace(panels=cut(panels, *bounds_ns))
+            answer = answer._replace(panels=shown.panels, surroundings=surroundings)
     sections = [
-        *_opening(recording, answer),
-        None
-        if bad is None
-        else fold("Where was it bad, and why?", bad, note=stretches_note(road), id="stretches"),
-        _figures(drawn, shown, several=len(parts) > 1),
+        *([trust_line(recording)] if answer is None else _opening(recording, answer)),
+        stretches_fold(road, origin_ns=first_ns, speed=speed),
+        _figures_section(drawn, shown, several=len(parts) > 1),
         None if route is None else fold("Where it was", map_section(route), id="map"),
         None if diagnosis is None else limits_section(diagnosis),
-        summary_section(first, connections=len(recording), clock=_clock(layers), speed=recording.speed),
-        *_of_phone(road.part, first_ns, recording.speed),
+        summary_section(
+            drawn[0] if drawn else None,
+            connections=len(recording),
+            clock=first.clock.sentence if first and first.clock else "",
+            speed=speed,
+        ),
+        *phone_sections(road.part, origin_ns=first_ns, speed=speed),
         connection_section(parts, drawn, most=MOST_ROWS),
     ]
-    figures = [
-        _figure(each, recording.speed, request, budget_bytes=budget, identity=f"figure {number}")
-        | {"packets": packet_facts(each.drawn.part, _transfer_of(each.drawn, diagnosis))}
-        for number, (each, budget) in enumerate(
-            zip(filter(None, chain([shown], each_shown)), _budgets(len(drawn), _length(route)), strict=True)
+    figures = []
+    every_shown = filter(None, chain([shown], each_shown))
+    for number, (each, budget) in enumerate(zip(every_shown, _budgets(len(drawn), route), strict=True)):
+        transfer = diagnosis.transfer if diagnosis and each.drawn == explained else None
+        figure = embed(
+            each.panels,
+            [place for place in each.places if place.meets(request.from_ns, request.to_ns)],
+            identity=f"figure {number}",
+            origin_ns=origin_ns(each.drawn.part),
+            budget_bytes=budget,
+            x_axis=SharedAxis(axis_title(speed)),
         )
-    ]
+        name = each.drawn.number
+        figure |= {"options": f"--connection {name}", "filename": f"connection-{name}"}
+        figures.append(figure | {"packets": packet_facts(each.drawn.part, transfer)})
     return _Page(sections, figures, route, answer)
 
 
@@ -198,7 +216,7 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
     shown = road.part.surroundings
     figures = (
         drive_figure_documents(
-            shown, origin_ns=first_ns, identity="drive", budget_bytes=_budgets(1, _length(route))[0]
+            shown, origin_ns=first_ns, identity="drive", budget_bytes=_budgets(1, route)[0]
         )
         if shown.series
         else []
@@ -211,58 +229,9 @@ def _of_logs(recording: Recording, request: Request) -> _Page:
         drive_figure_section(len(figures), picture=drive_picture(shown, origin_ns=first_ns))
         if figures
         else None,
-        *_of_phone(road.part, first_ns, recording.speed),
+        *phone_sections(road.part, origin_ns=first_ns, speed=recording.speed),
     ]
     return _Page(sections, figures, route)
-
-
-def _length(route: DrawnRoute | None) -> int:
-    """Return how many bytes of the page a map takes."""
-    return 0 if route is None else len(json.dumps(route.document))
-
-
-def _on_its_clock(layers: Sequence[Layers], diagnosis: Diagnosis | None) -> Diagnosis | None:
-    """Return the diagnosis if its times are those of the first figure, whose clock the road is on."""
-    if diagnosis is None or not layers or diagnosis.transfer.layers.part is not layers[0].part:
-        return None
-    return diagnosis
-
-
-def _first_ns(layers: Sequence[Layers], surroundings: Surroundings) -> int:
-    """Return what the page's time axis calls 0."""
-    return origin_ns(layers[0].part) if layers else surroundings.first_ns or 0
-
-
-def _of_phone(road: Road, first_ns: int, speed: float) -> list[Markup | None]:
-    """Return the tables of the phone's cells and of its changes between them."""
-    if not road.phones:
-        return []
-    phone, drives = road.phones[0], drives_beside(road.phones)
-    notes = [road.throughput_words] if road.throughput_words else []
-    if drives:
-        more = count(drives, "other drive")
-        notes.append(f"Of {more} `export tables` has the cells and the changes.")
-    if others := len(road.phones) - 1 - drives:
-        more = count(others, "other radio")
-        notes.append(
-            f"This page shows the radio with most readings; `export tables` has {more}, too (another phone, "
-            "or another card of it)."
-        )
-    return [
-        cells_section(road.cells(phone), notes),
-        changes_section(phone.changes, origin_ns=first_ns, speed=speed),
-    ]
-
-
-def _figures(drawn: list[Drawn], first: _Shown | None, *, several: bool) -> Markup | None:
-    """Return the section of the figures, with the first one as a picture; None without any figure."""
-    if first is None:
-        return None
-    titles = [_title(each, several=several) for each in drawn]
-    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.part))
-    at_receiver = any(each.is_at_receiver for each in drawn)
-    section = figure_section(titles, at_receiver=at_receiver, picture=picture)
-    return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
 
 
 class _Shown(NamedTuple):
@@ -273,44 +242,44 @@ class _Shown(NamedTuple):
     places: list[NamedInterval]
 
 
-def _answer(
-    diagnosis: Diagnosis, first: _Shown | None, surroundings: Surroundings, request: Request
-) -> FirstScreenContent:
-    """Return what the first screen shows; the panels only if the first figure is of that transfer."""
-    view = diagnosis.transfer.layers.at_sender
-    of = Drawn(view.part, view.connection, reverse=view.reverse)
-    bounds_ns = (request.from_ns, request.to_ns)
-    if first is None or first.drawn != of:
-        return FirstScreenContent(diagnosis, of, [], None, bounds_ns)
-    return FirstScreenContent(diagnosis, of, first.panels, surroundings, bounds_ns)
+def _shown(layers: Layers, drawn: Drawn, speed: float, request: Request) -> _Shown:
+    """Return what the figure of a direction shows: of all logs, or of one capture where there is no more."""
+    begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, origin_ns(drawn.part)
+    if layers.has_more and layers.part is drawn.part:
+        return _Shown(drawn, stacked_panels(layers, StackedView(begin_ns, end_ns)), stacked_places(layers))
+    # at the receiver, too: what the sender knew is drawn on the sender's clock
+    panels = in_link_time(time_sequence_panels(drawn.tables, speed=speed), speed=speed, origin_ns=first_ns)
+    worth = [place_in_link_time(p, speed=speed, origin_ns=first_ns) for p in places(drawn.tables)]
+    return _Shown(drawn, cut(panels, begin_ns, end_ns), worth)
 
 
-def _explained_figure(shown: _Shown | None, diagnosis: Diagnosis | None, request: Request) -> _Shown | None:
-    """Return the first figure with what the explanation of its transfer adds, if it is of that."""
-    if shown is None or diagnosis is None or _transfer_of(shown.drawn, diagnosis) is None:
-        return shown
-    more = explained_panels(shown.panels, diagnosis, origin_ns=origin_ns(shown.drawn.part))
-    return shown._replace(panels=cut(more, request.from_ns, request.to_ns))
+def _figures_section(drawn: list[Drawn], first: _Shown | None, *, several: bool) -> Markup | None:
+    """Return the section of the figures, with the first one as a picture; None without any figure."""
+    if first is None:
+        return None
+    titles = []
+    for each in drawn:
+        sender, receiver = each.ends
+        where = f", captured at {printable(each.part.point.name)}" if several else ""
+        titles.append(f"{each.number}: {sender} → {receiver}, {size(each.direction['unique_bytes'])}{where}")
+    picture = still_figure(first.panels, title=titles[0], origin_ns=origin_ns(first.drawn.part))
+    at_receiver = any(each.is_at_receiver for each in drawn)
+    section = figure_section(titles, at_receiver=at_receiver, picture=picture)
+    return fold("Every packet", section, note="all panels, from hours to single packets", id="figure")
 
 
-def _opening(recording: Recording, answer: FirstScreenContent | None) -> list[Markup | None]:
-    """Return the first screen and what happened; without an answer how far the capture can be trusted."""
-    if answer is None:
-        return [trust_line(recording)]
-    happened = happened_section(
-        answer.diagnosis,
-        origin_ns=origin_ns(answer.drawn.part),
-        speed=recording.speed,
-        figure=bool(answer.panels),
-    )
-    headline = answer.diagnosis.headline
+def _opening(recording: Recording, answer: FirstScreenContent) -> list[Markup | None]:
+    """Return the first screen and what happened."""
+    diagnosis, headline = answer.diagnosis, answer.diagnosis.headline
     is_sure = headline.limit is not Limit.UNKNOWN and headline.confidence is not Confidence.WEAK
-    trust = trust_line(recording, answer=sureness(answer.diagnosis), is_sure=is_sure)
+    trust = trust_line(recording, answer=sureness(diagnosis), is_sure=is_sure)
+    zero_ns, has_figure = origin_ns(answer.drawn.part), bool(answer.panels)
+    happened = happened_section(diagnosis, origin_ns=zero_ns, speed=recording.speed, figure=has_figure)
     return [first_screen(answer, trust=trust), happened]
 
 
 def _explained(recording: Recording, connection: int | None) -> Diagnosis | None:
-    """Return the first sentence; None without data or without times."""
+    """Return the diagnosis of the page; None without data or without times."""
     group = group_of(recording) if connection is None else None
     transfer = group.longest.transfer if group is not None else Transfer.of(recording, connection)
     if transfer.without_time:
@@ -319,70 +288,9 @@ def _explained(recording: Recording, connection: int | None) -> Diagnosis | None
     return diagnosis if diagnosis.limited.total_s else None
 
 
-def _first(diagnosis: Diagnosis | None, request: Request) -> int | None:
-    """Return the connection to draw first: the one that is explained, as its sender's capture has it."""
-    if request.connection is not None or diagnosis is None:
-        return request.connection
-    return diagnosis.transfer.layers.at_sender.number
-
-
-def _title(drawn: Drawn, *, several: bool) -> str:
-    sender, receiver = drawn.ends
-    where = f", captured at {printable(drawn.part.point.name)}" if several else ""
-    return f"{drawn.number}: {sender} → {receiver}, {size(drawn.direction['unique_bytes'])}{where}"
-
-
-def _transfer_of(drawn: Drawn, diagnosis: Diagnosis | None) -> Transfer | None:
-    """Return the explained transfer if it is this direction, as this capture has it."""
-    if diagnosis is None:
-        return None
-    view = diagnosis.transfer.layers.at_sender
-    of = Drawn(view.part, view.connection, reverse=view.reverse)
-    return diagnosis.transfer if of == drawn else None
-
-
-def _budgets(figures: int, spent: int) -> list[int]:
-    """Return how many bytes of packed series each figure may have, after those that the map has spent."""
+def _budgets(figures: int, route: DrawnRoute | None) -> list[int]:
+    """Return how many bytes of packed series each figure may have, after those that the map takes."""
+    spent = 0 if route is None else len(json.dumps(route.document))
     first = max(FIRST_BYTES - spent, FIRST_BYTES // 2)
     further = FURTHER_BYTES // max(figures - 1, 1)
     return [first, *[further] * (figures - 1)][:figures]
-
-
-def _clock(layers: Sequence[Layers]) -> str:
-    """Return the certainty of the report's clock, in a line; "" if there is only one clock."""
-    clock = layers[0].clock if layers else None
-    return clock.sentence if clock is not None else ""
-
-
-def _of_packets(
-    drawn: Drawn, begin: int | None, end: int | None, speed: float
-) -> tuple[list[Panel], list[NamedInterval]]:
-    """Return what one capture alone shows, in link time."""
-    first_ns = origin_ns(drawn.part)
-    panels = in_link_time(time_sequence_panels(drawn.tables, speed=speed), speed=speed, origin_ns=first_ns)
-    worth = [place_in_link_time(p, speed=speed, origin_ns=first_ns) for p in places(drawn.tables)]
-    return cut(panels, begin, end), worth
-
-
-def _panels(layers: Layers, drawn: Drawn, speed: float, request: Request) -> _Shown:
-    begin, end = request.from_ns, request.to_ns
-    if layers.has_more and layers.part is drawn.part:
-        return _Shown(drawn, stacked_panels(layers, StackedView(begin, end)), stacked_places(layers))
-    # at the receiver, too: what the sender knew is drawn on the sender's clock
-    return _Shown(drawn, *_of_packets(drawn, begin, end, speed))
-
-
-def _figure(shown: _Shown, speed: float, request: Request, *, identity: str, budget_bytes: int) -> Document:
-    drawn = shown.drawn
-    figure = embed(
-        shown.panels,
-        [place for place in shown.places if place.meets(request.from_ns, request.to_ns)],
-        identity=identity,
-        origin_ns=origin_ns(drawn.part),
-        budget_bytes=budget_bytes,
-        x_axis=SharedAxis(axis_title(speed)),
-    )
-    return figure | {
-        "options": f"--connection {drawn.number}",
-        "filename": f"connection-{drawn.number}",
-    }
