@@ -34,7 +34,7 @@ from multitracer.figures.palette import ARMS
 from multitracer.figures.sheet import Sheet, SheetPanel
 from multitracer.figures.stack import plain
 from multitracer.report.markup import Markup, element
-from multitracer.report.page import inside, own_file, whole_page
+from multitracer.report.page import attached, own_file, whole_page
 from multitracer.report.still_sheet import still_sheet
 from multitracer.words import count, duration, printable, rate, three_digits
 
@@ -410,7 +410,7 @@ def comparison_page(compared: ComparedSides) -> str:
         _table(names, compared.rows),
         *(_section(picture, names) for picture in compared.pictures if any(picture.sides)),
     ]
-    code = inside(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"))
+    code = attached(own_file("page.css") + own_file("still_sheet.css"), own_file("page.js"))
     return whole_page(f"{names.first} and {names.second}", sections, code=code)
 
 

@@ -76,16 +76,30 @@ def embed(
     called = [name for panel in panels for name in names(panel.drawn)]
     first = min((int(s.time_ns[0]) for s, _ in drawn), default=origin_ns)
     last = max((int(s.time_ns[-1]) for s, _ in drawn), default=origin_ns)
+    begin_s, end_s = _seconds(first, last, origin_ns)
+    room_s = max((end_s - begin_s) * _MARGIN, 1e-6)
+    intervals = [(TITLES[each.key], *_seconds(each.from_ns, each.to_ns, origin_ns)) for each in places]
     packed, points = _packed(drawn, budget_bytes, origin_ns)
     return {
         "id": identity,
         "unit": x_axis.unit,
         "axis": x_axis.title,
-        "span": _seconds(first, last, origin_ns),
-        "view": _view(first, last, origin_ns),
+        "span": [begin_s, end_s],
+        "view": [begin_s - room_s, end_s + room_s],
         "themes": {name: asdict(theme) for name, theme in THEMES.items()},
-        "panels": [_panel(panel) for panel in panels],
-        "places": [_place(place, origin_ns) for place in places],
+        "panels": [
+            {
+                "key": panel.key,
+                "title": panel.title,
+                "unit": panel.unit.suffix,
+                "from_zero": panel.from_zero,
+                "shades": panel.shades,
+                "share": panel.share,
+                "empty": panel.empty,
+            }
+            for panel in panels
+        ],
+        "places": [{"title": title, "from": begin, "to": end} for title, begin, end in intervals],
         "series": [
             _series(series, panel) | {"name": name} | entry
             for (series, panel), name, entry in zip(drawn, called, packed, strict=True)
@@ -98,11 +112,16 @@ def embed(
 def _packed(
     drawn: Sequence[tuple[Series, Panel]], budget_bytes: int, origin_ns: int
 ) -> tuple[list[Document], Fitted]:
-    """Return each series' overview with where its points are, and the points of those that need more."""
+    """Return each series' overview with where its points are, and the points of those that need more.
+
+    In an overview rare events stay, unless there is no room for them.
+    """
     bins = OVERVIEW_BINS
     while True:
-        overview = _overview(drawn, bins)
-        entries = _overview_entries(overview, origin_ns)
+        most_rare = RARE_LIMIT * bins // OVERVIEW_BINS
+        overview = [thin(replace(s, rare=s.rare and len(s) <= most_rare), bins=bins) for s, _ in drawn]
+        tick_ns = common_tick_ns(overview, origin_ns)
+        entries = [pack_columns(columns_of(series, origin_ns, tick_ns)) for series in overview]
         spent = sum(len(entry["data"]) for entry in entries)
         if spent <= budget_bytes // 2 or bins <= _LEAST_OVERVIEW_BINS:
             break
@@ -114,23 +133,11 @@ def _packed(
         origin_ns=origin_ns,
         packets=[drawn[i][1].key in _PACKETS for i in more],
     )
+    for entry in entries:
+        entry["tick_s"] = tick_ns / NS_PER_S
     for i, stored in zip(more, points.entries, strict=True):
         entries[i]["stored"] = stored | {"tick_s": points.tick_ns / NS_PER_S}
     return [entry | {"of": len(s)} for entry, (s, _) in zip(entries, drawn, strict=True)], points
-
-
-def _overview(drawn: Sequence[tuple[Series, Panel]], bins: int) -> list[Series]:
-    """Return each series thinned to some bins of time; rare events stay, unless there is no room for them."""
-    most_rare = RARE_LIMIT * bins // OVERVIEW_BINS
-    return [thin(replace(s, rare=s.rare and len(s) <= most_rare), bins=bins) for s, _ in drawn]
-
-
-def _overview_entries(overview: Sequence[Series], origin_ns: int) -> list[Document]:
-    tick_ns = common_tick_ns(overview, origin_ns)
-    return [
-        pack_columns(columns_of(series, origin_ns, tick_ns)) | {"tick_s": tick_ns / NS_PER_S}
-        for series in overview
-    ]
 
 
 def _series(series: Series, panel: Panel) -> Document:
@@ -155,31 +162,8 @@ def _series(series: Series, panel: Panel) -> Document:
     }
 
 
-def _panel(panel: Panel) -> Document:
-    return {
-        "key": panel.key,
-        "title": panel.title,
-        "unit": panel.unit.suffix,
-        "from_zero": panel.from_zero,
-        "shades": panel.shades,
-        "share": panel.share,
-        "empty": panel.empty,
-    }
-
-
 def _seconds(first: int, last: int, origin_ns: int) -> list[float]:
     return [float(second) for second in seconds_since(np.array([first, last]), origin_ns)]
-
-
-def _view(first: int, last: int, origin_ns: int) -> list[float]:
-    begin, end = _seconds(first, last, origin_ns)
-    room = max((end - begin) * _MARGIN, 1e-6)
-    return [begin - room, end + room]
-
-
-def _place(place: NamedInterval, origin_ns: int) -> Document:
-    begin, end = _seconds(place.from_ns, place.to_ns, origin_ns)
-    return {"title": TITLES[place.key], "from": begin, "to": end}
 
 
 _NAMES = {
@@ -243,18 +227,17 @@ _AT_RECEIVER = {"data": "arrived", "ack": "acknowledged, leaving", "retransmissi
 
 def names(panel: Sequence[Series]) -> list[str]:
     """Return the name of each series of a panel; two of the same kind get their labels behind it."""
-    words = [_words(series) for series in panel]
+    words = [
+        _AT_RECEIVER[series.role]
+        if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER
+        else _NAMES.get(series.role, series.label)
+        for series in panel
+    ]
     count = Counter(words)
     return [
         name if count[name] == 1 or name == series.label else f"{name} ({series.label})"
         for name, series in zip(words, panel, strict=True)
     ]
-
-
-def _words(series: Series) -> str:
-    if series.label.startswith("TcpRcv") and series.role in _AT_RECEIVER:
-        return _AT_RECEIVER[series.role]
-    return _NAMES.get(series.role, series.label)
 
 
 def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
@@ -274,27 +257,14 @@ def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
         file's index) why a copy was sent, whether it was needed, and the evidence; at most `RARE_LIMIT`.
     """
     names = [printable(PurePath(file.path).name) for file in part.capture.files]
-    return {
-        "files": [{"name": name, "quoted": shlex.quote(name)} for name in names],
-        "verdicts": {} if transfer is None else _verdicts(transfer),
-    }
-
-
-def _verdicts(transfer: Transfer) -> dict[str, str]:
-    judged, segments = transfer.verdicts, transfer.layers.segments
-    rows = judged["row"][:RARE_LIMIT]
-    facts = zip(
-        segments["file"][rows].tolist(),
-        segments["frame"][rows].tolist(),
-        judged["cause"].tolist(),
-        judged["necessity"].tolist(),
-        judged["evidence"].tolist(),
-        strict=False,
-    )
-    return {f"{file} {frame}": _packet_words(cause, need, bits) for file, frame, cause, need, bits in facts}
-
-
-def _packet_words(cause: int, necessity: int, evidence: int) -> str:
-    known = evidence_words(evidence)
-    verdict = f"{word(RetransmissionCause(cause))}, {word(Necessity(necessity))}"
-    return f"{verdict}; evidence: {known}" if known else verdict
+    verdicts: dict[str, str] = {}
+    if transfer is not None:
+        judged, segments = transfer.verdicts, transfer.layers.segments
+        rows = judged["row"][:RARE_LIMIT]
+        packets = zip(segments["file"][rows].tolist(), segments["frame"][rows].tolist(), strict=True)
+        columns = (judged[name][:RARE_LIMIT].tolist() for name in ("cause", "necessity", "evidence"))
+        for (file, frame), cause, necessity, evidence in zip(packets, *columns, strict=True):
+            known = evidence_words(evidence)
+            verdict = f"{word(RetransmissionCause(cause))}, {word(Necessity(necessity))}"
+            verdicts[f"{file} {frame}"] = f"{verdict}; evidence: {known}" if known else verdict
+    return {"files": [{"name": name, "quoted": shlex.quote(name)} for name in names], "verdicts": verdicts}

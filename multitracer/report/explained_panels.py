@@ -41,32 +41,22 @@ def explained_panels(panels: list[Panel], diagnosis: Diagnosis, *, origin_ns: in
     origin_ns : int
         The time that stays what it is when recorded time becomes link time.
     """
-    speed = diagnosis.transfer.speed
-    delay = in_link_time([_delay_panel(diagnosis)], speed=speed, origin_ns=origin_ns)
-    with_capacity = [_with_capacity(p, diagnosis) if p.key == "throughput" else p for p in panels]
+    delay = in_link_time([_delay_panel(diagnosis)], speed=diagnosis.transfer.speed, origin_ns=origin_ns)
+    known, shown = _capacity(diagnosis), []
+    for panel in panels:
+        if panel.key == "throughput" and panel.drawn and known is None:
+            title = f"{panel.title}; the link's rate is not known: nothing shows that the link was full"
+            shown.append(replace(panel, title=title))
+        elif panel.key == "throughput" and panel.drawn and known is not None:
+            bits, words, doc = known
+            ends = min(int(s.time_ns[0]) for s in panel.drawn), max(int(s.time_ns[-1]) for s in panel.drawn)
+            level = np.full(2, round(bits), dtype=np.int64)
+            line = Series(words, "capacity", np.array(ends), level, bound=True, doc=doc)
+            shown.append(replace(panel, title=f"{panel.title}; {words}", series=[line, *panel.series]))
+        else:
+            shown.append(panel)
     last_of_tcp = 1 + max((i for i, p in enumerate(panels) if p.key == "rtt"), default=len(panels) - 1)
-    return [*with_capacity[:last_of_tcp], *delay, *with_capacity[last_of_tcp:]]
-
-
-def _with_capacity(panel: Panel, diagnosis: Diagnosis) -> Panel:
-    """Return the panel of the rates with a line at the link's; where none is known the title says so."""
-    known = _capacity(diagnosis)
-    drawn = [series for series in panel.drawn if len(series)]
-    if known is None or not drawn:
-        why = "" if not drawn else "; the link's rate is not known: nothing shows that the link was full"
-        return replace(panel, title=panel.title + why)
-    bits, words, doc = known
-    first = min(int(series.time_ns[0]) for series in drawn)
-    last = max(int(series.time_ns[-1]) for series in drawn)
-    line = Series(
-        words,
-        "capacity",
-        np.array([first, last]),
-        np.full(2, round(bits), dtype=np.int64),
-        bound=True,
-        doc=doc,
-    )
-    return replace(panel, title=f"{panel.title}; {words}", series=[line, *panel.series])
+    return [*shown[:last_of_tcp], *delay, *shown[last_of_tcp:]]
 
 
 def _capacity(diagnosis: Diagnosis) -> tuple[float, str, str] | None:
@@ -107,26 +97,22 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
     if known is None:
         return Panel("one_way", "One-way delay of the data", SECONDS, _EMPTY_SHARE, [], _NO_WAY)
     rows, time_ns, way_ns = known
-    table = diagnosis.transfer.sender
+    table, clock = diagnosis.transfer.sender, diagnosis.transfer.layers.clock
     series = Series(
         "one-way delay", "one_way", time_ns, way_ns - way_ns.min(),
         frame=table["frame"][rows], file=table["file"][rows],
         doc="delay of each data segment on its way to the receiver, above the least of all",
     )  # fmt: skip
-    return Panel("one_way", _title(diagnosis), SECONDS, _SHARE, [in_order(series)])
-
-
-def _title(diagnosis: Diagnosis) -> str:
-    """Return what the panel shows, and how far clocks can be trusted."""
-    title = "One-way delay of the data, above its least"
-    if diagnosis.limited.view is Viewpoint.RECEIVER:
-        return f"{title} (its variation only, from the sender's timestamps, TSval)"
-    clock = diagnosis.transfer.layers.clock
     bound_ns = np.empty(0) if clock is None else clock.bound_ns[np.isfinite(clock.bound_ns)]
-    if not len(bound_ns):
-        return f"{title} (the error of the clocks is not known)"
-    bound = float(np.median(bound_ns))
-    return f"{title} ({f'clocks ± {time_error(bound)}' if bound else 'by one clock'})"
+    if diagnosis.limited.view is Viewpoint.RECEIVER:
+        trust = "its variation only, from the sender's timestamps, TSval"
+    elif not len(bound_ns):
+        trust = "the error of the clocks is not known"
+    else:
+        bound = float(np.median(bound_ns))
+        trust = f"clocks ± {time_error(bound)}" if bound else "by one clock"
+    title = f"One-way delay of the data, above its least ({trust})"
+    return Panel("one_way", title, SECONDS, _SHARE, [in_order(series)])
 
 
 def _ways(diagnosis: Diagnosis) -> tuple[Array, Array, Array] | None:

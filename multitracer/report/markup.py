@@ -37,10 +37,13 @@ def element(tag: str, /, *children: Child, **attributes: object) -> Markup:
         A trailing underscore is dropped and others become hyphens (``class_``, ``aria_label``). True writes
         the bare name; None and False leave the attribute out.
     """
-    opening = f"<{tag}{''.join(_attribute(n, v) for n, v in attributes.items())}>"
-    if tag in _VOID:
-        return Markup(opening)
-    return Markup(f"{opening}{join(children)}</{tag}>")
+    opening = tag
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        name = key.removesuffix("_").replace("_", "-")
+        opening += f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
+    return Markup(f"<{opening}>") if tag in _VOID else Markup(f"<{opening}>{join(children)}</{tag}>")
 
 
 def fold(title: str, *children: Child, note: str = "", class_: str = "", **attributes: object) -> Markup:
@@ -64,22 +67,13 @@ def fold(title: str, *children: Child, note: str = "", class_: str = "", **attri
 
 def join(children: Iterable[Child]) -> Markup:
     """Return the children one after the other, text escaped."""
-    return Markup("".join(_child(child) for child in children))
-
-
-def _child(child: Child) -> str:
-    if child is None:
-        return ""
-    if isinstance(child, Markup):
-        return child
-    return html.escape(child) if isinstance(child, str) else join(child)
-
-
-def _attribute(name: str, value: object) -> str:
-    if value is None or value is False:
-        return ""
-    name = name.removesuffix("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{html.escape(str(value))}"'
+    texts: list[str] = []
+    for child in children:
+        if isinstance(child, str):
+            texts.append(child if isinstance(child, Markup) else html.escape(child))
+        elif child is not None:
+            texts.append(join(child))
+    return Markup("".join(texts))
 
 
 def json_text(value: object) -> Markup:

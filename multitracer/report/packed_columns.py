@@ -23,7 +23,7 @@ import base64
 import gzip
 import hashlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,24 @@ _MOST_BYTES = 10
 """Of one number: 64 bits, 7 a byte."""
 
 
+def zigzag(numbers: Array) -> Array:
+    """Return the differences of numbers, the first one from 0, as numbers without a sign.
+
+    Parameters
+    ----------
+    numbers : ndarray of int, shape (n,)
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+        0, 1, 2, 3, ... for the differences 0, -1, 1, -2, ...
+    """
+    deltas = numbers.astype(np.int64)
+    deltas[1:] -= numbers.astype(np.int64)[:-1]
+    coded: Array = ((deltas << 1) ^ (deltas >> 63)).view(np.uint64)
+    return coded
+
+
 def varints(numbers: Array) -> bytes:
     """Return numbers as zigzag varints of their differences; the first one is from 0.
 
@@ -48,11 +66,8 @@ def varints(numbers: Array) -> bytes:
     numbers : ndarray of int64, shape (n,)
         Any; NA is written as its number.
     """
-    deltas = numbers.astype(np.int64)
-    deltas[1:] -= numbers.astype(np.int64)[:-1]
-    zigzag = ((deltas << 1) ^ (deltas >> 63)).view(np.uint64)
     shifts = np.uint64(7) * np.arange(_MOST_BYTES, dtype=np.uint64)
-    groups = zigzag[:, None] >> shifts
+    groups = zigzag(numbers)[:, None] >> shifts
     used = groups != 0
     used[:, 0] = True
     low = (groups & np.uint64(0x7F)).astype(np.uint8)
@@ -75,51 +90,6 @@ def pack_columns(columns: Mapping[str, Array]) -> Document:
 
 _GZIP_LEVEL = 6
 """Of 9, which took 15 times as long for 5 % less of the times, frames and numbers of a recorded transfer."""
-
-
-class PackedColumn(NamedTuple):
-    """One column as the page holds it."""
-
-    text: str
-    """In base64."""
-    planes: int
-    """Bytes of each number, from 1 to 8."""
-
-
-def zigzag(numbers: Array) -> Array:
-    """Return the differences of numbers, the first one from 0, as numbers without a sign.
-
-    Parameters
-    ----------
-    numbers : ndarray of int, shape (n,)
-
-    Returns
-    -------
-    ndarray of uint64, shape (n,)
-        0, 1, 2, 3, ... for the differences 0, -1, 1, -2, ...
-    """
-    deltas = numbers.astype(np.int64)
-    deltas[1:] -= numbers.astype(np.int64)[:-1]
-    coded: Array = ((deltas << 1) ^ (deltas >> 63)).view(np.uint64)
-    return coded
-
-
-def column(numbers: Array) -> PackedColumn:
-    """Return a column as text.
-
-    Parameters
-    ----------
-    numbers : ndarray of int, shape (n,)
-        Any; a page reads them exactly up to 2^52.
-    """
-    coded = zigzag(numbers)
-    most = int(coded.max()) if len(coded) else 0
-    planes = max(1, -(-most.bit_length() // 8))
-    lowest_first = coded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :planes]
-    packed = gzip.compress(np.ascontiguousarray(lowest_first.T).tobytes(), _GZIP_LEVEL, mtime=0)
-    return PackedColumn(base64.b64encode(packed).decode(), planes)
-
-
 MOST_POINTS = 5_000_000
 """Of a figure. In a probe in Chromium on two idle cores they took 350 to 420 MB, and a window 17 ms."""
 
@@ -129,6 +99,8 @@ _SHRINK = 0.9
 """Of the bins that the last try suggests: fewer points take more bytes each. Not measured."""
 _COARSEST_TICK_NS = NS_PER_US
 """The narrowest view of a page is as wide."""
+_RARE_BYTES = 12
+"""Of base64 for one rare event, about; two fifths of the budget are for them."""
 _MOST_TICKS = 1 << 52
 """A page counts in doubles: with more ticks neighbouring ones are no longer told apart."""
 
@@ -199,7 +171,11 @@ def _thinned(
     reduced: str,
 ) -> Fitted:
     """Return the series with the finest points left out, as many as the budget needs."""
-    whole = _kept_whole(series, budget_bytes)
+    whole, room = [False] * len(series), 2 * budget_bytes // (5 * _RARE_BYTES)
+    for i in sorted(range(len(series)), key=lambda i: len(series[i])):  # the rarest events come first
+        if series[i].rare and len(series[i]) <= min(RARE_LIMIT, room):
+            whole[i] = True
+            room -= len(series[i])
     longest = max((len(s) for s, keep in zip(series, whole, strict=True) if not keep), default=0)
     bins = max(_FEWEST_BINS, min(longest, MOST_POINTS) // 4)
     words = f"{reduced} The finest points are left out."
@@ -219,20 +195,6 @@ def _thinned(
         bins = max(_FEWEST_BINS, int(bins * _SHRINK * min(share, 1)))
 
 
-_RARE_BYTES = 12
-"""Of base64 for one rare event, about; two fifths of the budget are for them."""
-
-
-def _kept_whole(series: Sequence[Series], budget_bytes: int) -> list[bool]:
-    """Return which series are rare, and few enough to be kept whole; the rarest come first."""
-    room, keep = 2 * budget_bytes // (5 * _RARE_BYTES), [False] * len(series)
-    for i in sorted(range(len(series)), key=lambda i: len(series[i])):
-        if series[i].rare and len(series[i]) <= min(RARE_LIMIT, room):
-            keep[i] = True
-            room -= len(series[i])
-    return keep
-
-
 def _written(
     series: Sequence[Series],
     origin_ns: int,
@@ -241,12 +203,27 @@ def _written(
     packets: Sequence[bool] | None,
     reduced: str,
 ) -> Fitted:
-    """Return the texts of all columns; `packets` says which series keep their frames, None all of them."""
-    texts = _Texts()
+    """Return the texts of all columns; `packets` says which series keep their frames, None all of them.
+
+    Two equal columns, such as the times of ACKs and of their windows, are one text.
+    """
+    lines: list[str] = []
+    known: dict[bytes, tuple[int, int]] = {}  # of each column its line and its planes, bytes of a number
     entries: list[Document] = []
     for i, each in enumerate(series):
         columns = columns_of(each, origin_ns, tick_ns, frames=packets is None or packets[i])
-        written = [texts.add(numbers.astype(np.int64)) for numbers in columns.values()]
+        written = []
+        for numbers in columns.values():
+            digest = hashlib.blake2b(numbers.astype(np.int64).tobytes()).digest()
+            if digest not in known:
+                coded = zigzag(numbers)
+                planes = max(1, -(-int(coded.max(initial=0)).bit_length() // 8))
+                lowest_first = coded.astype("<u8").view(np.uint8).reshape(-1, 8)[:, :planes]
+                planes_first = np.ascontiguousarray(lowest_first.T).tobytes()
+                known[digest] = len(lines), planes
+                packed = gzip.compress(planes_first, _GZIP_LEVEL, mtime=0)
+                lines.append(base64.b64encode(packed).decode())
+            written.append(known[digest])
         entries.append(
             {
                 "points": len(each),
@@ -255,24 +232,7 @@ def _written(
                 "lines": [line for line, _ in written],
             }
         )
-    return Fitted(tick_ns, texts.lines, entries, reduced)
-
-
-class _Texts:
-    """The texts of columns; two equal ones, such as the times of ACKs and of their windows, are one."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._known: dict[bytes, tuple[int, int]] = {}
-
-    def add(self, numbers: Array) -> tuple[int, int]:
-        """Return the line of a column and its planes."""
-        digest = hashlib.blake2b(numbers.tobytes()).digest()
-        if digest not in self._known:
-            text, planes = column(numbers)
-            self._known[digest] = len(self.lines), planes
-            self.lines.append(text)
-        return self._known[digest]
+    return Fitted(tick_ns, lines, entries, reduced)
 
 
 def columns_of(series: Series, origin_ns: int, tick_ns: int, *, frames: bool = True) -> dict[str, Array]:

@@ -71,16 +71,6 @@ class Attached(NamedTuple):
     needs: str
 
 
-def inside(style: str, script: str) -> Attached:
-    """Return a page's own style and script; the page is one file."""
-    return Attached(
-        f"script-src {script_hash(script)}; style-src 'unsafe-inline'",
-        element("style", Markup(style)),
-        element("script", Markup(script)),
-        "This page needs no network and no server.",
-    )
-
-
 class Assets:
     """A folder of scripts and styles that many pages share; a file is named by its content.
 
@@ -117,24 +107,28 @@ class Assets:
         content = text.encode()
         name = f"{sha256(content).hexdigest()[:_LETTERS]}.{kind}"
         if name not in self._written:
-            self._write(name, content)
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
+            except OSError as failure:
+                raise InputError(
+                    f"{self._folder}: cannot make this folder: {failure.strerror}; choose another place"
+                ) from failure
+            with replacing(self._folder / name) as temporary:
+                temporary.write_bytes(content)
+            self._written.add(name)
         return f"{self._address}/{name}"
 
-    def _write(self, name: str, content: bytes) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as failure:
-            raise InputError(
-                f"{self._folder}: cannot make this folder: {failure.strerror}; choose another place"
-            ) from failure
-        with replacing(self._folder / name) as temporary:
-            temporary.write_bytes(content)
-        self._written.add(name)
 
-
-def attached(style: str, script: str, assets: Assets | None) -> Attached:
-    """Return a page's style and script: in the folder if there is one, else in the page."""
-    return inside(style, script) if assets is None else assets.attach(style, script)
+def attached(style: str, script: str, assets: Assets | None = None) -> Attached:
+    """Return a page's style and script: in the folder if there is one, else in the page itself."""
+    if assets is not None:
+        return assets.attach(style, script)
+    return Attached(
+        f"script-src {script_hash(script)}; style-src 'unsafe-inline'",
+        element("style", Markup(style)),
+        element("script", Markup(script)),
+        "This page needs no network and no server.",
+    )
 
 
 DOCTYPE = "<!doctype html>\n"
@@ -177,7 +171,11 @@ def document(
         *(map(own_file, _MAP_CODE) if route else []),
         own_file("page.js"),
     ]
-    texts = [_text(number, figure.pop("lines")) for number, figure in enumerate(figures or [])]
+    texts = [  # columns of figures stand behind all else: the overview need not wait
+        element("script", Markup("\n".join(lines)), type="text/plain", id=f"points-{number}")
+        for number, figure in enumerate(figures or [])
+        if isinstance(lines := figure.pop("lines"), list) and lines
+    ]
     data = [
         element("script", json_text(held), type="application/json", id=name)
         for name, held in (("figures", figures), ("route", route))
@@ -228,13 +226,6 @@ def whole_page(
         texts,
     )
     return DOCTYPE + element("html", head(title, code), body, lang="en", data_theme="light")
-
-
-def _text(number: int, lines: object) -> Markup | None:
-    """Return the columns of a figure as text, which stands behind all else: the overview need not wait."""
-    if not isinstance(lines, list) or not lines:
-        return None
-    return element("script", Markup("\n".join(lines)), type="text/plain", id=f"points-{number}")
 
 
 def head(title: str, code: Attached) -> Markup:

@@ -17,7 +17,7 @@ import numpy as np
 from multitracer.errors import InputError
 from multitracer.figures.palette import FONT, THEMES
 from multitracer.report.markup import element, json_text
-from multitracer.report.page import DOCTYPE, head, inside, own_file
+from multitracer.report.page import DOCTYPE, attached, head, own_file
 from multitracer.words import printable
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def plot_page(figure: go.Figure | Props, *, title: str, theme: ThemeName) -> str
         "@media print { h1 { color: #000; } .modebar { display: none; } }"
         "h1 { font-size: 1rem; margin: 14px 16px 4px; font-weight: 650; overflow-wrap: anywhere; }"
     )
-    code = inside(style, f"{plotly_js()}\n{own_file('plot.js')}")
+    code = attached(style, f"{plotly_js()}\n{own_file('plot.js')}")
     body = element(
         "body",
         element("h1", printable(title)),
