@@ -61,7 +61,9 @@ class SessionFigures(Kept):
         >>> "TcpRcv_data" in {trace.name for trace in session.stacked().data}
         True
         """
-        return stacked(self._layers(connection, reverse), StackedView(offset_bytes=offset_bytes), theme=theme)
+        return stacked(
+            self._transfer(connection, reverse), StackedView(offset_bytes=offset_bytes), theme=theme
+        )
 
     def handovers_figure(self, of: str = "throughput", *, theme: ThemeName = "light") -> go.Figure:
         """Return a quantity laid over all handovers, with 95 % intervals; `of` as `handover_epochs` has it.

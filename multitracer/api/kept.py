@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.road import Road
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.quantities import Quantities
 from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.recording.layers import Layers
     from multitracer.recording.recording import Recording
     from multitracer.recording.window import Bounds
 
@@ -49,7 +48,7 @@ class Kept:
         if not here.phones or not len(self._recording) or self._transfer(None, None).without_time:
             return here
         diagnosis = self._diagnosis(None, None)
-        point = diagnosis.transfer.layers.at_sender.host
+        point = diagnosis.transfer.at_sender.host
         return Road(Surroundings(self._recording, point, self._bounds_ns), diagnosis)
 
     def _quantities(self, connection: int | None = None) -> Quantities:
@@ -63,6 +62,3 @@ class Kept:
         if connection is None and reverse is None and len(self._recording) > 1:
             return explain(self._recording)
         return diagnose(self._transfer(connection, reverse))
-
-    def _layers(self, connection: int | None, reverse: bool | None) -> Layers:
-        return self._transfer(connection, reverse).layers

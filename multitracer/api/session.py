@@ -186,7 +186,7 @@ class Session(SessionTables, SessionFigures):
         'bytes'
         """
         if self._recording.parts or connection is not None:
-            tables = self._layers(connection, reverse).series
+            tables = self._transfer(connection, reverse).series
         else:
             tables = self._surroundings.series
         frames = {label: table.to_pandas() for label, table in tables.items()}
@@ -204,9 +204,11 @@ class Session(SessionTables, SessionFigures):
         >>> bool(session.phases()["reconstructed"].any())
         False
         """
-        layers = self._layers(connection, reverse)
-        frame = layers.phases.to_pandas()
-        frame.attrs = {"columns": explained(layers.phases.schema, source=layers.part.point.name)}
+        transfer = self._transfer(connection, reverse)
+        frame = transfer.phases.to_pandas()
+        frame.attrs = {
+            "columns": explained(transfer.phases.schema, source=transfer.at_sender.part.point.name)
+        }
         return frame
 
     # --- answers ---
@@ -236,9 +238,7 @@ class Session(SessionTables, SessionFigures):
         """
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.table()
-        return framed(
-            table.schema, [HostTable(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")]
-        )
+        return framed(table.schema, [HostTable(diagnosis.transfer.at_sender.host, table, "the diagnosis")])
 
     def limits(self, connection: int | None = None, *, reverse: bool | None = None) -> pd.DataFrame:
         """Return what limited a transfer at each instant, in order of time; `mt.columns("limits")`.
@@ -253,9 +253,7 @@ class Session(SessionTables, SessionFigures):
         """
         diagnosis = self.diagnose(connection, reverse=reverse)
         table = diagnosis.limited.table
-        frame = framed(
-            table.schema, [HostTable(diagnosis.transfer.layers.at_sender.host, table, "the diagnosis")]
-        )
+        frame = framed(table.schema, [HostTable(diagnosis.transfer.at_sender.host, table, "the diagnosis")])
         frame.attrs |= {"view": diagnosis.limited.view.label, "total_s": diagnosis.limited.total_s}
         return frame
 

@@ -25,10 +25,10 @@ from multitracer.clock.model.edges import edges_table
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.names import Viewpoint
 from multitracer.diagnosis.road import Road
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import MultiTracerError
 from multitracer.recording.places import places_of
 from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import JUDGED_HANDOVERS
 from multitracer.schemas.tcp import GoodputBy
 from multitracer.schemas.transactions import TRANSACTIONS
@@ -208,8 +208,8 @@ def _if_explained(recording: Recording, number: int | None) -> Diagnosis | None:
 
 
 def _way(diagnosis: Diagnosis) -> ConnectionDirection:
-    place = diagnosis.transfer.layers.at_sender
-    return ConnectionDirection(place.number, bool(diagnosis.transfer.layers.reverse))
+    place = diagnosis.transfer.at_sender
+    return ConnectionDirection(place.number, bool(diagnosis.transfer.reverse))
 
 
 def _once(recording: Recording) -> tuple[list[int], set[int]]:
@@ -355,7 +355,7 @@ def _if_possible(recording: Recording, name: str, made: Callable[[], pa.Table]) 
 def _road(recording: Recording, transfers: Explained) -> Road:
     """Return the recording as a drive, on the clock of what is explained first, with or without a phone."""
     if transfers.first is not None:
-        host = transfers.first.transfer.layers.at_sender.host
+        host = transfers.first.transfer.at_sender.host
         return Road(Surroundings(recording, host), transfers.first)
     return Road(Surroundings(recording, recording.parts[0].point.name if recording.parts else None))
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from multitracer.cli._reading import InputChoice
     from multitracer.figures.palette import Props, ThemeName
     from multitracer.figures.stack import Panel
-    from multitracer.recording.layers import Layers
     from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording
+    from multitracer.recording.transfer import Transfer
 
 
 @dataclass
@@ -49,17 +49,17 @@ class Plot:
     """The slopes that were asked for, a line each."""
 
     @cached_property
-    def layers(self) -> Layers:
+    def transfer(self) -> Transfer:
         """What all logs of the session hold of the connection."""
-        from multitracer.recording.layers import Layers
+        from multitracer.recording.transfer import Transfer
 
-        return Layers.of(self.recording, self.part, self.connection, reverse=self.reverse)
+        return Transfer.of(self.recording, self.part.offset + self.connection, reverse=self.reverse)
 
     def has_more(self, stack: bool | None) -> bool:
         """Whether the stacked figure is drawn: if there is more than one capture, unless the user chose."""
         if stack is not None:
             return stack
-        return not self.recording.is_one_capture and self.layers.has_more
+        return not self.recording.is_one_capture and self.transfer.has_more
 
     @property
     def title(self) -> str:
@@ -106,25 +106,25 @@ def write(figure: go.Figure | Props, path: Path, *, title: str, theme: ThemeName
 
 def plot_stacked(plot: Plot, wish: Wish) -> go.Figure:
     """Return the figure of all logs; the slopes that were asked for become notes of the plot."""
-    layers = plot.layers
-    begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, layers.part)
-    view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(layers))
-    panels = stacked_panels(layers, view)
+    transfer = plot.transfer
+    begin_ns, end_ns = axis_bounds_ns(plot.recording, plot.reading, transfer.at_sender.part)
+    view = _view(wish, begin_ns, end_ns, origin_ns=axis_origin_ns(transfer))
+    panels = stacked_panels(transfer, view)
     for pattern in missing(panels, wish.patterns):
-        why = f": {layers.without_link}" if layers.without_link else ""
+        why = f": {transfer.without_link}" if transfer.without_link else ""
         warn(f"this recording has no series {pattern!r}{why}")
     if wish.trends:
         plot.notes += [s.label for panel in panels for s in panel.series if s.role == "trend"]
     warn_if_empty(any(panel.drawn for panel in panels if not panel.shades))
     if wish.distance:
         return _over_distance(plot, panels)
-    return stacked(layers, view, panels=panels, theme=plot.theme)
+    return stacked(transfer, view, panels=panels, theme=plot.theme)
 
 
 def _over_distance(plot: Plot, panels: list[Panel]) -> go.Figure:
-    layers = plot.layers
-    route = layers.surroundings.route if layers.surroundings else None
-    placed = over_distance(panels, route, speed=layers.speed, origin_ns=axis_origin_ns(layers))
+    transfer = plot.transfer
+    route = transfer.surroundings.route if transfer.surroundings else None
+    placed = over_distance(panels, route, speed=transfer.speed, origin_ns=axis_origin_ns(transfer))
     return figure_over_distance(placed, theme=plot.theme)
 
 

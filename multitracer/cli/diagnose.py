@@ -71,7 +71,7 @@ def _diagnosis(reading: InputChoice, direction: str | None, output: str | None) 
 
     recording = load(reading, output=output, needs=_needs)
     from multitracer.diagnosis.diagnose import diagnose, explain
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
 
     if reading.connection is None and direction is None and len(recording) > 1:
         return explain(recording)
@@ -85,10 +85,10 @@ def _needs(inputs: Inputs) -> Sequence[str]:
 
 
 def _document(diagnosis: Diagnosis, *, intervals: bool = False) -> Document:
-    layers = diagnosis.transfer.layers
-    ends = layers.part.analysis.ends(layers.connection)
-    sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
-    return {"connection": layers.part.offset + layers.connection, "sender": sender, "receiver": receiver,
+    transfer = diagnosis.transfer
+    ends = transfer.at_sender.part.analysis.ends(transfer.at_sender.connection)
+    sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
+    return {"connection": transfer.at_sender.number, "sender": sender, "receiver": receiver,
             **diagnosis.document(intervals=intervals)}  # fmt: skip
 
 

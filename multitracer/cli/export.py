@@ -370,16 +370,16 @@ def series(reading: InputChoice, output: str, direction: Literal["forward", "rev
     from multitracer.cli._reading import axis_bounds_ns, load, one
     from multitracer.cli._series import write_series
     from multitracer.recording.cut import warn_of_empty
-    from multitracer.recording.layers import Layers
+    from multitracer.recording.transfer import Transfer
 
     recording = load(reading, output=output, files="*.csv", cut=False)
     warn_of_empty(recording, reading.window)
     if recording.parts or reading.connection is not None:
         part, number = one(recording, reading.connection)
         reverse = None if direction is None else direction == "reverse"
-        layers = Layers.of(recording, part, number, reverse=reverse)
-        series, origin_ns = layers.series, layers.part.capture.first_ns or 0
-        bounds = axis_bounds_ns(recording, reading, layers.part)
+        transfer = Transfer.of(recording, part.offset + number, reverse=reverse)
+        series, origin_ns = transfer.series, transfer.at_sender.part.capture.first_ns or 0
+        bounds = axis_bounds_ns(recording, reading, transfer.at_sender.part)
     else:
         surroundings = recording.surroundings()
         series, origin_ns = surroundings.series, surroundings.first_ns or 0

@@ -1,10 +1,8 @@
 """What limited a transfer, where its link's time went, and why: limits, account, findings.
 
-What comes in: a Recording, and which connection. What goes out: a `Diagnosis` (`diagnose`): the limits, the
-findings with their evidence, the account. On the way, each step imports only those before it:
+What comes in: a `Transfer`, one direction of a connection in every log. What goes out: a `Diagnosis`: the
+limits, the findings with their evidence, the account. On the way, each step imports only those before it:
 
-- `transfer` one direction of a connection in every log; `join` which frames of the link carried which
-  segment;
 - `packets/` what packets and the sender's TCP show: dead times, delays, how it was opened;
 - `account/` each moment of the link gets a class of use; `limits/` what limited the transfer at each
   instant;

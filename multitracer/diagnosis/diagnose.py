@@ -11,8 +11,8 @@ from multitracer.diagnosis.diagnosis import Diagnosis
 from multitracer.diagnosis.limits.group import ConnectionGroup, alone, group_of
 from multitracer.diagnosis.limits.limited import limited
 from multitracer.diagnosis.rules import findings
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
+from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
@@ -75,13 +75,12 @@ def diagnose(transfer: Transfer, group: ConnectionGroup | None = None) -> Diagno
         If packets of it carry no time.
     """
     if transfer.without_time:
-        why = "; ".join(file.untimed for file in transfer.layers.part.capture.files if file.untimed)
+        why = "; ".join(file.untimed for file in transfer.at_sender.part.capture.files if file.untimed)
         many = f"{transfer.without_time:,} of its packets carry no time (in the capture {why})"
-        number = transfer.layers.part.offset + transfer.layers.connection
+        number = transfer.at_sender.number
         raise InputError(f"connection {number}: {many}, so its time cannot be explained; choose another one")
     limits = group.longest if group is not None else limited(transfer)
-    if transfer.recording is not None:
-        transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
+    transfer.recording.clocks  # noqa: B018  # not before what another thread tells of them
     return Diagnosis(limits, group or alone(limits), findings)
 
 

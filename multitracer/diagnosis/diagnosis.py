@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.finding import Finding
     from multitracer.diagnosis.limits.group import ConnectionGroup
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document
 
 SCHEMA = "multitracer.diagnose/1"
@@ -98,7 +98,7 @@ class Diagnosis:
         return self.find(self)
 
     def __repr__(self) -> str:
-        number = self.transfer.layers.at_sender.number
+        number = self.transfer.at_sender.number
         return f"<diagnosis of connection {number}: {len(self.findings)} findings. {self.headline.sentence}>"
 
     def _repr_html_(self) -> str:
@@ -111,7 +111,7 @@ class Diagnosis:
         more = f"<p>and {rest:,} more in <code>.findings</code></p>" if rest > 0 else ""
         tables = _html_table(LIMIT_COLUMNS, used)
         tables += _html_table(("finding", "cost", "what happened"), rows) if rows else ""
-        help_, sender = self.headline.help, self.transfer.layers.at_sender
+        help_, sender = self.headline.help, self.transfer.at_sender
         of = f"Connection {sender.number}, {sender.ends[0]} → {sender.ends[1]}:"
         paragraphs = "".join(
             f"<p>{escape(each)}</p>" for each in (self.headline.sentence, f"What would help: {help_}.", of)

@@ -16,7 +16,7 @@ from multitracer.words import ends, rate
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.limited import Limited
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 WORTH = 0.1

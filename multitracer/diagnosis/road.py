@@ -23,10 +23,10 @@ from multitracer.analysis.mobility.stretches import stretches
 from multitracer.clock.model.relation import PlacementStatus
 from multitracer.diagnosis.diagnose import explain
 from multitracer.diagnosis.limits.names import Limit
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
 from multitracer.recording.phones import most_within
 from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.transfer import Transfer
 from multitracer.schemas.mobility import AROUND, AROUND_LIMITS, STRETCHES
 from multitracer.tables import NA, NOT_A_TIME, Table
 from multitracer.units import BITS_PER_BYTE, NS_PER_MS, NS_PER_S
@@ -130,8 +130,8 @@ class Road:
         """Round-trip times in ns, of the connection that is explained."""
         if self.diagnosis is None or self._part is None:
             return None
-        layers = self.diagnosis.transfer.layers
-        samples = self._part.analysis.rtt_samples(layers.connection)
+        transfer = self.diagnosis.transfer
+        samples = self._part.analysis.rtt_samples(transfer.at_sender.connection)
         return Samples(samples["time_ns"], samples["rtt_ns"].astype(np.float64))
 
     @cached_property
@@ -160,7 +160,7 @@ class Road:
         members = self.diagnosis.group.members
         tables = [each.limited.table for each in members]
         shifts = [each.begin_ns - each.limited.begin_ns for each in members]
-        sends = [each.limited.transfer.layers.reverse for each in members]
+        sends = [each.limited.transfer.reverse for each in members]
         begin, end = (
             np.concatenate([table[name] + shift for table, shift in zip(tables, shifts, strict=True)])
             for name in ("begin_ns", "end_ns")
@@ -176,7 +176,7 @@ class Road:
         times = [
             seen.sends.time_ns[~seen.sends.again] + (each.begin_ns - each.limited.begin_ns)
             for each in self.diagnosis.group.members
-            if each.limited.transfer.layers.reverse and (seen := each.limited.seen) is not None
+            if each.limited.transfer.reverse and (seen := each.limited.seen) is not None
         ]
         return np.sort(np.concatenate(times)) if times else None
 
@@ -246,7 +246,7 @@ class Road:
         """What the receiver's capture holds, with times on the clock of the sender's."""
         clocks, place = self.surroundings.recording.clocks, None
         if self.diagnosis is not None:
-            place = self.diagnosis.transfer.receiver_place
+            place = self.diagnosis.transfer.at_receiver
         if clocks is None or place is None or self._part is None or place.part is self._part:
             return None
         segments = place.part.capture.segments
@@ -296,7 +296,7 @@ class Road:
 
     @property
     def _part(self) -> PointCapture | None:
-        return None if self.diagnosis is None else self.diagnosis.transfer.layers.part
+        return None if self.diagnosis is None else self.diagnosis.transfer.at_sender.part
 
 
 def road_of(recording: Recording) -> Road:
@@ -312,7 +312,7 @@ def road_of(recording: Recording) -> Road:
     if not here.phones or not len(recording) or Transfer.of(recording, None).without_time:
         return here
     diagnosis = explain(recording)
-    return Road(Surroundings(recording, diagnosis.transfer.layers.at_sender.host), diagnosis)
+    return Road(Surroundings(recording, diagnosis.transfer.at_sender.host), diagnosis)
 
 
 def payload_rate(time_ns: Times, payload_bytes: Numbers, *, step_ns: int = NS_PER_S) -> Steps | None:

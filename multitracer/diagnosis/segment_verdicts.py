@@ -16,10 +16,9 @@ from multitracer.analysis.segments.segment_class import SegmentClass, classify
 from multitracer.analysis.segments.segment_rows import outline
 from multitracer.analysis.two_points import match
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause, judge_all
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
-from multitracer.recording.layers import Layers
 from multitracer.recording.places import vantage_of
+from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 
@@ -80,7 +79,7 @@ def main_part(recording: Recording) -> PointCapture:
         return recording.parts[0]
     if recording.folder is None:
         return recording.chosen(None)[0]
-    return Layers.of(recording, *recording.chosen(None)).part
+    return Transfer.of(recording).at_sender.part
 
 
 def segment_verdicts(recording: Recording, part: PointCapture) -> SegmentVerdicts:
@@ -158,8 +157,9 @@ def _judge(judged: SegmentVerdicts, recording: Recording, part: PointCapture, di
     mine = part.analysis.partition.direction[own] == direction
     retransmitted = np.flatnonzero(mine & (judged.kind[own] == SegmentClass.RETRANSMISSION))
     transfer = Transfer.of(recording, part.offset + index + 1, reverse=bool(reverse))
+    transfer.radio  # noqa: B018  # what its logs warn of is told here, too
     verdicts = transfer.verdicts
-    if transfer.layers.part is part:
+    if transfer.at_sender.part is part:
         at, which = _same(retransmitted, verdicts["row"])
         judged.earlier[own[at]] = _renumbered(verdicts["earlier_row"][which], own)
     else:

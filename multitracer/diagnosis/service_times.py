@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
     from multitracer.diagnosis.packets.losses import Carried
     from multitracer.diagnosis.packets.packet_delays import PacketDelays
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 _FULL = 0.9

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.sentence import rows_in_words
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.errors import InputError
+from multitracer.recording.transfer import Transfer
 from multitracer.words import portable, printable
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ def explained(recording: Recording, connection: tuple[PointCapture, int] | None 
 
 def answer(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield the answer line by line: the first sentence, what would help, the connection, the limits."""
-    layers = diagnosis.transfer.layers
-    ends = layers.part.analysis.ends(layers.connection)
-    sender, receiver = (ends.source, ends.destination)[:: -1 if layers.reverse else 1]
+    transfer = diagnosis.transfer
+    ends = transfer.at_sender.part.analysis.ends(transfer.at_sender.connection)
+    sender, receiver = (ends.source, ends.destination)[:: -1 if transfer.reverse else 1]
     yield printable(diagnosis.headline.sentence)
     yield printable(f"What would help: {diagnosis.headline.help}.")
-    yield f"Connection {layers.part.offset + layers.connection}: {sender} -> {receiver}"
+    yield f"Connection {transfer.at_sender.number}: {sender} -> {receiver}"
     for limit, seconds, share, confidence, _ in rows_in_words(diagnosis.limited):
         yield f"  {limit}: {seconds} s ({share}, {confidence})"
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.recording import Recording
+    from multitracer.recording.transfer import Transfer
     from multitracer.recording.window import Bounds
     from multitracer.tables import Array, Row, Table
 
@@ -228,7 +228,7 @@ _EVENTS = re.compile(r"Rlp(Snd|Rcv)_(xoff|xon|rst)")
 
 def write_counters(trace: Trace, transfer: Transfer, bounds_ns: Bounds) -> None:
     """Write a track for each series of values over time, within bounds of link time."""
-    series = transfer.layers.series
+    series = transfer.series
     for label, table in (_rates(transfer) | series).items():
         if _PLACES.fullmatch(label) is None:
             _write_counter(trace, label, table.within(*bounds_ns))
@@ -257,7 +257,7 @@ def _write_counter(trace: Trace, label: str, table: Table) -> None:
 
 def _rates(transfer: Transfer) -> dict[str, Table]:
     """Return the rate at which new bytes got through, in link time."""
-    is_arrival = transfer.layers.vantage is Vantage.NEAR_RECEIVER
+    is_arrival = transfer.vantage is Vantage.NEAR_RECEIVER
     rates = (goodput if is_arrival else delivered)(transfer.sender, reverse=transfer.reverse)
     window_s = rates.provenance["window_ns"] * transfer.speed / NS_PER_S
     seen = "arrival" if is_arrival else "ACKs and SACKs"
@@ -268,7 +268,7 @@ def _rates(transfer: Transfer) -> dict[str, Table]:
         unit="bit/s",
         doc=f"new payload per second over {window_s:.3g} s, by {seen}",
     )
-    origin_ns = transfer.layers.part.capture.first_ns or 0
+    origin_ns = transfer.at_sender.part.capture.first_ns or 0
     return {"goodput": in_link_time(series, speed=transfer.speed, origin_ns=origin_ns)} if len(series) else {}
 
 
@@ -500,7 +500,7 @@ def write_trace(stream: BinaryIO, recording: Recording, diagnosis: Diagnosis) ->
     diagnosis : Diagnosis
     """
     transfer = diagnosis.transfer
-    origin_ns = transfer.layers.part.capture.first_ns or 0
+    origin_ns = transfer.at_sender.part.capture.first_ns or 0
 
     def placed(time_ns: Array) -> list[int]:
         link_ns: list[int] = stretched(time_ns, speed=transfer.speed, origin_ns=origin_ns).clip(0).tolist()

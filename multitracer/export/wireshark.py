@@ -167,7 +167,7 @@ class Remarks:
         """Mark what the other capture point did not see of the explained transfer, both ways."""
         transfer = diagnosis.transfer
         for pairs, is_here in (
-            (transfer.data_pairs, transfer.layers.part is self.part),
+            (transfer.data_pairs, transfer.at_sender.part is self.part),
             (transfer.ack_pairs, _receivers_part(diagnosis) is self.part),
         ):
             if pairs is not None and is_here:
@@ -190,11 +190,11 @@ class Remarks:
 
     def _explained_rows(self, diagnosis: Diagnosis) -> dict[str, Array]:
         """Return the rows here of the transfer's tables `sender` and `receiver`, of those captured here."""
-        layers, receiver = diagnosis.transfer.layers, diagnosis.transfer.receiver_place
+        transfer, receiver = diagnosis.transfer, diagnosis.transfer.at_receiver
         rows_of = self.part.analysis.partition.rows_of
         tables = {}
-        if layers.part is self.part:
-            tables["sender"] = rows_of(layers.connection - 1)
+        if transfer.at_sender.part is self.part:
+            tables["sender"] = rows_of(transfer.at_sender.connection - 1)
         if receiver is not None and receiver.part is self.part:
             tables["receiver"] = rows_of(receiver.connection - 1)
         return tables
@@ -222,7 +222,7 @@ def _closed(part: PointCapture) -> Mask:
 
 
 def _receivers_part(diagnosis: Diagnosis) -> PointCapture | None:
-    place = diagnosis.transfer.receiver_place
+    place = diagnosis.transfer.at_receiver
     return None if place is None else place.part
 
 

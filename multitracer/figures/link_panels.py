@@ -52,7 +52,7 @@ def link_panel_series(link: Mapping[str, Table], *, offset_bytes: int, everythin
     Parameters
     ----------
     link : mapping of str to Table
-        SERIES by label, as `Layers.link` has them.
+        SERIES by label, as `Transfer.link` has them.
     offset_bytes : int
         How much higher they are drawn, so that they stand apart from TCP's.
     everything : bool

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from multitracer.figures.palette import ThemeName
-    from multitracer.recording.layers import Layers
+    from multitracer.recording.transfer import Transfer
 
 OFFSET_BYTES = 10_000
 """Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
@@ -92,7 +92,7 @@ WHOLE: StackedView = StackedView()
 
 
 def stacked(
-    layers: Layers,
+    transfer: Transfer,
     view: StackedView = WHOLE,
     *,
     panels: list[Panel] | None = None,
@@ -103,7 +103,7 @@ def stacked(
 
     Parameters
     ----------
-    layers : Layers
+    transfer : Transfer
         What the recording's logs hold of it.
     view : StackedView
     panels : list of Panel, optional
@@ -123,27 +123,27 @@ def stacked(
         If no series has a label that is asked for, or no line can be fitted.
     """
     if origin_ns is None:
-        origin_ns = axis_origin_ns(layers)
+        origin_ns = axis_origin_ns(transfer)
     if panels is None:
-        panels = stacked_panels(layers, view)
+        panels = stacked_panels(transfer, view)
     for panel in panels:
         panel.series[:] = [thin(series) for series in panel.series]
     share = sum(panel.share for panel in panels) / _WHOLE_SHARE
     drawn = figure(
         panels, origin_ns=origin_ns, theme=theme, height_px=max(_LEAST_PX, round(_HEIGHT_PX * share))
     )
-    drawn.update_xaxes(title_text=axis_title(layers.speed))
+    drawn.update_xaxes(title_text=axis_title(transfer.speed))
     with_marks(drawn, panels, view.marks, origin_ns=origin_ns, theme=theme)
-    worth = [place for place in stacked_places(layers) if place.meets(view.from_ns, view.to_ns)]
+    worth = [place for place in stacked_places(transfer) if place.meets(view.from_ns, view.to_ns)]
     return with_presets(drawn, worth, origin_ns=origin_ns, theme=theme)
 
 
-def axis_origin_ns(layers: Layers) -> int:
+def axis_origin_ns(transfer: Transfer) -> int:
     """Return what the figure's time axis calls 0: the first packet of the capture at the sender."""
-    return layers.part.capture.first_ns or 0
+    return transfer.at_sender.part.capture.first_ns or 0
 
 
-def stacked_panels(layers: Layers, view: StackedView = WHOLE) -> list[Panel]:
+def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]:
     """Return the panels of the figure with all points of every series of a view, in link time.
 
     Raises
@@ -151,18 +151,18 @@ def stacked_panels(layers: Layers, view: StackedView = WHOLE) -> list[Panel]:
     InputError
         As `stacked` does.
     """
-    panels = {panel.key: panel for panel in time_sequence_panels(_direction(layers), speed=layers.speed)}
-    if layers.vantage is not Vantage.NEAR_RECEIVER:
-        panels["sequence"].series.extend(_at_receiver(layers, view.offset_bytes))
-    _add_link(panels, layers, view)
-    _add_variables(panels, layers)
-    titled = [replace(panels.pop("flight"), title=_window_title(layers), share=1.6), *panels.values()]
+    panels = {panel.key: panel for panel in time_sequence_panels(_direction(transfer), speed=transfer.speed)}
+    if transfer.vantage is not Vantage.NEAR_RECEIVER:
+        panels["sequence"].series.extend(_at_receiver(transfer, view.offset_bytes))
+    _add_link(panels, transfer, view)
+    _add_variables(panels, transfer)
+    titled = [replace(panels.pop("flight"), title=_window_title(transfer), share=1.6), *panels.values()]
     titled.insert(0, titled.pop(1))
-    titled += surroundings_panels(layers.surroundings) if layers.surroundings else []
-    titled += further_panels(layers)
-    stretch = in_link_time(titled, speed=layers.speed, origin_ns=axis_origin_ns(layers))
-    chosen = chosen_panels([_phase_panel(layers, view), *stretch], view.labels)
-    _add_trends(chosen, view, origin_ns=axis_origin_ns(layers))
+    titled += surroundings_panels(transfer.surroundings) if transfer.surroundings else []
+    titled += further_panels(transfer)
+    stretch = in_link_time(titled, speed=transfer.speed, origin_ns=axis_origin_ns(transfer))
+    chosen = chosen_panels([_phase_panel(transfer, view), *stretch], view.labels)
+    _add_trends(chosen, view, origin_ns=axis_origin_ns(transfer))
     return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
 
 
@@ -207,63 +207,65 @@ def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
     return [p for p in patterns if not any(fnmatchcase(label, p) for label in labels)]
 
 
-def stacked_places(layers: Layers) -> list[NamedInterval]:
+def stacked_places(transfer: Transfer) -> list[NamedInterval]:
     """Return the places worth a look in link time, the first timeout and the first recovery among them."""
-    phases, candidates = layers.phases, []
+    phases, candidates = transfer.phases, []
     for phase, key in _PLACES.items():
         rows = np.flatnonzero(phases["phase"] == phase)
         if len(rows):
             begin, end = (int(phases[name][rows[0]]) for name in ("begin_ns", "end_ns"))
             room = max((end - begin) // 2, 1_000)
             candidates.append(NamedInterval(key, begin - room, end + room, end - begin))
-    known = places(_direction(layers))
-    candidates += _link_reset(layers)
-    origin_ns = axis_origin_ns(layers)
+    known = places(_direction(transfer))
+    candidates += _link_reset(transfer)
+    origin_ns = axis_origin_ns(transfer)
     return [
-        place_in_link_time(place, speed=layers.speed, origin_ns=origin_ns)
+        place_in_link_time(place, speed=transfer.speed, origin_ns=origin_ns)
         for place in (*known[:1], *candidates, *known[1:])
     ]
 
 
-def _link_reset(layers: Layers) -> list[NamedInterval]:
+def _link_reset(transfer: Transfer) -> list[NamedInterval]:
     """Return the first reset of the link, with what follows it for a tenth of the recording."""
-    resets = layers.link.get("RlpSnd_rst")
-    times = layers.segments["time_ns"]
+    resets = transfer.link.get("RlpSnd_rst")
+    times = transfer.sender["time_ns"]
     if resets is None:
         return []
     at, room = int(resets["time_ns"][0]), (int(times.max()) - int(times.min())) // 10
     return [NamedInterval("link_reset", at - room // 4, at + room)]
 
 
-def _direction(layers: Layers) -> FigureDirection:
-    direction = FigureDirection.of(layers.part.analysis, layers.connection, reverse=layers.reverse)
-    return replace(direction, vantage=layers.vantage)
+def _direction(transfer: Transfer) -> FigureDirection:
+    direction = FigureDirection.of(
+        transfer.at_sender.part.analysis, transfer.at_sender.connection, reverse=transfer.reverse
+    )
+    return replace(direction, vantage=transfer.vantage)
 
 
-def _add_link(panels: dict[str, Panel], layers: Layers, view: StackedView) -> None:
+def _add_link(panels: dict[str, Panel], transfer: Transfer, view: StackedView) -> None:
     """Add the link's series below TCP's marks, or the reason why they are missing if the link was logged."""
     panel = panels["sequence"]
-    link = link_panel_series(layers.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
+    link = link_panel_series(transfer.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
     panel.series[:0] = link
-    if layers.without_link:
-        panels["sequence"] = replace(panel, title=f"{panel.title} (no RlpSnd_*: {layers.without_link})")
+    if transfer.without_link:
+        panels["sequence"] = replace(panel, title=f"{panel.title} (no RlpSnd_*: {transfer.without_link})")
 
 
-def _at_receiver(layers: Layers, offset_bytes: int) -> list[Series]:
+def _at_receiver(transfer: Transfer, offset_bytes: int) -> list[Series]:
     """Return the receiver's series, drawn below the sender's by the offset."""
     lower = f"; drawn {offset_bytes:,} bytes lower" if offset_bytes else ""
-    clock = layers.clock.sentence if layers.clock else "on the receiver's own clock"
+    clock = transfer.clock.sentence if transfer.clock else "on the receiver's own clock"
     series = []
-    for label, table in layers.receiver_series().items():
+    for label, table in transfer.receiver_series().items():
         doc = f"{table.provenance['doc']} (receiver's capture; {clock}){lower}"
         series.append(_series(label, _RECEIVER[label], table, doc=doc, shift=-offset_bytes))
-    band = layers.clock and time_error_band(series[0], layers.clock) if series else None
+    band = transfer.clock and time_error_band(series[0], transfer.clock) if series else None
     return [band, *series] if band else series
 
 
-def _add_variables(panels: dict[str, Panel], layers: Layers) -> None:
+def _add_variables(panels: dict[str, Panel], transfer: Transfer) -> None:
     """Put the sender's variables into their panels; they take the place of what was reconstructed."""
-    for label, table in layers.state_series().items():
+    for label, table in transfer.state_series().items():
         key, role = _VARIABLES[label]
         kept = [series for series in panels[key].series if series.role != role]
         doc = f"{table.provenance['doc']}, the sender's own ({table.provenance['source']})"
@@ -276,8 +278,8 @@ def _series(label: str, role: str, table: Table, *, doc: str, shift: int = 0) ->
     return in_order(Series(label, role, table["time_ns"], value, doc=doc))
 
 
-def _window_title(layers: Layers) -> str:
-    if layers.has_state:
+def _window_title(transfer: Transfer) -> str:
+    if transfer.has_state:
         return "Windows and flight"
     return "Flight and window (no congestion window: the sender's state was not recorded)"
 
@@ -293,8 +295,8 @@ _WORDS = {
 }
 
 
-def _phase_panel(layers: Layers, view: StackedView) -> Panel:
-    phases = _phases_in_link_time(layers)
+def _phase_panel(transfer: Transfer, view: StackedView) -> Panel:
+    phases = _phases_in_link_time(transfer)
     series = [
         _phase_series(phase, phases, view.from_ns, view.to_ns)
         for phase in TcpPhase
@@ -302,7 +304,7 @@ def _phase_panel(layers: Layers, view: StackedView) -> Panel:
     ]
     return Panel(
         "phase",
-        f"TCP phase, {_phases_from(layers, phases)}",
+        f"TCP phase, {_phases_from(transfer, phases)}",
         _NO_SCALE,
         0.22,
         [each for each in series if len(each)],
@@ -311,17 +313,17 @@ def _phase_panel(layers: Layers, view: StackedView) -> Panel:
     )
 
 
-def _phases_in_link_time(layers: Layers) -> Table:
-    phases, origin_ns = layers.phases, axis_origin_ns(layers)
+def _phases_in_link_time(transfer: Transfer) -> Table:
+    phases, origin_ns = transfer.phases, axis_origin_ns(transfer)
     times = {
-        name: stretched(phases[name], speed=layers.speed, origin_ns=origin_ns)
+        name: stretched(phases[name], speed=transfer.speed, origin_ns=origin_ns)
         for name in ("begin_ns", "end_ns")
     }
-    return phases if layers.speed == 1 else Table(TCP_PHASES, phases.columns | times)
+    return phases if transfer.speed == 1 else Table(TCP_PHASES, phases.columns | times)
 
 
-def _phases_from(layers: Layers, phases: Table) -> str:
-    if not layers.has_state:
+def _phases_from(transfer: Transfer, phases: Table) -> str:
+    if not transfer.has_state:
         return "reconstructed (no sender state was recorded)"
     if bool(phases["reconstructed"].any()):
         return "reconstructed (no congestion state was recorded)"

@@ -32,7 +32,6 @@ from multitracer.clock.session_clock import host_of
 from multitracer.clock.sources.stalls import STALLS
 from multitracer.errors import InputError
 from multitracer.protocols.link_events import STREAM_BITS
-from multitracer.recording.layers import Layers, data_hosts
 from multitracer.recording.quantity_names import (
     ALIAS,
     CLIMBING,
@@ -46,6 +45,7 @@ from multitracer.recording.quantity_names import (
 )
 from multitracer.recording.quantity_series import counted, of_series
 from multitracer.recording.surroundings import Surroundings
+from multitracer.recording.transfer import Transfer
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NOT_A_TIME, Table
 from multitracer.words import portable
@@ -146,11 +146,11 @@ class Quantities:
     # --- clocks ---
 
     @cached_property
-    def layers(self) -> Layers | None:
+    def transfer(self) -> Transfer | None:
         """The chosen connection in all logs; None without any connection."""
         if not len(self.recording):
             return None
-        return Layers.of(self.recording, *self.recording.chosen(self._connection))
+        return Transfer.of(self.recording, self._connection)
 
     @cached_property
     def surroundings(self) -> Surroundings:
@@ -160,8 +160,8 @@ class Quantities:
     @cached_property
     def home(self) -> str:
         """The host whose clock is the session's."""
-        if self.layers is not None:
-            return host_of(self.recording, self.layers.part.point)
+        if self.transfer is not None:
+            return host_of(self.recording, self.transfer.at_sender.part.point)
         if self.surroundings.phones:
             return self.surroundings.phones[0].logs[0].host
         return self.recording.inputs.listed[0].host if self.recording.inputs.listed else ""
@@ -188,10 +188,10 @@ class Quantities:
         return Missing(quantity.name, f"its clock and the session's cannot be related: {placement.reason}")
 
     def _in_link_time(self, quantity: SessionQuantity) -> SessionQuantity:
-        speed, layers = self.recording.speed, self.layers
-        if speed == 1 or layers is None:
+        speed, transfer = self.recording.speed, self.transfer
+        if speed == 1 or transfer is None:
             return quantity
-        origin_ns = layers.part.capture.first_ns or 0
+        origin_ns = transfer.at_sender.part.capture.first_ns or 0
         known = quantity.time_ns != NOT_A_TIME
         time_ns = np.full(len(known), NOT_A_TIME)
         time_ns[known] = stretched(quantity.time_ns[known], speed=speed, origin_ns=origin_ns)
@@ -214,49 +214,49 @@ class Quantities:
 
     @cached_property
     def _tcp(self) -> dict[str, SessionQuantity | Missing]:
-        if self.layers is None:
+        if self.transfer is None:
             return {}
         series: dict[str, SessionQuantity | Missing] = {}
-        for quantity in (*self._at_sender(self.layers), *self._state(self.layers)):
+        for quantity in (*self._at_sender(self.transfer), *self._state(self.transfer)):
             series[quantity.name] = self._in_link_time(quantity)
-        if self.layers.is_related and self.layers.at_receiver is not None:
-            host = host_of(self.recording, self.layers.at_receiver.part.point)
-            for quantity in self._at_receiver(self.layers.at_receiver.segments(), self.layers):
+        if self.transfer.is_related and self.transfer.at_receiver is not None:
+            host = host_of(self.recording, self.transfer.at_receiver.part.point)
+            for quantity in self._at_receiver(self.transfer.at_receiver.segments(), self.transfer):
                 series.setdefault(quantity.name, self._placed(replace(quantity, host=host)))
         return series
 
-    def _at_sender(self, layers: Layers) -> Iterator[SessionQuantity]:
+    def _at_sender(self, transfer: Transfer) -> Iterator[SessionQuantity]:
         """Yield what the capture nearest to the sender tells; near the receiver no round trips."""
-        prefix = _PREFIXES.get(layers.vantage, "Tcp")
-        segments, reverse = layers.segments, layers.reverse
+        prefix = _PREFIXES.get(transfer.vantage, "Tcp")
+        segments, reverse = transfer.sender, transfer.reverse
         host = self.home
         yield from counted(segments, prefix=prefix, reverse=reverse, host=host)
         series = packet_series(segments, reverse=reverse, at="Rcv" if prefix == "TcpRcv" else "Snd")
         if prefix != "TcpRcv":
-            samples = layers.part.analysis.rtt_samples(layers.connection)
+            samples = transfer.at_sender.part.analysis.rtt_samples(transfer.at_sender.connection)
             series |= rtt_series(samples, reverse=reverse)
         for label, table in series.items():
             yield of_series(f"{prefix}_{label.partition('_')[2]}", table, host=host)
 
-    def _state(self, layers: Layers) -> Iterator[SessionQuantity]:
-        for label, table in layers.state_series().items():
+    def _state(self, transfer: Transfer) -> Iterator[SessionQuantity]:
+        for label, table in transfer.state_series().items():
             polled = table.provenance["source"] != "tcp_probe"
             hold_ns = longest_joined_ns(table["time_ns"]) if polled else None
             yield replace(of_series(label, table, host=self.home), hold_ns=hold_ns)
 
-    def _at_receiver(self, segments: Table, layers: Layers) -> Iterator[SessionQuantity]:
-        yield from counted(segments, prefix="TcpRcv", reverse=layers.reverse)
-        shown = receiver_series(segments, sender=layers.segments, reverse=layers.reverse)
+    def _at_receiver(self, segments: Table, transfer: Transfer) -> Iterator[SessionQuantity]:
+        yield from counted(segments, prefix="TcpRcv", reverse=transfer.reverse)
+        shown = receiver_series(segments, sender=transfer.sender, reverse=transfer.reverse)
         for label, table in shown.items():
             yield of_series(label, table)
 
     @cached_property
     def _link(self) -> dict[str, SessionQuantity | Missing]:
-        if self.layers is None:
+        if self.transfer is None:
             return {}
-        near, far = data_hosts(self.recording, self.layers.at_sender, self.layers.at_receiver)
+        near, far = self.transfer.hosts
         series: dict[str, SessionQuantity | Missing] = {}
-        for label, table in self.layers.link.items():
+        for label, table in self.transfer.link.items():
             host = (near if label.startswith("RlpSnd") else far) or ""
             quantity = self._link_events(label, table)
             series[label] = self._moved_already(replace(quantity, host=host))
@@ -267,14 +267,14 @@ class Quantities:
         prefix, _, end = label.partition("_")
         if end in CLIMBING:
             return of_series(label, table)
-        frames = self.layers.link.get(f"{prefix}_data") if self.layers else None
+        frames = self.transfer.link.get(f"{prefix}_data") if self.transfer else None
         quiet = np.zeros(0, dtype=np.int64) if frames is None else frames["time_ns"]
         time_ns = np.concatenate([table["time_ns"], quiet])
         value = np.append(np.ones(len(table)), np.zeros(len(quiet)))
         return SessionQuantity(label, QuantityKind.AMOUNTS, time_ns, value, unit="events", source="link")
 
     def _moved_already(self, quantity: SessionQuantity) -> SessionQuantity | Missing:
-        """Return what `layers` put onto the sender's clock, with the error of that."""
+        """Return what `transfer` put onto the sender's clock, with the error of that."""
         if quantity.host in ("", self.home):
             return self._in_link_time(quantity)
         clocks = self.recording.clocks or self._thorough
@@ -355,17 +355,17 @@ class Quantities:
         return [_Rows(chosen, self._phone_host, ", ".join(map(portable, phone.paths)))]
 
     def _connection_rows(self, table: str) -> list[_Rows]:
-        layers = self.layers
-        if layers is None:
+        transfer = self.transfer
+        if transfer is None:
             return []
         if table == "tcp_state":
-            return [_Rows(layers.state, self.home, "the sender's kernel")]
-        source = portable(layers.part.point.name)
+            return [_Rows(transfer.state, self.home, "the sender's kernel")]
+        source = portable(transfer.at_sender.part.point.name)
         if table == "rtt_samples":
-            samples = layers.part.analysis.rtt_samples(layers.connection)
-            return [_Rows(samples.take(samples["reverse"] == layers.reverse), self.home, source)]
-        own = layers.segments["reverse"] == layers.reverse
-        return [_Rows(layers.segments.take(own), self.home, source)]
+            samples = transfer.at_sender.part.analysis.rtt_samples(transfer.at_sender.connection)
+            return [_Rows(samples.take(samples["reverse"] == transfer.reverse), self.home, source)]
+        own = transfer.sender["reverse"] == transfer.reverse
+        return [_Rows(transfer.sender.take(own), self.home, source)]
 
     def _logged_rows(self, table: str) -> Iterator[_Rows]:
         """Yield the rows of logs: of a link's side what it sent and received, of a program each stream."""

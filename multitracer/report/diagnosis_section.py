@@ -119,7 +119,7 @@ def _rest(number: int) -> list[Markup]:
 
 def limits_section(diagnosis: Diagnosis) -> Markup:
     """Return how the time was split: of the work, of the transfer, and of the link's channel."""
-    group, limited, at_sender = diagnosis.group, diagnosis.limited, diagnosis.transfer.layers.at_sender
+    group, limited, at_sender = diagnosis.group, diagnosis.limited, diagnosis.transfer.at_sender
     which, work = "the transfer", []
     if len(group.members) > 1:
         which, took = "the longest transfer", duration(group.total_s * NS_PER_S)

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from multitracer.analysis.mobility.route import Route
     from multitracer.diagnosis.diagnosis import Diagnosis
     from multitracer.diagnosis.road import Road
-    from multitracer.recording.layers import Layers
     from multitracer.recording.surroundings import Surroundings
+    from multitracer.recording.transfer import Transfer
     from multitracer.report.base_map import BaseMap
     from multitracer.report.route_map import DrawnRoute
     from multitracer.tables import Document, Row, Table
@@ -305,11 +305,11 @@ def route_map(
     return drawn_route(MappedDrive(road.route, everything, limits, events, origin_ns, speed, base))
 
 
-def tcp_on_the_road(layers: Layers) -> dict[str, Table]:
+def tcp_on_the_road(transfer: Transfer) -> dict[str, Table]:
     """Return the series of a connection that can colour a route, as recorded: its goodput and round trips."""
-    segments, reverse = layers.segments, layers.reverse
+    segments, reverse = transfer.sender, transfer.reverse
     acked = packet_series(segments, reverse=reverse, at="Snd")["TcpSnd_ack"]
-    samples = layers.part.analysis.rtt_samples(layers.connection)
+    samples = transfer.at_sender.part.analysis.rtt_samples(transfer.at_sender.connection)
     return _goodput(acked) | rtt_series(samples, reverse=reverse)
 
 

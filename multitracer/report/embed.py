@@ -26,11 +26,11 @@ from multitracer.words import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multitracer.diagnosis.transfer import Transfer
     from multitracer.figures.series import Series
     from multitracer.figures.stack import Panel, SharedAxis
     from multitracer.figures.zooms import NamedInterval
     from multitracer.recording.part import PointCapture
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Document
 
 OVERVIEW_BINS = 1_400
@@ -259,7 +259,7 @@ def packet_facts(part: PointCapture, transfer: Transfer | None) -> Document:
     names = [printable(PurePath(file.path).name) for file in part.capture.files]
     verdicts: dict[str, str] = {}
     if transfer is not None:
-        judged, segments = transfer.verdicts, transfer.layers.segments
+        judged, segments = transfer.verdicts, transfer.sender
         rows = judged["row"][:RARE_LIMIT]
         packets = zip(segments["file"][rows].tolist(), segments["frame"][rows].tolist(), strict=True)
         columns = (judged[name][:RARE_LIMIT].tolist() for name in ("cause", "necessity", "evidence"))

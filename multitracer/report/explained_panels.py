@@ -97,7 +97,7 @@ def _delay_panel(diagnosis: Diagnosis) -> Panel:
     if known is None:
         return Panel("one_way", "One-way delay of the data", SECONDS, _EMPTY_SHARE, [], _NO_WAY)
     rows, time_ns, way_ns = known
-    table, clock = diagnosis.transfer.sender, diagnosis.transfer.layers.clock
+    table, clock = diagnosis.transfer.sender, diagnosis.transfer.clock
     series = Series(
         "one-way delay", "one_way", time_ns, way_ns - way_ns.min(),
         frame=table["frame"][rows], file=table["file"][rows],

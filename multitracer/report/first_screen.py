@@ -95,7 +95,7 @@ def first_screen(answer: FirstScreenContent, *, trust: Markup) -> Markup:
     kind, sentence = why(diagnosis)
     sums = by_limit(shares_of(diagnosis))
     limits = [limit for place, limit in enumerate(sums) if place == 0 or sums[limit] >= _ROW][:_MOST]
-    sender, receiver = map(printable, diagnosis.transfer.layers.at_sender.ends)
+    sender, receiver = map(printable, diagnosis.transfer.at_sender.ends)
     took, seen_from = duration(diagnosis.limited.total_s * NS_PER_S), SEEN_FROM[diagnosis.limited.view]
     return element(
         "section",

@@ -12,13 +12,12 @@ from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.group import group_of
 from multitracer.diagnosis.limits.names import Confidence, Limit
 from multitracer.diagnosis.road import Road
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.link_panels import axis_title, in_link_time, place_in_link_time
 from multitracer.figures.stack import SharedAxis
 from multitracer.figures.stacked import StackedView, stacked_panels, stacked_places
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import places
-from multitracer.recording.layers import Layers
+from multitracer.recording.transfer import Transfer
 from multitracer.report.connection_table import Drawn, choose, connection_section, origin_ns
 from multitracer.report.diagnosis_section import happened_section, limits_section
 from multitracer.report.drive_section import (
@@ -149,22 +148,22 @@ def _of_captures(recording: Recording, request: Request) -> _Page:
     """Return a report of captures: the answer, the largest connections, and the drive if there was one."""
     parts, speed = recording.parts, recording.speed
     diagnosis = _explained(recording, request.connection) if len(recording) else None
-    at_sender = None if diagnosis is None else diagnosis.transfer.layers.at_sender
+    at_sender = None if diagnosis is None else diagnosis.transfer.at_sender
     explained = None if at_sender is None else Drawn(at_sender.part, at_sender.connection, at_sender.reverse)
     first_drawn = explained.number if explained and request.connection is None else request.connection
     drawn = choose(parts, connection=first_drawn, most=MOST_FIGURES)
-    layers = [Layers.of(recording, each.part, each.connection, reverse=each.reverse) for each in drawn]
-    first = layers[0] if layers else None
+    transfers = [Transfer.of(recording, each.number, reverse=each.reverse) for each in drawn]
+    first = transfers[0] if transfers else None
     surroundings = (first and first.surroundings) or recording.surroundings()
-    first_ns = origin_ns(first.part) if first else surroundings.first_ns or 0
+    first_ns = origin_ns(first.at_sender.part) if first else surroundings.first_ns or 0
 
-    is_on_its_clock = first and at_sender and at_sender.part is first.part  # as the road is
+    is_on_its_clock = first and at_sender and at_sender.part is first.at_sender.part  # as the road is
     shown_ns = request.recorded_ns(first_ns, speed)
     road = Road(surroundings, diagnosis if is_on_its_clock else None, shown_ns)
     of_tcp = tcp_on_the_road(first) if first else {}
     route = route_map(road.part, of_tcp, origin_ns=first_ns, speed=speed, base=request.base_map)
 
-    each_shown = (_shown(each, of, speed, request) for each, of in zip(layers, drawn, strict=True))
+    each_shown = (_shown(each, of, speed, request) for each, of in zip(transfers, drawn, strict=True))
     shown = next(each_shown, None)
     answer = None
     if diagnosis is not None and explained is not None:
@@ -242,11 +241,13 @@ class _Shown(NamedTuple):
     places: list[NamedInterval]
 
 
-def _shown(layers: Layers, drawn: Drawn, speed: float, request: Request) -> _Shown:
+def _shown(transfer: Transfer, drawn: Drawn, speed: float, request: Request) -> _Shown:
     """Return what the figure of a direction shows: of all logs, or of one capture where there is no more."""
     begin_ns, end_ns, first_ns = request.from_ns, request.to_ns, origin_ns(drawn.part)
-    if layers.has_more and layers.part is drawn.part:
-        return _Shown(drawn, stacked_panels(layers, StackedView(begin_ns, end_ns)), stacked_places(layers))
+    if transfer.has_more and transfer.at_sender.part is drawn.part:
+        return _Shown(
+            drawn, stacked_panels(transfer, StackedView(begin_ns, end_ns)), stacked_places(transfer)
+        )
     # at the receiver, too: what the sender knew is drawn on the sender's clock
     panels = in_link_time(time_sequence_panels(drawn.tables, speed=speed), speed=speed, origin_ns=first_ns)
     worth = [place_in_link_time(p, speed=speed, origin_ns=first_ns) for p in places(drawn.tables)]

@@ -76,7 +76,7 @@ CARRIAGES = Schema(
         Column(
             "fate",
             "uint8",
-            "diagnosis.join.Fate: what became of it at the link's far end",
+            "recording.join.Fate: what became of it at the link's far end",
         ),
         Column("frames", "int32", "RLP frames that carried it, each counted once"),
         Column("transmissions", "int32", "times that these were sent"),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.transfer import Transfer as Recorded
 from multitracer.lab.tcp.profile import MODERN
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer as Recorded
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.corpus.link import Road, Transfer, capture_file
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
 
 ONE_RESET = """
 [tcp]
@@ -269,7 +269,7 @@ def test_without_the_far_log_repeated_carriages_are_redundant_and_the_utilizatio
     account_of: Callable[[str], LinkAccount],
 ) -> None:
     whole = account_of("one-reset-vj")
-    near_only = link_account(replace(whole.transfer, far=None, receiver=None, receiver_place=None))
+    near_only = link_account(replace(whole.transfer, far=None, receiver=None, at_receiver=None))
     assert near_only.is_logged
     assert near_only.seconds[Use.WASTED] == 0
     assert near_only.seconds[Use.REDUNDANT] == pytest.approx(

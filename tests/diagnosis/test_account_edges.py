@@ -16,7 +16,7 @@ from tests.narrowed import known
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
 
 FADE = """
 [tcp]
@@ -80,7 +80,7 @@ def test_a_log_without_slot_numbers_is_no_link_log(transfer_of: Callable[..., Tr
 def test_a_direction_that_was_not_captured_has_no_account(transfer_of: Callable[..., Transfer]) -> None:
     transfer = transfer_of("reset-by-fade", FADE.format(when="reset"))
     only_acks = transfer.sender.take(transfer.acks)
-    one_sided = replace(transfer, sender=only_acks, near=None, far=None, receiver=None, receiver_place=None)
+    one_sided = replace(transfer, sender=only_acks, near=None, far=None, receiver=None, at_receiver=None)
     found = link_account(one_sided)
     assert not found.is_logged
     assert found.outcome == "dropped"

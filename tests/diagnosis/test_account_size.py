@@ -11,13 +11,14 @@ import pytest
 
 from multitracer.diagnosis.account.link_account import LinkAccount, link_account
 from multitracer.diagnosis.account.uses import Use
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.hosts import LinkSide
 from multitracer.tables import NOT_A_TIME, Table
 from tests.narrowed import known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from multitracer.recording.transfer import Transfer
 
 NAME = "fig8-resets-vj"
 SEGMENTS = 250_000
@@ -46,7 +47,7 @@ def longer(transfer: Transfer, times: int) -> Transfer:
     data = again["reverse"] == transfer.reverse
     for column, grows in (("seq_bytes", data), ("end_bytes", data), ("ack_bytes", ~data)):
         again.columns[column] += np.where(grows, np.repeat(np.arange(times), len(sender)) * units, 0)
-    alone = Transfer(replace(transfer.layers, state=transfer.state.take(slice(0, 0))), again)
+    alone = replace(transfer, sender=again, receiver=None, state=transfer.state.take(slice(0, 0)))
 
     def side(log: LinkSide) -> LinkSide:
         octets, number = int(log.frames["offset_bytes"].max()) + 1000, int(log.frames["frame"].max()) + 1

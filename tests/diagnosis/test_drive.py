@@ -53,7 +53,7 @@ def road(folder: Path, cells: dict[float, int], weak_s: tuple[float, float] = (0
     (folder / "manifest.json").write_text(json.dumps(LISTED))
     recording = read(str(folder))
     diagnosis = explain(recording)
-    point = diagnosis.transfer.layers.at_sender.host
+    point = diagnosis.transfer.at_sender.host
     return Road(Surroundings(recording, point), diagnosis)
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import channel_use, diagnose, headline
 from multitracer.diagnosis.limits.names import Confidence, Limit, Viewpoint
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.conftest import SAMPLES
 
 if TYPE_CHECKING:

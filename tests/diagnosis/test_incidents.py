@@ -10,8 +10,8 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.finding import Finding
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_S
 from tests.cli.program import call
 from tests.conftest import SAMPLES

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from multitracer.diagnosis.join import Fate, Join, join
+from multitracer.recording.join import Fate, Join, join
 from multitracer.tables import NA, NOT_A_TIME
 from tests.narrowed import known
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
 
 TRUE_FATE = {
     "delivered": {Fate.DELIVERED, Fate.REFUSED},

@@ -10,8 +10,8 @@ import pytest
 from multitracer.diagnosis.diagnose import diagnose, explain
 from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint, by_limit
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.conftest import SAMPLES
 from tests.parsers.frames import EPOCH_S, Packet, ethernet, ipv4, pcap_file, tcp
 

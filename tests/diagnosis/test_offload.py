@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, START_NS, SYN, Segment
 from tests.diagnosis.talk import FULL, kinds

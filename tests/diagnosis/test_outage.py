@@ -10,8 +10,8 @@ import pytest
 from multitracer.analysis.verdicts import RetransmissionCause
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.dead_times import dead_times
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import MS, START_NS
 from tests.conftest import SAMPLES

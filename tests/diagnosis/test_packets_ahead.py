@@ -11,10 +11,10 @@ import pytest
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.packets.packet_delays import PacketDelays, may_be_full, packets_ahead
 from multitracer.diagnosis.queue_at_losses import _unless_longest
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.scenario.library import load_scenario
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
     from pathlib import Path

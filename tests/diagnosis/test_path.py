@@ -16,8 +16,8 @@ from multitracer.diagnosis.packets.packet_delays import path_changes
 from multitracer.diagnosis.rules.link.competing_traffic import _shared, _watched
 from multitracer.diagnosis.rules.link.rate_change import _has_company
 from multitracer.diagnosis.service_times import ArrivalGaps, _was_busy
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_MS, NS_PER_S
 from tests.diagnosis.path import ROAD, diagnosed
 from tests.diagnosis.talk import Talk, kinds, of

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.collectors.rehearsal import modem
 from tests.collectors.running import end, running
 from tests.lab.testbed.running import started

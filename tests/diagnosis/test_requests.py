@@ -9,8 +9,8 @@ import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.analysis.pcap_file import write_pcap
 from tests.analysis.traffic import ACK, MS, SYN, Segment
 from tests.diagnosis.talk import FULL, Talk, kinds

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
 
     TransferOf = Callable[..., Transfer]
 
@@ -238,7 +238,9 @@ def _radio(transfer: Transfer, **columns: list[Any]) -> Transfer:
     values["role"][:] = "serving"
     for name, given in columns.items():
         values[name] = np.array(given, dtype=table[name].dtype)
-    return replace(transfer, radio=(("mobile", Table(RADIO, values)),))
+    with_radio = replace(transfer)
+    vars(with_radio)["radio"] = (("mobile", Table(RADIO, values)),)
+    return with_radio
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
+import parsers
 from multitracer.analysis.verdicts import RetransmissionCause as Why
 from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import Use
 from multitracer.diagnosis.diagnose import channel_use, diagnose
-from multitracer.diagnosis.join import Fate
-from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.join import Fate
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.tables import NA
 from tests.conftest import SAMPLES
 from tests.diagnosis.rate import OFTEN_DEAD, by_rate
@@ -91,7 +93,12 @@ def test_each_diagnosis_fires_on_its_recording_and_on_no_other(transfer: Transfe
 
 def test_damaged_segments_are_those_that_the_kernel_refused(transfer: Transfer) -> None:
     damaged = (known(transfer.joined).carriages["fate"] == Fate.DAMAGED).sum()
-    assert damaged == transfer.counted("TcpInCsumErrors", at_receiver=True)
+    host = known(transfer.recording.folder) / transfer.receiver_host
+    before, after = (
+        json.loads("".join(parsers.read_lines(str(host / f"nstat_{when}.json.xz"))))["kernel"]
+        for when in ("before", "after")
+    )
+    assert damaged == after["TcpInCsumErrors"] - before.get("TcpInCsumErrors", 0)
 
 
 def test_the_first_sentence_names_what_lowered_the_utilization() -> None:

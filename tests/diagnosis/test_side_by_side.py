@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from multitracer.analysis import parallel
-from multitracer.diagnosis import diagnosis, rules, transfer
+from multitracer.diagnosis import diagnosis, rules
 from multitracer.diagnosis.service_times import ArrivalGaps, arrival_gaps
+from multitracer.recording import transfer
 from tests.benchmarks.diagnose import write_session
 from tests.cli.program import call
 from tests.conftest import SAMPLES

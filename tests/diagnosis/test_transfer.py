@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.clock.model.relation import Clock
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.tables import NA
 from tests.narrowed import known
 

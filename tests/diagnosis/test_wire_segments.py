@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.tables import NA
 from tests.causes.path import DELIVERED
 from tests.causes.seen import Recording

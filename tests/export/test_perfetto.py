@@ -152,7 +152,7 @@ def test_arrows_lead_from_the_loss_to_its_repair_and_to_the_ack(tmp_path: Path) 
 def test_counters_have_the_values_of_the_series(trace: Read) -> None:
     diagnosis = explained(read(SESSION))
     assert diagnosis is not None
-    series = diagnosis.transfer.layers.series
+    series = diagnosis.transfer.series
     for label in ("TcpSnd_cwnd", "TcpSnd_rtt", "TcpSnd_flight", "TcpSnd_rto"):
         ours = series[label]
         assert trace.counter(label) == list(

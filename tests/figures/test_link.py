@@ -27,8 +27,8 @@ from multitracer.lab.simulator.record import record_virtual
 from multitracer.logs import HostLog, ParsedLog
 from multitracer.protocols.sock_diag import ReadBy
 from multitracer.recording.hosts import HostLogs
-from multitracer.recording.layers import Layers
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.report.write import write_report
 from multitracer.schemas.sender import TCP_STATE
 from multitracer.schemas.tcp import Vantage
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
     from multitracer.figures.series import Series
 
 
-def layers_of(folder: Path, *, vantage: int | None = None) -> Layers:
+def transfer_of(folder: Path, *, vantage: int | None = None) -> Transfer:
     recording = read(folder)
     for part in recording.parts:
         if vantage is not None:
             part.analysis.directions["vantage"][:] = vantage
-    return Layers.of(recording, recording.parts[0], 1)
+    return Transfer.of(recording, 1)
 
 
-def drawn(layers: Layers, view: StackedView | None = None) -> dict[str, Series]:
-    panels = stacked_panels(layers, view or StackedView())
+def drawn(transfer: Transfer, view: StackedView | None = None) -> dict[str, Series]:
+    panels = stacked_panels(transfer, view or StackedView())
     return {series.label: series for panel in panels for series in panel.drawn}
 
 
@@ -78,15 +78,15 @@ def resets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def layers(typical: Path) -> Layers:
-    return layers_of(typical)
+def transfer(typical: Path) -> Transfer:
+    return transfer_of(typical)
 
 
 @pytest.mark.parametrize("name", ["typical", "resets"])
 def test_series_count_what_the_run_counted(name: str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(name)
     summary = json.loads((folder / "summary.json").read_text())
-    series = layers_of(folder).series
+    series = transfer_of(folder).series
     slope = trendline(series["RlpSnd_data"]["time_ns"], series["RlpSnd_data"]["value"]).slope_per_s
     assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
     assert len(series.get("RlpSnd_rexmt", ())) == summary["rlp_retransmissions"]
@@ -94,34 +94,34 @@ def test_series_count_what_the_run_counted(name: str, request: pytest.FixtureReq
     assert len(series["RlpSnd_xoff"]) == len(summary["xoff_gaps_s"])
 
 
-def test_the_eight_labelled_series_are_there(layers: Layers, resets: Path) -> None:
+def test_the_eight_labelled_series_are_there(transfer: Transfer, resets: Path) -> None:
     eight = {
         "TcpSnd_data", "TcpSnd_ack", "TcpSnd_cwnd", "TcpRcv_data", "TcpRcv_ack", "RlpSnd_data",
     }  # fmt: skip
-    assert eight | {"RlpSnd_rexmt"} <= set(layers.series) & set(drawn(layers))
-    again = layers_of(resets)
+    assert eight | {"RlpSnd_rexmt"} <= set(transfer.series) & set(drawn(transfer))
+    again = transfer_of(resets)
     assert eight | {"RlpSnd_rst"} <= set(again.series) & set(drawn(again))
 
 
-def test_a_button_leads_to_the_first_reset(resets: Path, layers: Layers) -> None:
-    again = layers_of(resets)
+def test_a_button_leads_to_the_first_reset(resets: Path, transfer: Transfer) -> None:
+    again = transfer_of(resets)
     (place,) = (place for place in stacked_places(again) if place.key == "link_reset")
     assert place.from_ns < again.series["RlpSnd_rst"]["time_ns"][0] < place.to_ns
-    assert "link_reset" not in {place.key for place in stacked_places(layers)}
+    assert "link_reset" not in {place.key for place in stacked_places(transfer)}
 
 
-def test_every_byte_of_the_stream_left_once_and_arrived(layers: Layers) -> None:
-    sent, came = (layers.series[f"Rlp{end}_data"] for end in ("Snd", "Rcv"))
+def test_every_byte_of_the_stream_left_once_and_arrived(transfer: Transfer) -> None:
+    sent, came = (transfer.series[f"Rlp{end}_data"] for end in ("Snd", "Rcv"))
     assert sent["value"].tolist() == sorted(sent["value"].tolist())
     assert len(sent) == len(came), "no reset: each frame arrived once as new"
     delay_ns = came["time_ns"] - sent["time_ns"]
     assert delay_ns.min() == 180_000_000, "nine slots under way"
-    again = layers.series["RlpSnd_rexmt"]
+    again = transfer.series["RlpSnd_rexmt"]
     assert set(again["value"]) <= set(sent["value"])
 
 
-def test_a_request_points_at_the_frame_that_was_sent_before(layers: Layers) -> None:
-    asked, sent = layers.series["RlpSnd_srej"], layers.series["RlpSnd_data"]
+def test_a_request_points_at_the_frame_that_was_sent_before(transfer: Transfer) -> None:
+    asked, sent = transfer.series["RlpSnd_srej"], transfer.series["RlpSnd_data"]
     for time_ns, value in zip(asked["time_ns"], asked["value"], strict=True):
         first_sent = sent["time_ns"][sent["value"] == value]
         assert len(first_sent) == 1
@@ -149,62 +149,62 @@ def _tables(events: list[str]) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("offset_bytes", [0, 10_000, 25_000])
-def test_groups_stand_apart_by_the_offset(layers: Layers, offset_bytes: int) -> None:
-    series = drawn(layers, StackedView(offset_bytes=offset_bytes))
-    raw = layers.series
+def test_groups_stand_apart_by_the_offset(transfer: Transfer, offset_bytes: int) -> None:
+    series = drawn(transfer, StackedView(offset_bytes=offset_bytes))
+    raw = transfer.series
     for label, lifted in (("RlpSnd_data", offset_bytes), ("TcpSnd_ack", 0), ("TcpRcv_ack", -offset_bytes)):
         np.testing.assert_array_equal(series[label].value, raw[label]["value"].astype(int) + lifted)
 
 
-def test_only_what_is_asked_for_is_drawn(layers: Layers) -> None:
+def test_only_what_is_asked_for_is_drawn(transfer: Transfer) -> None:
     view = StackedView(labels=("RlpSnd_*", "TcpRcv_ack", "RlpRcv_srej"))
-    panels = stacked_panels(layers, view)
+    panels = stacked_panels(transfer, view)
     assert [panel.key for panel in panels] == ["sequence"]
     labels = {series.label for series in panels[0].series}
     assert {"RlpSnd_data", "RlpSnd_xoff", "TcpRcv_ack", "RlpRcv_srej"} <= labels
     assert not any(label.startswith("TcpSnd") for label in labels)
     assert missing(panels, ["RlpSnd_rst", "TcpRcv_ack"]) == ["RlpSnd_rst"]
     with pytest.raises(InputError, match=r"none is called Nope; there are .*RlpSnd_data"):
-        stacked_panels(layers, StackedView(labels=("Nope",)))
+        stacked_panels(transfer, StackedView(labels=("Nope",)))
 
 
-def test_a_line_is_fitted_to_the_seconds_that_are_named(layers: Layers) -> None:
-    origin = axis_origin_ns(layers)
+def test_a_line_is_fitted_to_the_seconds_that_are_named(transfer: Transfer) -> None:
+    origin = axis_origin_ns(transfer)
     fits = [
         Fit("RlpSnd_data", origin + 3 * NS_PER_S, origin + 8 * NS_PER_S, named=True),
         Fit("TcpRcv_data"),
     ]
-    lines = [label for label in drawn(layers, StackedView(fits=fits)) if "trend" in label]
+    lines = [label for label in drawn(transfer, StackedView(fits=fits)) if "trend" in label]
     assert lines[0] == "RlpSnd_data trend 3 to 8 s: 1,200 B/s", "between two stops every slot is used"
     assert len(lines) == 2
     assert 830 < float(lines[1].split()[2]) < 860
     with pytest.raises(InputError, match="fewer than two points"):
-        stacked_panels(layers, StackedView(fits=[Fit("RlpSnd_data", origin - 2, origin - 1)]))
+        stacked_panels(transfer, StackedView(fits=[Fit("RlpSnd_data", origin - 2, origin - 1)]))
     with pytest.raises(InputError, match="no series 'TcpSnd_rtt' in bytes"):
-        stacked_panels(layers, StackedView(fits=[Fit("TcpSnd_rtt")]))
+        stacked_panels(transfer, StackedView(fits=[Fit("TcpSnd_rtt")]))
 
 
-def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(layers: Layers) -> None:
-    origin = axis_origin_ns(layers)
+def test_a_line_of_more_than_the_view_is_drawn_where_it_is_in_view(transfer: Transfer) -> None:
+    origin = axis_origin_ns(transfer)
     fit = Fit("RlpSnd_data", origin, origin + 300 * NS_PER_S, named=True)
-    series = drawn(layers, StackedView(origin + 10 * NS_PER_S, origin + 20 * NS_PER_S, fits=[fit]))
+    series = drawn(transfer, StackedView(origin + 10 * NS_PER_S, origin + 20 * NS_PER_S, fits=[fit]))
     line = series["RlpSnd_data trend 0 to 300 s: 953 B/s"]
     assert ((line.time_ns - origin) // NS_PER_S).tolist() == [10, 20]
     assert line.value[1] - line.value[0] == pytest.approx(9530, abs=1)
 
 
-def test_rectangles_frame_what_is_drawn_in_their_seconds(layers: Layers) -> None:
-    origin = axis_origin_ns(layers)
+def test_rectangles_frame_what_is_drawn_in_their_seconds(transfer: Transfer) -> None:
+    origin = axis_origin_ns(transfer)
     view = StackedView(
         marks=[
             FigureMark(origin, origin + 10 * NS_PER_S, "<b>11"),
             FigureMark(origin - 20, origin - 10, "none"),
         ]
     )
-    layout = stacked(layers, view).to_dict()["layout"]
+    layout = stacked(transfer, view).to_dict()["layout"]
     (frame,) = (shape for shape in layout["shapes"] if shape.get("yref") == "y2")
     assert (frame["x0"], frame["x1"]) == (0, 10)
-    series = drawn(layers)
+    series = drawn(transfer)
     lowest = series["TcpRcv_data"].value.min()
     highest = series["RlpSnd_data"].between(None, origin + 10 * NS_PER_S).value.max()
     assert lowest - 5_000 < frame["y0"] < lowest
@@ -215,22 +215,22 @@ def test_rectangles_frame_what_is_drawn_in_their_seconds(layers: Layers) -> None
 def test_a_missing_log_is_a_missing_series_with_a_reason(typical: Path, tmp_path: Path) -> None:
     half = shutil.copytree(typical, tmp_path / "half")
     (half / "mobile" / "rlp.pcapng").unlink()
-    found = layers_of(half)
+    found = transfer_of(half)
     assert {label for label in found.series if label.startswith("Rlp")} == {
-        label for label in layers_of(typical).series if label.startswith("RlpRcv")
+        label for label in transfer_of(typical).series if label.startswith("RlpRcv")
     }
     assert found.without_link == "no log of the link at 'mobile'"
     titles = [panel.title for panel in stacked_panels(found)]
     assert "Time / sequence (no RlpSnd_*: no log of the link at 'mobile')" in titles
     (half / "fixed" / "rlp.pcapng").unlink()
-    none = layers_of(half)
+    none = transfer_of(half)
     assert (none.link, none.without_link) == ({}, ""), "a recording without any link is nothing special"
 
 
 def test_a_download_takes_the_log_of_the_other_side(tmp_path: Path) -> None:
     record_virtual(load_scenario("download"), tmp_path / "down")
     summary = json.loads((tmp_path / "down" / "summary.json").read_text())
-    series = layers_of(tmp_path / "down").series["RlpSnd_data"]
+    series = transfer_of(tmp_path / "down").series["RlpSnd_data"]
     slope = trendline(series["time_ns"], series["value"]).slope_per_s
     assert slope == pytest.approx(summary["rlp_slope_bytes_per_s"], abs=1e-3)
     assert slope > 800, "the data's direction, not that of its ACKs"
@@ -238,7 +238,7 @@ def test_a_download_takes_the_log_of_the_other_side(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unknown", [0, 3])
 def test_addresses_tell_whose_host_captured_where_packets_do_not(typical: Path, unknown: int) -> None:
-    found = layers_of(typical, vantage=unknown)
+    found = transfer_of(typical, vantage=unknown)
     assert found.vantage == Vantage.NEAR_SENDER
     assert found.receiver is not None
     labels = set(drawn(found))
@@ -249,10 +249,10 @@ def test_addresses_tell_whose_host_captured_where_packets_do_not(typical: Path, 
 def test_without_manifest_the_log_of_tcp_variables_tells_the_addresses(typical: Path, tmp_path: Path) -> None:
     bare = shutil.copytree(typical, tmp_path / "bare")
     (bare / "manifest.json").unlink()
-    assert layers_of(bare, vantage=3).vantage == Vantage.NEAR_SENDER
+    assert transfer_of(bare, vantage=3).vantage == Vantage.NEAR_SENDER
     for host in ("mobile", "fixed"):
         (bare / host / "tcp_state.jsonl").unlink()
-    assert layers_of(bare, vantage=3).vantage == 3
+    assert transfer_of(bare, vantage=3).vantage == 3
 
 
 def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
@@ -272,22 +272,22 @@ def test_a_trace_of_the_whole_kernel_tells_nobodys_addresses(
 
 
 def test_addresses_do_not_overrule_packets(typical: Path) -> None:
-    assert layers_of(typical, vantage=Vantage.NEAR_RECEIVER).vantage == Vantage.NEAR_RECEIVER
+    assert transfer_of(typical, vantage=Vantage.NEAR_RECEIVER).vantage == Vantage.NEAR_RECEIVER
 
 
-def test_a_faster_link_is_shown_in_its_own_time(typical: Path, layers: Layers, tmp_path: Path) -> None:
-    fast = layers_of(edited(typical, tmp_path / "fast", speed=20))
-    origin = axis_origin_ns(layers)
+def test_a_faster_link_is_shown_in_its_own_time(typical: Path, transfer: Transfer, tmp_path: Path) -> None:
+    fast = transfer_of(edited(typical, tmp_path / "fast", speed=20))
+    origin = axis_origin_ns(transfer)
     assert fast.speed == 20
-    here, there = drawn(layers), drawn(fast)
+    here, there = drawn(transfer), drawn(fast)
     for label in ("RlpSnd_data", "TcpRcv_data", "TcpSnd_srtt"):
         np.testing.assert_array_equal(
             there[label].time_ns - origin, 20 * (here[label].time_ns - origin), err_msg=label
         )
     np.testing.assert_array_equal(there["TcpSnd_srtt"].value, 20 * here["TcpSnd_srtt"].value)
     assert "TcpRcv_data trend: 42 B/s" in there
-    assert fast.series["TcpSnd_rto"]["value"].max() == 20 * layers.series["TcpSnd_rto"]["value"].max()
-    worst = [{place.key: place for place in stacked_places(each)}["worst_rtt"] for each in (layers, fast)]
+    assert fast.series["TcpSnd_rto"]["value"].max() == 20 * transfer.series["TcpSnd_rto"]["value"].max()
+    worst = [{place.key: place for place in stacked_places(each)}["worst_rtt"] for each in (transfer, fast)]
     assert worst[1].about_ns == 20 * worst[0].about_ns
     assert "link seconds" in stacked(fast).layout.xaxis.title.text
 
@@ -307,6 +307,6 @@ def test_a_speed_that_makes_no_sense_is_not_believed(typical: Path, tmp_path: Pa
     assert read(tmp_path / "odd").speed == 1
 
 
-def test_a_log_without_slots_or_offsets_gives_no_series(layers: Layers) -> None:
+def test_a_log_without_slots_or_offsets_gives_no_series(transfer: Transfer) -> None:
     assert sender_link_series(*_tables([])) == {}
-    assert replace(layers, link={}).series.keys() & {"RlpSnd_data"} == set()
+    assert replace(transfer, near=None).series.keys() & {"RlpSnd_data"} == set()

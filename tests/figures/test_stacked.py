@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from multitracer.figures.stacked import StackedView, stacked, stacked_panels, stacked_places
-from multitracer.recording.layers import Layers
 from multitracer.recording.read import read
 from multitracer.recording.recording import Recording
+from multitracer.recording.transfer import Transfer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +27,12 @@ class Sample:
         self.recording = read(folder)
         self.parts = self.recording.parts
 
-    def layers(self, *, parts: int = 2, state: bool = True, at: int = 0) -> Layers:
+    def transfer(self, *, parts: int = 2, state: bool = True, at: int = 0) -> Transfer:
         inputs = self.recording.inputs
         some = Recording(inputs if state else replace(inputs, listed=[], manifest=None))
         for part in self.parts[at : at + parts]:
             some.parts.append(part.behind(some.parts[-1] if some.parts else None))
-        return Layers.of(some, some.parts[0], 1)
+        return Transfer.of(some, 1)
 
 
 @pytest.fixture(scope="module")
@@ -40,22 +40,22 @@ def sample(sample_session: Path) -> Sample:
     return Sample(sample_session)
 
 
-def drawn(layers: Layers, **options: Any) -> dict[str, Series]:
-    panels = stacked_panels(layers, StackedView(**options))
+def drawn(transfer: Transfer, **options: Any) -> dict[str, Series]:
+    panels = stacked_panels(transfer, StackedView(**options))
     return {f"{panel.key} {series.label}": series for panel in panels for series in panel.drawn}
 
 
-def titles(layers: Layers) -> list[str]:
-    return [panel.title for panel in stacked_panels(layers)]
+def titles(transfer: Transfer) -> list[str]:
+    return [panel.title for panel in stacked_panels(transfer)]
 
 
-def shades(layers: Layers, **options: Any) -> list[tuple[float, float]]:
-    shapes = stacked(layers, StackedView(**options)).to_dict()["layout"]["shapes"]
+def shades(transfer: Transfer, **options: Any) -> list[tuple[float, float]]:
+    shapes = stacked(transfer, StackedView(**options)).to_dict()["layout"]["shapes"]
     return sorted((shape["x0"], shape["x1"]) for shape in shapes)
 
 
 def test_all_layers_of_a_recording_are_drawn(sample: Sample) -> None:
-    labels = set(drawn(sample.layers()))
+    labels = set(drawn(sample.transfer()))
     assert labels >= {
         "sequence TcpSnd_data", "sequence TcpSnd_ack", "sequence TcpSnd_rexmt",
         "sequence TcpRcv_data", "sequence TcpRcv_ack",
@@ -67,22 +67,22 @@ def test_all_layers_of_a_recording_are_drawn(sample: Sample) -> None:
 
 
 def test_panels_share_the_time_axis_in_order(sample: Sample) -> None:
-    drawn = [panel.key for panel in stacked_panels(sample.layers())]
+    drawn = [panel.key for panel in stacked_panels(sample.transfer())]
     assert drawn[:5] == ["phase", "sequence", "flight", "rtt", "throughput"], "those of one file each follow"
 
 
 @pytest.mark.parametrize("offset_bytes", [0, 10_000, 250_000])
 def test_receiver_lies_the_offset_below_the_sender(sample: Sample, offset_bytes: int) -> None:
-    layers = sample.layers()
-    series = drawn(layers, offset_bytes=offset_bytes)
+    transfer = sample.transfer()
+    series = drawn(transfer, offset_bytes=offset_bytes)
     sent, received = (series[f"sequence Tcp{end}_data"].value for end in ("Snd", "Rcv"))
     assert sent[0] - received[0] == offset_bytes
-    assert set(received + offset_bytes) <= set(layers.segments["seq_bytes"].tolist())
+    assert set(received + offset_bytes) <= set(transfer.sender["seq_bytes"].tolist())
 
 
 def test_trendlines_tell_their_slopes(sample: Sample) -> None:
-    layers = sample.layers()
-    series = drawn(layers)
+    transfer = sample.transfer()
+    series = drawn(transfer)
     slopes = {k.split()[1]: float(k.split()[3].replace(",", "")) for k in series if "trend:" in k}
     assert set(slopes) == {"TcpSnd_data", "TcpRcv_data"}
     received = series["sequence TcpRcv_data"]
@@ -92,35 +92,35 @@ def test_trendlines_tell_their_slopes(sample: Sample) -> None:
 
 
 def test_trendlines_are_fitted_to_the_interval(sample: Sample) -> None:
-    layers = sample.layers()
-    first = layers.part.capture.first_ns or 0
-    steady = drawn(layers, from_ns=first + 5 * 10**9, to_ns=first + 9 * 10**9)
+    transfer = sample.transfer()
+    first = transfer.at_sender.part.capture.first_ns or 0
+    steady = drawn(transfer, from_ns=first + 5 * 10**9, to_ns=first + 9 * 10**9)
     label = next(label for label in steady if "TcpSnd_data trend:" in label)
     assert float(label.split()[3].replace(",", "")) == pytest.approx(241_000, rel=0.05), "2 Mbit/s of link"
 
 
 def test_window_that_was_read_bounds_what_is_in_flight(sample: Sample) -> None:
-    series = drawn(sample.layers())
+    series = drawn(sample.transfer())
     cwnd, flight = series["flight TcpSnd_cwnd"], series["flight TcpSnd_flight"]
-    first = sample.layers().part.capture.first_ns or 0
+    first = sample.transfer().at_sender.part.capture.first_ns or 0
     steady = (flight.time_ns > first + 5 * 10**9) & (flight.time_ns < first + 9 * 10**9)
     at = np.searchsorted(cwnd.time_ns, flight.time_ns[steady], side="right") - 1
     assert (flight.value[steady] <= cwnd.value[at] + 1448).mean() > 0.99
 
 
 def test_phases_shade_the_background_as_the_kernel_tells(sample: Sample) -> None:
-    layers = sample.layers()
-    assert titles(layers)[0] == "TCP phase, as the sender's kernel had it"
-    found = shades(layers)
+    transfer = sample.transfer()
+    assert titles(transfer)[0] == "TCP phase, as the sender's kernel had it"
+    found = shades(transfer)
     assert found[0][0] < 0.1, "slow start comes first"
     assert any(16.8 < begin < 17.1 and 18.2 < end < 18.6 for begin, end in found), "the timeout"
     assert sum(end - begin for begin, end in found) < 5, "congestion avoidance is left white"
-    shape = stacked(layers).to_dict()["layout"]["shapes"][0]
+    shape = stacked(transfer).to_dict()["layout"]["shapes"][0]
     assert (shape["yref"], shape["y0"], shape["y1"], shape["layer"]) == ("paper", 0, 1, "below")
 
 
 def test_key_of_the_phases_names_every_colour_of_the_strip(sample: Sample) -> None:
-    frame = stacked(sample.layers()).to_dict()
+    frame = stacked(sample.transfer()).to_dict()
     strip = {trace["fillcolor"] for trace in frame["data"] if trace.get("fill") == "tozeroy"}
     (key,) = [each["text"] for each in frame["layout"]["annotations"] if "■" in each["text"]]
     assert set(re.findall(r"color:(#\w+)", key)) == strip
@@ -128,58 +128,58 @@ def test_key_of_the_phases_names_every_colour_of_the_strip(sample: Sample) -> No
 
 
 def test_an_interval_within_a_phase_is_shaded_whole(sample: Sample) -> None:
-    layers = sample.layers()
-    first = layers.part.capture.first_ns or 0
+    transfer = sample.transfer()
+    first = transfer.at_sender.part.capture.first_ns or 0
     begin, end = first + 17 * 10**9, first + 18 * 10**9
-    assert shades(layers, from_ns=begin, to_ns=end) == [(17.0, 18.0)]
+    assert shades(transfer, from_ns=begin, to_ns=end) == [(17.0, 18.0)]
 
 
 def test_without_state_the_phases_are_said_to_be_reconstructed(sample: Sample) -> None:
-    layers = sample.layers(state=False)
-    assert "reconstructed (no sender state was recorded)" in titles(layers)[0]
-    assert "no congestion window" in titles(layers)[2]
-    labels = set(drawn(layers))
+    transfer = sample.transfer(state=False)
+    assert "reconstructed (no sender state was recorded)" in titles(transfer)[0]
+    assert "no congestion window" in titles(transfer)[2]
+    labels = set(drawn(transfer))
     assert {"phase recovery", "rtt TcpSnd_rto (reconstructed)"} <= labels
     assert not labels & {"flight TcpSnd_cwnd", "rtt TcpSnd_rto"}
-    assert len(shades(layers)) >= 4
+    assert len(shades(transfer)) >= 4
 
 
 def test_state_without_congestion_state_is_marked(sample: Sample) -> None:
-    layers = sample.layers()
-    columns = dict(layers.state.columns) | {"ca_state": np.full(len(layers.state), -1)}
-    blind = replace(layers, state=type(layers.state)(layers.state.schema, columns))
+    transfer = sample.transfer()
+    columns = dict(transfer.state.columns) | {"ca_state": np.full(len(transfer.state), -1)}
+    blind = replace(transfer, state=type(transfer.state)(transfer.state.schema, columns))
     assert "reconstructed (no congestion state" in titles(blind)[0]
 
 
 def test_at_the_receiver_alone_no_phase_is_guessed(sample: Sample) -> None:
-    layers = sample.layers(parts=1, state=False, at=1)
-    figure = stacked(layers).to_dict()["layout"]
+    transfer = sample.transfer(parts=1, state=False, at=1)
+    figure = stacked(transfer).to_dict()["layout"]
     assert any("Near the receiver" in note["text"] for note in figure["annotations"])
     assert not figure.get("shapes")
-    assert not any("trend" in label and "TcpSnd" in label for label in drawn(layers))
+    assert not any("trend" in label and "TcpSnd" in label for label in drawn(transfer))
 
 
 def test_sender_is_found_from_the_receivers_connection_too(sample: Sample) -> None:
-    layers = Layers.of(sample.recording, sample.parts[1], 1)
-    assert layers.part is sample.parts[0]
-    assert layers.has_state
-    assert layers.receiver is not None
+    transfer = Transfer.of(sample.recording, sample.parts[1].offset + 1)
+    assert transfer.at_sender.part is sample.parts[0]
+    assert transfer.has_state
+    assert transfer.clock is not None
 
 
 def test_presets_zoom_to_what_happened(sample: Sample) -> None:
-    menu = stacked(sample.layers()).to_dict()["layout"]["updatemenus"][0]["buttons"]
+    menu = stacked(sample.transfer()).to_dict()["layout"]["updatemenus"][0]["buttons"]
     views = {button["label"]: button["args"][0] for button in menu}
     begin, end = views["First timeout"]["xaxis.range"]
     assert 16 < begin < 16.9
     assert 18.4 < end < 20
     assert views["Whole"] == {"xaxis.autorange": True}
-    assert {place.key for place in stacked_places(sample.layers())} >= {"timeout", "recovery", "start"}
+    assert {place.key for place in stacked_places(sample.transfer())} >= {"timeout", "recovery", "start"}
 
 
 def test_reverse_direction_of_a_one_way_transfer_can_be_drawn(sample: Sample) -> None:
-    layers = Layers.of(sample.recording, sample.parts[0], 1, reverse=True)
-    assert layers.part is sample.parts[1], "the server sends there"
-    assert stacked(layers).data
+    transfer = Transfer.of(sample.recording, 1, reverse=True)
+    assert transfer.at_sender.part is sample.parts[1], "the server sends there"
+    assert stacked(transfer).data
 
 
 @pytest.mark.parametrize(("vantage", "prefix"), [(0, "Tcp"), (3, "TcpMid")])
@@ -188,6 +188,6 @@ def test_labels_claim_no_end_where_the_capture_was_at_none(
 ) -> None:
     sample = Sample(sample_session)
     sample.parts[0].analysis.directions["vantage"][:2] = vantage
-    series = sample.layers(parts=1, state=False).series
+    series = sample.transfer(parts=1, state=False).series
     assert {label.partition("_")[0] for label in series} == {prefix}
     assert all(table.provenance["label"] == label for label, table in series.items())

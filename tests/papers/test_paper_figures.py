@@ -55,7 +55,7 @@ def test_the_command_draws_the_series_that_it_names(
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"figure{figure.number}")
 def test_each_figure_has_its_series_and_a_picture_that_a_page_can_bear(figure: Figure) -> None:
-    assert set(figure.series) - _EVENTS <= set(trace(figure.session).layers.series)
+    assert set(figure.series) - _EVENTS <= set(trace(figure.session).transfer.series)
     picture = IMAGES / f"paper_figure{figure.number}.png"
     assert picture.read_bytes().startswith(_PNG)
     assert picture.stat().st_size < _LARGEST_PICTURE

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from docs.papers.programs import figure6, figure6_page
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.narrowed import call_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from multitracer.diagnosis.diagnose import diagnose, explain, headline
 from multitracer.diagnosis.limits.group import ConnectionGroup, Stage
 from multitracer.diagnosis.limits.names import Viewpoint
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.report.cause import help_of
 from multitracer.report.diagnosis_section import happened_section, lanes, limits_section
 from multitracer.report.limit_words import RECEIVER_ONLY
@@ -145,7 +145,7 @@ def test_what_is_explained_is_what_the_first_figure_shows(session: str, tmp_path
     text = (tmp_path / "r.html").read_text("utf-8")
     first = re.search(r'"options":"--connection (\d+)"', text)
     assert first is not None
-    assert int(first[1]) == explain(recording).transfer.layers.at_sender.number
+    assert int(first[1]) == explain(recording).transfer.at_sender.number
     assert 'data-show="0" data-from' in text or "No known fault" in text
 
 

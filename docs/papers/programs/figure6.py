@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from multitracer.diagnosis.account.by_slots import reset_episodes
 from multitracer.diagnosis.account.uses import LOST
 from multitracer.diagnosis.diagnose import diagnose
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.lab.channel.gsm import LinkConfig
 from multitracer.lab.channel.shared.frame_errors import ErrorConfig
 from multitracer.lab.channel.shared.queue import QueueConfig
@@ -28,6 +27,7 @@ from multitracer.lab.scenario.model import Scenario, ScenarioTraffic
 from multitracer.lab.simulator.record import record_virtual
 from multitracer.lab.tcp.profile import BSD
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import numpy as np
 from docs.papers.programs.figure6 import ROOT, read_rows
 from multitracer.diagnosis.account.link_account import link_account
 from multitracer.diagnosis.account.uses import LOST, Use
-from multitracer.diagnosis.transfer import Transfer
 from multitracer.figures.utilization import rounded_up, utilization_histogram
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from tests.report.chromium import Browser
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from multitracer.analysis.kind import SegmentKind
 from multitracer.analysis.series.throughput import trendline
 from multitracer.lab.scenario.library import bundled_names, load_scenario
 from multitracer.lab.simulator.run import VirtualRun
-from multitracer.recording.layers import Layers
 from multitracer.recording.read import read
+from multitracer.recording.transfer import Transfer
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ class Trace:
 
     def __init__(self, folder: Path) -> None:
         recording = read(folder)
-        self.layers = Layers.of(recording, recording.parts[0], 1)
+        self.transfer = Transfer.of(recording, 1)
         self.summary: dict[str, Any] = json.loads((folder / "summary.json").read_text("utf-8"))
         self._logs = recording.hosts.link
-        self._series = self.layers.series
-        self._origin_ns = self.layers.part.capture.first_ns or 0
+        self._series = self.transfer.series
+        self._origin_ns = self.transfer.at_sender.part.capture.first_ns or 0
 
     def series(self, label: str) -> Points:
         """Return a labelled series; an empty one if nothing of it happened."""
@@ -85,8 +85,8 @@ class Trace:
 
     def resent(self) -> Points:
         """Return the TCP retransmissions."""
-        segments = self.layers.segments
-        rows = (segments["reverse"] == self.layers.reverse) & (
+        segments = self.transfer.sender
+        rows = (segments["reverse"] == self.transfer.reverse) & (
             (segments["kind"] & SegmentKind.RETRANSMISSION) != 0
         )
         return Points(self._seconds(segments["time_ns"][rows]), segments["seq_bytes"][rows])
@@ -105,7 +105,7 @@ class Trace:
         return np.sort(self._seconds(np.concatenate(times)))
 
     def _seconds(self, time_ns: Array) -> Array:
-        return (time_ns - self._origin_ns) * self.layers.speed / NS_PER_S
+        return (time_ns - self._origin_ns) * self.transfer.speed / NS_PER_S
 
     def stops(self) -> Array:
         """Return how long each stop of the link's sender lasted, in seconds."""

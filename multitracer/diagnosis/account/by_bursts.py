@@ -27,18 +27,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, places
+from multitracer.analysis.ranges import first_covered, merged, spread, within
 from multitracer.analysis.two_points import PacketOutcome
 from multitracer.analysis.verdicts import RetransmissionCause
 from multitracer.diagnosis.account.by_slots import opens_or_closes
 from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
 from multitracer.diagnosis.packets.sender_view import SenderView
-from multitracer.diagnosis.ranges import first_covered, merged, spread, within
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_S, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.hosts import LinkSide
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document, Table
 
 _FAILED = ("collision", "undecoded")

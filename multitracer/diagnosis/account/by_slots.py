@@ -24,20 +24,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
+from multitracer.analysis.ranges import merged, within
 from multitracer.captured import Flag
 from multitracer.diagnosis.account.uses import Use, UseCause, Uses, idle
-from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.packets.sender_view import SenderView
-from multitracer.diagnosis.ranges import merged, within
+from multitracer.recording.join import Fate
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from multitracer.diagnosis.join import Join, Joinable, StreamDelivery
-    from multitracer.diagnosis.transfer import Transfer
     from multitracer.recording.hosts import LinkSide
+    from multitracer.recording.join import Join, Joinable, StreamDelivery
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
 

@@ -24,8 +24,8 @@ from multitracer.schemas.findings import LINK_USE
 from multitracer.tables import Table
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.join import Join
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.join import Join
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Document
 
 _PERCENT = 100  # percent in a whole

@@ -29,7 +29,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 _REACTION_NS = 2_500 * NS_PER_US

@@ -34,7 +34,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_US
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Pairs, Transfer
+    from multitracer.recording.transfer import Pairs, Transfer
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 500 * NS_PER_US
@@ -280,8 +280,8 @@ def _unit(sizes: Array, largest: int) -> int:
 
 def offered_bytes(transfer: Transfer) -> int | None:
     """Return the payload that the receiver offered to take in a segment; None if that was not captured."""
-    directions = transfer.layers.part.analysis.directions
-    offered = int(directions["mss_bytes"][2 * (transfer.layers.connection - 1) + (not transfer.reverse)])
+    directions = transfer.at_sender.part.analysis.directions
+    offered = int(directions["mss_bytes"][2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)])
     if offered == NA:
         return None
     stamped = has(transfer.sender["marks"][transfer.data], CaptureMark.HAS_TIMESTAMPS).any()
@@ -292,7 +292,7 @@ def _delays(
     transfer: Transfer, sends: Sends, segments: WireSegments | None, handshake_ns: int | None, full: int
 ) -> tuple[DelaySamples, int | None]:
     """Return the samples of delay, and the shortest round trip seen in them."""
-    analysis, connection = transfer.layers.part.analysis, transfer.layers.connection
+    analysis, connection = transfer.at_sender.part.analysis, transfer.at_sender.connection
     one_way = _one_way(transfer, sends, segments)
     if one_way is not None:
         return one_way, analysis.shortest_rtt_ns(connection, reverse=bool(transfer.reverse))

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
+from multitracer.analysis.ranges import merged
 from multitracer.diagnosis.limits.limited import Limited, limited
 from multitracer.diagnosis.limits.names import Confidence, Limit, LimitSubtype, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.packet_delays import HEADERS_BYTES
-from multitracer.diagnosis.ranges import merged
-from multitracer.diagnosis.transfer import Transfer
+from multitracer.recording.transfer import Transfer
 from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS, NS_PER_S
 
@@ -212,7 +212,7 @@ class ConnectionGroup:
 
 def alone(limited: Limited) -> ConnectionGroup:
     """Return a transfer that was asked for as a group of its own."""
-    number = limited.transfer.layers.at_sender.number
+    number = limited.transfer.at_sender.number
     return ConnectionGroup([number], [GroupConnection(number, limited.begin_ns, limited)])
 
 

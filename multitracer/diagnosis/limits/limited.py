@@ -31,7 +31,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.limits.observed import Observed
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Document
 
 _INTERVAL = ("begin_ns", "end_ns", "limit", "part", "confidence", "evidence")
@@ -194,6 +194,7 @@ class Limited:
 
 def limited(transfer: Transfer) -> Limited:
     """Return what limited a transfer, by all that is known of it: the log of its link, else its packets."""
+    transfer.radio  # noqa: B018  # what its logs warn of is told whatever limited it
     account, time = link_account(transfer), transfer.time_ns
     begin, end = 0, 0
     if len(time):
@@ -275,10 +276,10 @@ def _without_data(transfer: Transfer, account: LinkAccount, begin: int, end: int
 
 def _view(transfer: Transfer) -> Viewpoint:
     """Return what the transfer is seen from."""
-    if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
+    if transfer.vantage is Vantage.NEAR_RECEIVER:
         return Viewpoint.RECEIVER
     pairs = transfer.data_pairs
-    if pairs is not None and transfer.layers.is_related and (pairs.arrived >= 0).any():
+    if pairs is not None and transfer.is_related and (pairs.arrived >= 0).any():
         return Viewpoint.BOTH_ENDS
     return Viewpoint.SENDER_STATE if len(transfer.state) else Viewpoint.SENDER
 

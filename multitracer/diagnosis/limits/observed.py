@@ -15,11 +15,11 @@ import numpy as np
 
 from multitracer.analysis.group import has
 from multitracer.analysis.intervals import distinct, places, unwrapped
+from multitracer.analysis.ranges import merged
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.limits.names import Limit, Viewpoint
 from multitracer.diagnosis.limits.spans import Spans
 from multitracer.diagnosis.packets.policing import Policing
-from multitracer.diagnosis.ranges import merged
 from multitracer.schemas.tcp import WindowScaleBy
 from multitracer.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.diagnosis.packets.packet_delays import WireSegments
     from multitracer.diagnosis.packets.policing import Policer
     from multitracer.diagnosis.packets.requests import Requests
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
 _NOTHING = np.empty(0, dtype=np.int64)  # no packet
@@ -341,8 +341,8 @@ def _is_cut(transfer: Transfer) -> bool:
 
 def window_scale_by(transfer: Transfer) -> WindowScaleBy:
     """Return how the scale of the receiver's window is known."""
-    directions = transfer.layers.part.analysis.directions
-    receiver = 2 * (transfer.layers.connection - 1) + (not transfer.reverse)
+    directions = transfer.at_sender.part.analysis.directions
+    receiver = 2 * (transfer.at_sender.connection - 1) + (not transfer.reverse)
     return WindowScaleBy(int(directions["window_shift_by"][receiver]))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct
-from multitracer.diagnosis.ranges import merged, within
+from multitracer.analysis.ranges import merged, within
 
 if TYPE_CHECKING:
     from multitracer.tables import Array

@@ -22,17 +22,17 @@ import numpy as np
 
 from multitracer.analysis import SegmentKind
 from multitracer.analysis.group import BEGIN_OR_END, has
+from multitracer.analysis.ranges import spread
 from multitracer.analysis.two_points import PacketOutcome
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
 from multitracer.captured import CaptureMark
 from multitracer.diagnosis.packets.sender_view import SenderView
-from multitracer.diagnosis.ranges import spread
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Pairs, Transfer
+    from multitracer.recording.transfer import Pairs, Transfer
     from multitracer.tables import Array
 
 _SOONEST = 0.8
@@ -86,7 +86,7 @@ class DeadTime(NamedTuple):
 
 def dead_times(transfer: Transfer) -> list[DeadTime]:
     """Return the dead times of a transfer in order, also those in which the first try was answered."""
-    if transfer.layers.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
+    if transfer.vantage is Vantage.NEAR_RECEIVER or not len(transfer.acks):
         return []
     verdicts, table = transfer.verdicts, transfer.sender
     timer = np.isin(verdicts["cause"], (RetransmissionCause.TIMEOUT, RetransmissionCause.TAIL_LOSS_PROBE))
@@ -138,7 +138,7 @@ class _Watch:
         self._transfer, self._tries = transfer, tries
         self._table, self._acks, self._time = transfer.sender, transfer.acks, transfer.time_ns
         self._view = SenderView(transfer)
-        number, analysis = transfer.layers.connection, transfer.layers.part.analysis
+        number, analysis = transfer.at_sender.connection, transfer.at_sender.part.analysis
         agreed = analysis.directions["sack_permitted"][2 * (number - 1) : 2 * number].all()
         self._has_sacks = bool(agreed) or len(transfer.sacks) > 0
         self._soonest_ns = _SOONEST * int(transfer.rtt_ns.min()) if len(transfer.rtt_ns) else 0.0

@@ -20,7 +20,7 @@ from multitracer.units import NS_PER_MS, NS_PER_S
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.packet_delays import PacketDelays, WireSegments
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array
 
 _FULL_RANK = 0.89  # among all delays: where the queue is seldom full, few are as long

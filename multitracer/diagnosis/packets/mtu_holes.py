@@ -16,7 +16,7 @@ from multitracer.units import NS_PER_S
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
     from multitracer.diagnosis.packets.packet_delays import WireSegments
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
 
 _SMALL_BYTES = 536
 """What every path carries (RFC 9293, section 3.7.1): if this vanishes, it is not for its size."""

@@ -15,7 +15,7 @@ from multitracer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from multitracer.diagnosis.packets.dead_times import DeadTime
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
 

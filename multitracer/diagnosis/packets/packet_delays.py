@@ -25,15 +25,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from multitracer.analysis.intervals import distinct, in_order, places
+from multitracer.analysis.ranges import spread
 from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
-from multitracer.diagnosis.ranges import spread
 from multitracer.schemas.tcp import Vantage
 from multitracer.tables import NA
 from multitracer.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Pairs, Transfer
+    from multitracer.recording.transfer import Pairs, Transfer
     from multitracer.tables import Array, Table
 
 
@@ -249,7 +249,7 @@ def data_delays(transfer: Transfer, segments: WireSegments) -> PacketDelays | No
     if transfer.data_pairs is not None and transfer.receiver is not None:
         full = segments.payload_bytes >= _FULL * segments.payload_bytes.max(initial=0)
         return _of_segments(transfer, segments, full)
-    if transfer.layers.vantage is Vantage.NEAR_RECEIVER:
+    if transfer.vantage is Vantage.NEAR_RECEIVER:
         return None
     table, own = transfer.sender, transfer.data
     payload = table["payload_bytes"][own]

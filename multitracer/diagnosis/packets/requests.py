@@ -18,7 +18,7 @@ from multitracer.tables import NA
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
 

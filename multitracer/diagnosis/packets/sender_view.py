@@ -19,7 +19,7 @@ from multitracer.tables import NA, NOT_A_TIME
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from multitracer.diagnosis.transfer import Transfer
+    from multitracer.recording.transfer import Transfer
     from multitracer.tables import Array, Table
 
 _REACTION_NS = 2 * NS_PER_MS
@@ -142,7 +142,7 @@ class SenderView:
     def _buffer_bytes(self) -> int | None:
         """Size of the send buffer that the manifest states for the sender's host, None if it states none."""
         near = self.transfer.near
-        host = near.host if near is not None else self.transfer.layers.at_sender.host
+        host = near.host if near is not None else self.transfer.at_sender.host
         profile = self.transfer.variables.parameters.get(host)
         size = profile.get("send_buffer_bytes") if isinstance(profile, dict) else None
         return size if isinstance(size, int) and size > 0 else None

@@ -48,8 +48,7 @@ RULES = _rules()
 def findings(diagnosis: Diagnosis) -> list[Finding]:
     """Return what all rules find, largest cost first, each with what would help."""
     transfer = diagnosis.transfer
-    is_alone = transfer.recording is None or not transfer.recording.inputs.listed  # one thread parses logs
-    rows = len(transfer.sender) if is_alone else 0
+    rows = 0 if transfer.recording.inputs.listed else len(transfer.sender)  # one thread parses logs
     if rows >= FEWEST_ROWS:
         diagnosis.measure_shared()
     of_rules = in_parallel(

@@ -1,8 +1,8 @@
 """Further panels of the stacked figure: one file each, found by its name.
 
-A module binds `panel(layers)`, which returns a `Panel` of what a connection's layers hold, or None where
-there is nothing to show. Times are those of the sender's clock as recorded, as in `layers.segments` and
-`layers.logged`: link time and cutting come later. (`layers.series` is in link time already, so it is not
+A module binds `panel(transfer)`, which returns a `Panel` of what a transfer holds, or None where
+there is nothing to show. Times are those of the sender's clock as recorded, as in `transfer.sender` and
+`transfer.logged`: link time and cutting come later. (`transfer.series` is in link time already, so it is not
 what a panel is made of.) The roles "reading" (a line) and "event" (points) suit whatever has no look of its
 own.
 """
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from multitracer.figures.stack import Panel
-    from multitracer.recording.layers import Layers
+    from multitracer.recording.transfer import Transfer
 
 
 class PanelModule(Protocol):
     """What a module of this folder binds."""
 
-    def panel(self, layers: Layers, /) -> Panel | None:
+    def panel(self, transfer: Transfer, /) -> Panel | None:
         """Return the panel; None if it would be empty."""
 
 
@@ -32,7 +32,7 @@ def _modules() -> tuple[PanelModule, ...]:
     return tuple(cast("PanelModule", importlib.import_module(f"{__name__}.{name}")) for name in names)
 
 
-def further_panels(layers: Layers) -> list[Panel]:
+def further_panels(transfer: Transfer) -> list[Panel]:
     """Return the panels of this folder that have something to show, by the names of their files."""
-    panels = (module.panel(layers) for module in _modules())
+    panels = (module.panel(transfer) for module in _modules())
     return [panel for panel in panels if panel is not None and panel.drawn]

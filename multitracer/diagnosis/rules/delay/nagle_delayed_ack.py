@@ -36,7 +36,7 @@ _FULL = 0.9  # part of a full segment below which one is small: options take som
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    if diagnosis.transfer.layers.vantage is Vantage.NEAR_RECEIVER or len(diagnosis.transfer.data) < _LEAST:
+    if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER or len(diagnosis.transfer.data) < _LEAST:
         return
     held, waits_ns = _held(diagnosis)
     if len(held) < _LEAST:
@@ -65,7 +65,7 @@ def _held(diagnosis: Diagnosis) -> tuple[Array, Array]:
     if len(data) < 2 or not len(transfer.acks):
         return data[:0], data[:0]
     payload, time_ns = table["payload_bytes"], table["time_ns"]
-    number, directions = transfer.layers.connection, transfer.layers.part.analysis.directions
+    number, directions = transfer.at_sender.connection, transfer.at_sender.part.analysis.directions
     announced = directions["mss_bytes"][2 * (number - 1) : 2 * number]
     announced = announced[announced > 0]  # the smaller one holds for both
     full = int(announced.min()) if len(announced) else max(int(transfer.payload_bytes.max()), _MSS)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.diagnosis.finding import Finding, episodes, rows
-from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
+from multitracer.recording.join import Fate
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.join import Join
+    from multitracer.recording.join import Join
     from multitracer.tables import Array
 
 KIND = "competing-retransmission"

@@ -13,15 +13,15 @@ import numpy as np
 
 from multitracer.diagnosis.account.uses import Use, UseCause
 from multitracer.diagnosis.finding import Finding, rows
-from multitracer.diagnosis.join import Fate
 from multitracer.diagnosis.limits.names import Limit
+from multitracer.recording.join import Fate
 from multitracer.tables import NA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from multitracer.diagnosis.diagnosis import Diagnosis
-    from multitracer.diagnosis.join import Join
+    from multitracer.recording.join import Join
     from multitracer.tables import Array, Table
 
 KIND = "header-decompressor-failure"

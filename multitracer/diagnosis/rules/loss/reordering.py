@@ -38,7 +38,7 @@ class _Late(NamedTuple):
 
 def find(diagnosis: Diagnosis) -> Iterator[Finding]:
     """Yield at most one finding, of the whole transfer."""
-    if diagnosis.transfer.layers.vantage is Vantage.NEAR_RECEIVER:
+    if diagnosis.transfer.vantage is Vantage.NEAR_RECEIVER:
         return
     late, needless = _late(diagnosis), _needless(diagnosis)
     if len(late.row) < _LEAST:

@@ -9,7 +9,7 @@ import numpy as np
 from multitracer.diagnosis.finding import Finding, rows
 from multitracer.diagnosis.limits.names import Limit, LimitSubtype
 from multitracer.diagnosis.limits.spans import Spans
-from multitracer.diagnosis.transfer import LINK, STAMPS
+from multitracer.recording.transfer import LINK, STAMPS
 from multitracer.tables import NA
 from multitracer.units import NS_PER_S
 

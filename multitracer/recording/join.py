@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from multitracer.analysis.ranges import first_covered, spread, within
 from multitracer.captured import Flag
-from multitracer.diagnosis.ranges import first_covered, spread, within
 from multitracer.schemas.findings import CARRIAGES, PIECES
 from multitracer.tables import NA, NOT_A_TIME, Table
 

@@ -1,0 +1,615 @@
+"""One transfer: one direction of one TCP connection, in every log of a recording, and what they together say.
+
+The captures are those nearest to its sender and at its receiver; readings are the connection's by its ends
+and time; a link's log belongs to the host in whose folder it lies. All times of `sender`, `state`, `events`
+and `near` are of the sender's host's clock; those of `receiver` and `far` are of the receiver's, and
+`receiver_time` maps them. Series, radio logs and the road are on the sender's clock (docs/clock.md). Link
+time is recorded time x `speed`: a run at 20 times real speed has the same link. A log that is missing gives
+None or an empty table, never a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from multitracer.analysis.group import has
+from multitracer.analysis.intervals import places
+from multitracer.analysis.kind import SegmentKind
+from multitracer.analysis.parallel import FEWEST_ROWS, begin
+from multitracer.analysis.sender_state import phases_of_packets, phases_of_state
+from multitracer.analysis.series.labelled import (
+    in_link_time,
+    packet_series,
+    receiver_link_series,
+    receiver_series,
+    rtt_series,
+    sender_link_series,
+    state_series,
+)
+from multitracer.analysis.two_points import PacketOutcome, compare
+from multitracer.analysis.verdicts import OtherLogs, judge
+from multitracer.captured import Flag
+from multitracer.clock.doctor.examination import contradiction
+from multitracer.clock.model.relation import Clock, PlacementStatus
+from multitracer.clock.moved_table import Moved, moved
+from multitracer.clock.session_clock import host_of
+from multitracer.manifest import Variables
+from multitracer.recording.join import Fate, Join, join
+from multitracer.recording.places import places_of
+from multitracer.recording.radios import each_radio
+from multitracer.recording.surroundings import LAYERS, Surroundings, onto
+from multitracer.schemas.radio import RADIO
+from multitracer.schemas.sender import JOINED_EVENTS, JOINED_STATE, TCP_PHASES
+from multitracer.schemas.tcp import Vantage
+from multitracer.tables import NA, NOT_A_TIME, Table
+from multitracer.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from multitracer.analysis import Analysis
+    from multitracer.logs import HostLog
+    from multitracer.recording.hosts import LinkSide
+    from multitracer.recording.places import ConnectionAtPoint
+    from multitracer.recording.recording import Recording
+    from multitracer.tables import Array
+
+SLOT_NS = 20 * NS_PER_MS
+"""Time of an RLP frame, where the log does not tell (3GPP TS 24.022)."""
+LINK = "link"
+"""In the provenance of a table: what its times rest on, where that is no more than the stamps themselves."""
+STAMPS = "its stamps alone"
+_PREFIXES = {Vantage.UNKNOWN: "Tcp_", Vantage.BETWEEN: "TcpMid_"}
+"""Of labels that do not claim the sender's end."""
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One direction of one connection in every log of a recording, and what is concluded from them.
+
+    Attributes
+    ----------
+    recording : Recording
+        What it was made of; its clocks relate the two captures.
+    at_sender : ConnectionAtPoint
+        The capture nearest to the data's sender, by which the connection is numbered and oriented.
+    at_receiver : ConnectionAtPoint or None
+        The capture at the data's receiver.
+    sender : Table
+        TCP_SEGMENTS of both directions as captured nearest to the data's sender.
+    receiver : Table or None
+        TCP_SEGMENTS of both directions as captured at the receiver, by its own clock.
+    state : Table
+        JOINED_STATE of the sender: cwnd_bytes, snd_wnd_bytes, notsent_bytes, rto_ns, ... over time.
+    events : Table
+        JOINED_EVENTS of the sender: its kernel's retransmissions and changes of ca_state.
+    near, far : LinkSide or None
+        The link's log at the data's sender and at its receiver. `near.frames["sent"]` are data frames on
+        their way to the receiver, `far.frames[~sent]` the same frames as they arrived.
+    """
+
+    recording: Recording
+    at_sender: ConnectionAtPoint
+    at_receiver: ConnectionAtPoint | None
+    sender: Table
+    receiver: Table | None
+    state: Table
+    events: Table
+    near: LinkSide | None = None
+    far: LinkSide | None = None
+
+    @classmethod
+    def of(
+        cls, recording: Recording, connection: int | None = None, *, reverse: bool | None = None
+    ) -> Transfer:
+        """Return what a recording holds of one transfer.
+
+        Parameters
+        ----------
+        recording : Recording
+        connection : int, optional
+            Its number in the recording, from 1; by default the one with the most unique bytes.
+        reverse : bool, optional
+            Whose data: False the initiator's, True the responder's; by default the one with more bytes.
+
+        Raises
+        ------
+        InputError
+            If there is no such connection.
+        """
+        part, number = recording.chosen(connection)
+        bounds = part.analysis.partition.bounds
+        is_large = bounds[2 * number] - bounds[2 * number - 2] >= FEWEST_ROWS
+        if is_large:
+            begin(lambda: recording.clocks)
+        near, far = places_of(recording, part, number, reverse=reverse)
+        sender, receiver = near.segments(), None if far is None else far.segments()
+        if not recording.inputs.listed:
+            state, events = Table.empty(JOINED_STATE), Table.empty(JOINED_EVENTS)
+        else:
+            state, events = recording.hosts.of_sender(near.part, near.connection, reverse=near.reverse)
+        transfer = cls(recording, near, far, sender, receiver, state, events)
+        if recording.inputs.holds("link"):
+            sides = [recording.hosts.link.get(host or "") for host in transfer.hosts]
+            transfer = replace(transfer, near=sides[0], far=sides[1])
+        if recording.inputs.listed or not is_large:
+            recording.clocks  # noqa: B018  # kept there; what their logs warn of is told whatever is asked for
+        return transfer
+
+    # --- which is which ---
+
+    @property
+    def reverse(self) -> bool:
+        """Whose data: False the initiator's, True the responder's."""
+        return self.at_sender.reverse
+
+    @property
+    def vantage(self) -> Vantage:
+        """Where `sender` was captured."""
+        return self.at_sender.vantage
+
+    @property
+    def sender_host(self) -> str:
+        """Name of the host that sent the data; empty if no capture or log of it is there."""
+        if self.vantage is not Vantage.NEAR_RECEIVER:
+            return self.at_sender.host
+        return self.near.host if self.near is not None else ""
+
+    @property
+    def receiver_host(self) -> str:
+        """Name of the host that received the data; empty if no capture or log of it is there."""
+        if self.at_receiver is not None:
+            return self.at_receiver.host
+        return self.far.host if self.far is not None else ""
+
+    @cached_property
+    def hosts(self) -> tuple[str | None, str | None]:
+        """The hosts that sent and received the data; None for one that is not known.
+
+        By whose addresses they are; else by where they were captured; with one of two hosts known that logged
+        the link, the other end is the other host.
+        """
+        near, far = map(self.recording.hosts.owner, self.at_sender.ends)
+        if self.vantage is Vantage.NEAR_RECEIVER:
+            far = far or self.at_sender.host
+        elif self.vantage is Vantage.NEAR_SENDER or self.at_receiver is not None:
+            near = near or self.at_sender.host
+        far = far or (self.at_receiver.host if self.at_receiver is not None else None)
+        sides = set(self.recording.hosts.link)
+        return near or _other(sides, far), far or _other(sides, near)
+
+    @property
+    def has_radio(self) -> bool:
+        """Whether a log of a radio, or of a link over one, shows that there was one."""
+        return bool(self.radio) or self.near is not None or self.far is not None
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the sender's variables were recorded."""
+        return len(self.state) > 0
+
+    @property
+    def has_more(self) -> bool:
+        """Whether anything is known beyond one capture."""
+        return self.clock is not None or self.has_state or bool(self.link) or bool(self.surroundings)
+
+    @cached_property
+    def sent(self) -> Array:
+        """Rows of `sender` in the data direction, in capture order: data, SYN, FIN, probes, pure ACKs."""
+        return np.flatnonzero(self.sender["reverse"] == self.reverse)
+
+    @cached_property
+    def data(self) -> Array:
+        """Rows of `sender` with payload in the data direction, retransmissions included."""
+        return self.sent[self.sender["payload_bytes"][self.sent] > 0]
+
+    @cached_property
+    def payload_bytes(self) -> Array:
+        """Payload of each of `data`."""
+        payload: Array = self.sender["payload_bytes"][self.data]
+        return payload
+
+    @cached_property
+    def rtt_ns(self) -> Array:
+        """Round trips of `data`, where one above 0 was measured."""
+        rtt = self.sender["rtt_ns"][self.data]
+        return rtt[rtt > 0]
+
+    @cached_property
+    def occupying(self) -> Array:
+        """Rows of `sender` in the data direction that occupy sequence space (data, SYN, FIN), in order."""
+        return self.sent[self.sender["end_bytes"][self.sent] > self.sender["seq_bytes"][self.sent]]
+
+    @cached_property
+    def acks(self) -> Array:
+        """Rows of `sender` in the direction of the acknowledgments, in capture order."""
+        return np.flatnonzero(self.sender["reverse"] != self.reverse)
+
+    @cached_property
+    def retransmitted(self) -> Array:
+        """Rows of `sender`: segments with payload of which a unit was sent before (Kind.RETRANSMISSION)."""
+        again: Array = self.data[
+            (self.sender["kind"][self.data] & np.uint32(SegmentKind.RETRANSMISSION)) != 0
+        ]
+        return again
+
+    @cached_property
+    def sacks(self) -> Table:
+        """TCP_SACK_BLOCKS; `row` is that in `sender`."""
+        return self.at_sender.part.analysis.sack_blocks(self.at_sender.connection)
+
+    @property
+    def variables(self) -> Variables:
+        """Experiment variables of the manifest. Data of unknown origin."""
+        manifest = self.recording.manifest
+        return manifest.variables if manifest is not None else Variables()
+
+    # --- times ---
+
+    @property
+    def speed(self) -> float:
+        """How much faster than real time the link ran; 1 where it is unknown."""
+        return self.recording.speed
+
+    @property
+    def slot_ns(self) -> int:
+        """Time of a frame in link time, 20 ms where the link's log does not tell."""
+        stated = [_positive(side.facts.get("slot_ns")) for side in self.sides]
+        return round(next((value for value in stated if value), SLOT_NS))
+
+    @property
+    def sides(self) -> list[LinkSide]:
+        """The link logs that are there, the sender's first."""
+        return [side for side in (self.near, self.far) if side is not None]
+
+    @property
+    def is_sender_trace(self) -> bool:
+        """Whether `sender` was captured at the sender (and not at the receiver or between)."""
+        return self.vantage is Vantage.NEAR_SENDER
+
+    @property
+    def without_time(self) -> int:
+        """How many of its segments carry no time."""
+        views = [self.sender, *([] if self.receiver is None else [self.receiver])]
+        return sum(int(np.count_nonzero(view["time_ns"] == NOT_A_TIME)) for view in views)
+
+    @cached_property
+    def time_ns(self) -> Array:
+        """When each row of `sender` was captured, made to never fall: int64, ns."""
+        time: Array = self.sender["time_ns"]
+        return np.maximum.accumulate(time) if (time[1:] < time[:-1]).any() else time
+
+    @cached_property
+    def begin_ns(self) -> int:
+        """When the sender's first SYN left; its first segment if no SYN was captured."""
+        syn = self.sent[has(self.sender["flags"][self.sent], Flag.SYN)]
+        rows = syn if len(syn) else np.arange(len(self.sender))
+        return int(self.sender["time_ns"][rows].min())
+
+    @cached_property
+    def _completed_ns(self) -> int | None:
+        """When the ACK of the last unit arrived; None if it never did."""
+        if not len(self.occupying):
+            return None
+        end = int(self.sender["end_bytes"][self.occupying].max())
+        covering = self.acks[self.sender["ack_bytes"][self.acks] >= end]
+        return int(self.sender["time_ns"][covering[0]]) if len(covering) else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was sent (the FIN too) was acknowledged; otherwise the outcome is `dropped`."""
+        return self._completed_ns is not None
+
+    @property
+    def end_ns(self) -> int:
+        """When the ACK of the last byte (of the FIN, if there was one) arrived; else the last packet."""
+        last = int(self.sender["time_ns"].max())
+        return last if self._completed_ns is None else self._completed_ns
+
+    @property
+    def total_s(self) -> float:
+        """T of the account, in link time, seconds."""
+        return (self.end_ns - self.begin_ns) * self.speed / NS_PER_S
+
+    @property
+    def is_related(self) -> bool:
+        """Whether there is a capture at the receiver, and clocks that relate it to the sender's."""
+        return self.at_receiver is not None and self.recording.clocks is not None
+
+    @cached_property
+    def clock(self) -> Moved | None:
+        """How the receiver's times were mapped to the sender's clock; None if the two are not related."""
+        clocks = self.recording.clocks
+        if clocks is None or self.at_receiver is None or self.receiver is None:
+            return None
+        ends = (clocks.of_point(place.host) for place in (self.at_receiver, self.at_sender))
+        return moved(self.receiver, clocks, *ends)
+
+    def receiver_time(self, stamps_ns: Array) -> Array:
+        """Return stamps of the receiver's capture on the sender's clock; as they are if nothing relates them.
+
+        By the session's graph of clocks, as figures and reports do it (docs/clock.md).
+
+        Stamps are int64, ns, of any shape, and so is what is returned.
+        """
+        clocks = self.recording.clocks
+        if clocks is None or self.at_receiver is None:
+            return stamps_ns
+        ends = (clocks.of_point(place.host) for place in (self.at_receiver, self.at_sender))
+        placed = clocks.place(stamps_ns, *ends, with_bounds=False)
+        return stamps_ns if (placed.status == PlacementStatus.UNPLACED).all() else placed.time_ns
+
+    @cached_property
+    def came_ns(self) -> Array:
+        """When each row of `receiver` was captured there, by the sender's clock; none without it."""
+        return self.receiver_time(
+            np.empty(0, np.int64) if self.receiver is None else self.receiver["time_ns"]
+        )
+
+    # --- both captures ---
+
+    @cached_property
+    def data_pairs(self) -> Pairs | None:
+        """The data direction at both captures; None without one at the receiver."""
+        return self._pairs(reverse=self.reverse)
+
+    @cached_property
+    def ack_pairs(self) -> Pairs | None:
+        """The direction of the acknowledgments at both captures: `sent` rows are the receiver's."""
+        return self._pairs(reverse=not self.reverse)
+
+    def _pairs(self, *, reverse: bool) -> Pairs | None:
+        if self.at_receiver is None:
+            return None
+        places = [self.at_sender, self.at_receiver]
+        if reverse != self.reverse:
+            places.reverse()
+        near, far = ((place.part.analysis, place.connection) for place in places)
+        own_reverse = reverse != places[0].is_turned
+        is_turned = self.at_receiver.is_turned
+        matched = compare(*near, *far, reverse=own_reverse, is_turned=is_turned).pairs
+        return Pairs(matched, _renumbered(matched["near_row"], *near), _renumbered(matched["far_row"], *far))
+
+    # --- concluded ---
+
+    @cached_property
+    def joined(self) -> Join | None:
+        """Segments, packets and frames, joined; None without the link's log at the sender."""
+        return join(self)
+
+    @cached_property
+    def verdicts(self) -> Table:
+        """VERDICTS: cause and necessity of each retransmission, by all that is known of the transfer.
+
+        The receiver's capture says what arrived, and what the receiver had said by then. But damaged segments
+        stand in it under the numbers of others; where there are such, the link's logs say what arrived.
+        """
+        joined = self.joined if self.receiver is None or self._is_misnumbered else None
+        by_link = joined is not None and joined.delivery is not None
+        receiver = None if by_link else self.receiver
+        logs = OtherLogs(
+            receiver=receiver,
+            came=self._came,
+            came_back=self._came_back,
+            arrived=joined.arrived if joined is not None and by_link else None,
+            state=self.state if len(self.state) else None,
+            events=self.events if len(self.events) else None,
+        )
+        return judge(self.sender, self.sacks, reverse=self.reverse, vantage=self.vantage, logs=logs)
+
+    def _came(self) -> Array | None:
+        """Return per row of `sender` its row in `receiver`, NA for none; None if not compared."""
+        return (
+            None if self.data_pairs is None else self._paired(self.data_pairs.sent, self.data_pairs.arrived)
+        )
+
+    def _came_back(self) -> Array | None:
+        """Return the same of what the receiver sent."""
+        return None if self.ack_pairs is None else self._paired(self.ack_pairs.arrived, self.ack_pairs.sent)
+
+    def _paired(self, own: Array, theirs: Array) -> Array:
+        """Return per row of `sender` its row in `receiver`, of pairs of which one may be NA; NA for none."""
+        rows = np.full(len(self.sender), NA, dtype=np.int64)
+        both = np.flatnonzero((own != NA) & (theirs != NA))
+        rows[own[both]] = theirs[both]
+        return rows
+
+    @property
+    def _is_misnumbered(self) -> bool:
+        """Whether segments arrived with the headers of others: the header decompressor was out of step."""
+        return self.joined is not None and bool((self.joined.carriages["fate"] == Fate.DAMAGED).any())
+
+    # --- series, by label, on the sender's clock ---
+
+    @cached_property
+    def link(self) -> dict[str, Table]:
+        """RlpSnd_* and RlpRcv_*: SERIES by label."""
+        series: dict[str, Table] = {}
+        if not self.sides or self.hosts[0] is None:
+            return series
+        for side, of_side in ((self.near, sender_link_series), (self.far, receiver_link_series)):
+            if side is not None:
+                made = of_side(side.frames, side.events)
+                series |= onto(self.recording.clocks, self.at_sender.host, side.host, made)
+        return series
+
+    @property
+    def without_link(self) -> str:
+        """Why there is no RlpSnd_*, though the link was logged; empty otherwise."""
+        if self.near is not None or not self.recording.inputs.holds("link") or not self.recording.hosts.link:
+            return ""
+        if self.hosts[0] is None:
+            return "which host sent the data is not known; manifest.json may name its addresses"
+        return f"no log of the link at {self.hosts[0]!r}"
+
+    def state_series(self) -> dict[str, Table]:
+        """Return the series of the sender's own variables by label."""
+        return state_series(self.state, events=self.events) if self.has_state else {}
+
+    def receiver_series(self) -> dict[str, Table]:
+        """Return the receiver's series by label, on the sender's scale."""
+        if self.clock is None:
+            return {}
+        series = receiver_series(self.clock.table, sender=self.sender, reverse=self.reverse)
+        for table in series.values():
+            table.provenance |= {"clock": self.clock.sentence}
+        return series
+
+    @cached_property
+    def series(self) -> dict[str, Table]:
+        """Every labelled series (SERIES) of the recording's logs, by label; in link time."""
+        is_at_receiver = self.vantage is Vantage.NEAR_RECEIVER
+        series = packet_series(self.sender, reverse=self.reverse, at="Rcv" if is_at_receiver else "Snd")
+        if not is_at_receiver:
+            samples = self.at_sender.part.analysis.rtt_samples(self.at_sender.connection)
+            series |= rtt_series(samples, reverse=self.reverse)
+        if prefix := _PREFIXES.get(self.vantage):
+            named = {label.replace("TcpSnd_", prefix): table for label, table in series.items()}
+            series = {
+                label: Table(table.schema, table.columns, table.provenance | {"label": label})
+                for label, table in named.items()
+            }
+        series |= self.receiver_series() | self.state_series() | self.link
+        series |= self.surroundings.series if self.surroundings else {}
+        origin_ns = self.at_sender.part.capture.first_ns or 0
+        return {k: in_link_time(s, speed=self.speed, origin_ns=origin_ns) for k, s in series.items()}
+
+    @cached_property
+    def phases(self) -> Table:
+        """TCP_PHASES, from the sender's variables or else from its packets; empty at a receiver."""
+        if self.has_state:
+            return phases_of_state(self.state, events=self.events)
+        if self.vantage is Vantage.NEAR_RECEIVER:
+            return Table.empty(TCP_PHASES)
+        return phases_of_packets(self.sender, reverse=self.reverse)
+
+    # --- other logs ---
+
+    def logged(self, layer: str, table: str) -> list[tuple[str, Table]]:
+        """Return host and table of each log of a layer that has the table, on the sender's clock."""
+        point = self.at_sender.host
+        return [
+            (log.host, onto(self.recording.clocks, point, log.host, {table: each})[table])
+            for log, each in self.recording.tables(layer, table)
+        ]
+
+    @cached_property
+    def surroundings(self) -> Surroundings | None:
+        """The radio and the road, on the sender's clock; None where no log of them was recorded."""
+        if not any(map(self.recording.inputs.holds, LAYERS)):
+            return None
+        return self.recording.surroundings(self.at_sender.host)
+
+    @cached_property
+    def radio(self) -> tuple[tuple[str, Table], ...]:
+        """Host and RADIO of each radio log, on the sender's clock.
+
+        What cannot be placed in time is a warning of the recording. Of a phone with several cards it is that
+        with most readings: two cards change no cell of each other. A log that the packets contradict is left
+        out: whatever it tells was at another time, or of another modem.
+        """
+        return tuple(self._radio())
+
+    def _radio(self) -> Iterator[tuple[str, Table]]:
+        for log, table in self.recording.tables("radio", RADIO.name):
+            placed, reason = self._on_senders_clock(log.host, table)
+            if contradiction(placed, self.at_sender.part.capture) is not None:
+                self.recording.warn_once(
+                    f"{log.path}: left out of the causes, because it says that no network served while "
+                    "packets were answered: its clock is off, or its modem is another one; correct its times"
+                )
+                continue
+            if reason:
+                self.recording.warn_once(f"{log.path}: its readings are used as they are stamped: {reason}")
+            elif self._is_apart(placed):
+                number = self.at_sender.number
+                self.recording.warn_once(
+                    f"{log.path}: no reading lies in the time of connection {number}, so its radio is not "
+                    "known; is its clock or time zone right? `multitracer align` compares them"
+                )
+            radio = each_radio(placed)[0][0]
+            if reason or not self._is_linked(log, table):
+                radio = Table(radio.schema, radio.columns, radio.provenance | {LINK: STAMPS})
+            yield log.host, radio
+
+    def _is_linked(self, log: HostLog, table: Table) -> bool:
+        """Return whether more than its stamps links a log to the clock of a host.
+
+        That is readings of the host's clock among its own, its place in the manifest of the recording, or, of
+        a host without a capture, the relation by which it was placed.
+        """
+        recording = self.recording
+        captured = {host_of(recording, part.point) for part in recording.parts}
+        if "clock" in table.provenance or log.host not in captured:
+            return True
+        manifest, folder = recording.manifest, recording.folder
+        listed = {each.path for each in manifest.files} if manifest is not None else set()
+        return folder is None or Path(log.path).relative_to(folder).as_posix() in listed
+
+    def _on_senders_clock(self, host: str, table: Table) -> tuple[Table, str]:
+        """Return a table of a host with its times on the sender's clock, or as it is and why."""
+        clocks = self.recording.clocks
+        if clocks is None:
+            return table, ""
+        source, target = Clock(host), clocks.of_point(self.at_sender.host)
+        if source == target or not len(table):
+            return table, ""
+        there = moved(table, clocks, source, target)
+        return there.table, "" if there.placed else there.sentence
+
+    def _is_apart(self, table: Table) -> bool:
+        """Return whether no reading lies in the time of the transfer."""
+        time_ns = table["time_ns"]
+        time_ns = time_ns[time_ns != NOT_A_TIME]
+        inside = (time_ns >= self.begin_ns) & (time_ns <= self.end_ns)
+        return bool(len(time_ns)) and not inside.any()
+
+
+class Pairs(NamedTuple):
+    """Packets of one direction as both captures show them; rows of `Transfer.sender` and `.receiver`."""
+
+    table: Table
+    """PACKET_PAIRS; `near` is the end that sent this direction, `far` the end that received it, each by its
+    own clock."""
+    sent: Array
+    """Rows in the table of the end that sent them; NA if only the other end saw it."""
+    arrived: Array
+    """Rows in the table of the end where they arrived; NA if it saw none."""
+
+    @property
+    def lost(self) -> Array:
+        """Which packets left and did not arrive: bool, a value for each row of `table`."""
+        mask: Array = self.table["outcome"] == PacketOutcome.LOST
+        return mask
+
+
+def _renumbered(rows: Array, analysis: Analysis, number: int) -> Array:
+    """Return rows of the capture as rows of a connection's table; NA stays NA."""
+    bounds = analysis.partition.bounds
+    first = 2 * (number - 1)
+    own = analysis.partition.order[bounds[first] : bounds[first + 2]]
+    begin = int(own.min(initial=len(analysis.partition.direction)))
+    if int(own.max(initial=-1)) - begin + 1 == len(own):  # they follow each other, as rows of the table do
+        return rows if begin == 0 else np.where(rows == NA, NA, rows - begin)
+    # two directions, each in order, which a stable sort makes use of
+    return np.where(rows == NA, NA, places(np.sort(own, kind="stable"), rows))
+
+
+def _positive(value: object) -> float | None:
+    """Return a number that a log or a manifest tells, None if it is none or not above 0."""
+    try:
+        number = float(value) if isinstance(value, str | int | float) else 0.0
+    except ValueError:
+        return None
+    return number if 0 < number < float("inf") else None
+
+
+def _other(hosts: set[str], known: str | None) -> str | None:
+    """Return the second of two hosts, if the first is the known one."""
+    others = hosts - {known}
+    return next(iter(others)) if known in hosts and len(others) == 1 else None
