@@ -2,6 +2,12 @@
 
 `multitracer-native` (the folder `native/`) is used where it can be imported and has the version of this
 package. `MULTITRACER_NATIVE=0` turns it off. Its answers are those of the Python code, bit for bit.
+
+It reads: `CaptureFile` a file by itself; `walk_pcap`, `walk_pcapng`, `pcapng_packets` and `decode` the
+windows and blocks that Python hands over. It counts: `CountingPass`, over a file or over columns, and nothing
+else. `EachSegment` and `place_segments` say what each segment was. `identities`, `copies`, `among`, `join`
+and `same_packets` find the same packets in two captures; `places`, `span_minimum` and `first_painters` look
+at columns.
 """
 
 from __future__ import annotations
@@ -54,31 +60,6 @@ class Kernel(Protocol):
     ) -> list[DecodedPart]:
         """Return the segments of packet records, in parts."""
 
-    def summarise(self, begin: int, first: int, packets: Numbers, /, **columns: Array) -> dict[str, Array]:
-        """Return what is known of each direction of consecutive connections, as columns."""
-
-    def time_facts(self, time_ns: Times, last: int | None, far_ns: int, /) -> tuple[int, ...]:
-        """Return what the known times show: how many, the last, steps back, the largest, lowest, highest."""
-
-    def calm_stamps(self, time_ns: Times, stamp: Array, short_ns: int, /) -> tuple[int, int, int]:
-        """Return of the short pauses between stamped segments their number, time and ticks."""
-
-    def stamp_disagreements(self, time_ns: Times, stamp: Array, /, **limits: float) -> Numbers:
-        """Return behind which stamped segments time and ticks disagree."""
-
-    def RunningDecoder(self) -> RunningDecoder:  # noqa: N802  # it is a class
-        """Return what decodes a capture and keeps its segments in the kernel."""
-
-    def FlowDecoder(  # noqa: N802  # it is a class
-        self, ip_version: int, a: tuple[bytes, int], b: tuple[bytes, int], rows: int, /
-    ) -> FlowDecoder:
-        """Return what decodes the flow between two ends, up to so many segments of it."""
-
-    def segments_of(
-        self, table: dict[str, Array], sack_blocks: dict[str, Array], syn_options: dict[str, Array], /
-    ) -> KernelSegments:
-        """Return segments of which there are tables, SEGMENTS and its two side tables, in the kernel."""
-
     def EachSegment(self, rows: Array, columns: dict[str, Array], /) -> EachSegment:  # noqa: N802  # a class
         """Return what tells of each segment of a connection what it was, piece by piece."""
 
@@ -93,14 +74,16 @@ class Kernel(Protocol):
         block_bytes: int,
         far_ns: int,
         limits: tuple[int, ...] | None,
+        only: FlowEnds | None,
     ) -> CaptureFile:
         """Return what reads and counts a capture file: a path, or what returns up to so many bytes more.
 
-        Without limits nothing is counted, and all segments are kept.
+        Without limits nothing is counted, and all segments are kept, or `only` those of one flow: `flow` is 0
+        then of what its first end sent, else 1.
         """
 
-    def RunningPass(self) -> RunningPass:  # noqa: N802  # it is a class
-        """Return what counts the connections of a capture while it is read."""
+    def CountingPass(self, known: tuple[int, int] | None = None, /) -> CountingPass:  # noqa: N802  # a class
+        """Return what counts the connections that come, or those from a number to below another."""
 
     # --- columns, whatever they are about ---
 
@@ -110,14 +93,8 @@ class Kernel(Protocol):
     def copies(self, key: Array, /) -> tuple[Array, Array]:
         """Return how many equal keys came before each one, and how many there are."""
 
-    def copy_numbers(self, key: Array, /) -> Array:
-        """Return how many equal keys came before each one."""
-
     def among(self, key: Array, wanted: Array, /) -> Array:
         """Return the indexes of the keys that are among some wanted ones."""
-
-    def shared(self, key: Array, others: list[Array], /) -> list[int]:
-        """Return how many distinct keys others hold, of each of these in turn."""
 
     def join(
         self, near_key: Array, near_copy: Array, far_key: Array, far_copy: Array, /
@@ -147,53 +124,9 @@ class Kernel(Protocol):
     def first_painters(self, left: Array, right: Array, cells: int, /) -> Array | None:
         """Return the first span that covers each cell, or their number; None if one covers no cell."""
 
-    def ordered(self, values: Array, /) -> Array:
-        """Return numbers in ascending order."""
 
-    def fail(self) -> None:
-        """Fail as a bug would; for tests."""
-
-
-class KernelSegments(Protocol):
-    """Segments in capture order that lie in the kernel."""
-
-    in_ipv4: int
-    """How many are in IPv4; the others are in IPv6."""
-    udp: int
-    """Datagrams of UDP beside them, which are only counted."""
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-
-    def rest(self) -> Numbers:
-        """Return the records of the block that are left to Python: ascending."""
-
-    def flows(self) -> dict[str, Array] | None:
-        """Return the flows that are new to the decoder, as columns; None if all are known."""
-
-
-class RunningDecoder(Protocol):
-    """Decodes a capture block by block; see `parsers/_packets/in_kernel.py`."""
-
-    def decode(self, data: Bytes, /, *columns_and_first_frame: Array | int) -> KernelSegments:
-        """Return the segments of packet records; these as for `decode`, with their times behind."""
-
-    def number(self, segments: KernelSegments, numbers: Array, /) -> None:
-        """Give segments the flows of the capture; `numbers` are those of their new ones."""
-
-
-class FlowDecoder(Protocol):
-    """Decodes the segments of one flow block by block; see `parsers/_one_flow.py`."""
-
-    def add(self, data: Bytes, /, *columns_and_first_frame: Array | int) -> None:
-        """Take in packet records; these as for `RunningDecoder.decode`."""
-
-    def finish(self) -> tuple[Times, DecodedPart]:
-        """Return the times and the columns of what was found; `flow` is 0 where its end a sent it, else 1."""
-
-
-class RunningPass(Protocol):
-    """Counts the connections of a capture piece by piece; see `native/src/running.rs`."""
+class CountingPass(Protocol):
+    """Counts connections: those that come, or some that are known; see `native/src/running.rs`."""
 
     connections: int
     """How many there are so far."""
@@ -203,29 +136,43 @@ class RunningPass(Protocol):
     marked: list[int]
     """How many segments have each bit of their marks, except HAS_TIMESTAMPS."""
     giants: int
-    """How many of the counted segments are larger than their receiver accepts."""
+    """How many segments that are not kept are larger than their receiver accepts."""
     segments: int
     """How many there are so far."""
 
-    def add(self, segments: KernelSegments, /) -> KeptSegments | None:
-        """Take in the next segments; return direction, time and columns of those that Python has to keep."""
+    def add(
+        self, columns: dict[str, Array], syn_options: dict[str, Array], begin: int, /
+    ) -> tuple[Array, Array]:
+        """Take in the next segments, the rows from `begin` on; return those that Python has to keep.
+
+        `columns` are those for `EachSegment`; where connections are not known, `direction` is the directed
+        flow. Of what is kept the rows are told, and twice the number of the connection, plus 1 for what the
+        other end of its flow sent.
+        """
 
     def finish(self) -> tuple[dict[str, Array], dict[str, Array], dict[str, Array]]:
-        """Return what was counted of each directed flow, the rest of each, and how each connection began."""
+        """Return what was counted of each direction, what else is known of it, and how each connection began.
+
+        Of connections that are known there is a row for each, in order of their numbers.
+        """
 
     def stamps(self, direction: int, /) -> tuple[Array, Array]:
         """Return the times and the timestamps of a directed flow's segments that have both."""
 
     def calm_stamps(self, direction: int, short_ns: int, /) -> tuple[int, int, int]:
-        """Do for these what `Kernel.calm_stamps` does."""
+        """Return of the short pauses between these their number, time and ticks."""
 
     def stamp_disagreements(self, direction: int, /, **limits: float) -> Numbers:
-        """Do for these what `Kernel.stamp_disagreements` does."""
+        """Return behind which of these time and ticks disagree."""
 
 
 Rest = tuple[tuple[int, int, int], tuple[bytes, list[int], list[int], list[int]] | None, list[bytes]]
 """Of a block: its segments (IPv4, IPv6) and datagrams of UDP; packets, one behind the other, with captured
 and original lengths and times; and blocks of pcapng that are no packets."""
+
+
+FlowEnds = tuple[int, tuple[bytes, int], tuple[bytes, int]]
+"""The IP version of a flow, and address and port of its ends."""
 
 
 class CaptureFile(Protocol):
@@ -258,7 +205,7 @@ class CaptureFile(Protocol):
     def kept(self) -> list[KeptSegments]:
         """Return the segments that Python has to keep; without limits one piece, with all of them."""
 
-    def counts(self) -> RunningPass:
+    def counts(self) -> CountingPass:
         """Return the pass over the connections; nothing else may be asked for behind that."""
 
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         """What the native kernel decodes of consecutive records; see `parsers/_packets/parts.py`."""
 
         in_ipv4: int
+        udp: int
         segments: dict[str, Array]
         sack_blocks: dict[str, Array]
         syn_options: dict[str, Array]

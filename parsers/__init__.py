@@ -17,10 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from parsers._chunks import Chunks, PacketBlock, first_packet_ns, read_capture
+    from parsers._chunks import Chunks, PacketBlock, first_packet_ns, is_plain, read_capture, read_flow
     from parsers._format import HEAD_BYTES, Format, Match
     from parsers._ip_packets import IpPacket, read_ip_packets, read_records
-    from parsers._one_flow import is_plain, read_flow
     from parsers._propose import propose_map
     from parsers._read import detect, read, read_lines
     from parsers._registry import bundled_maps, formats, installed, left_out, recognise
@@ -64,12 +63,12 @@ _LAZY = {
     "formats": "parsers._registry",
     "installed": "parsers._registry",
     "is_map": "parsers._stream",
-    "is_plain": "parsers._one_flow",
+    "is_plain": "parsers._chunks",
     "left_out": "parsers._registry",
     "propose_map": "parsers._propose",
     "read": "parsers._read",
     "read_capture": "parsers._chunks",
-    "read_flow": "parsers._one_flow",
+    "read_flow": "parsers._chunks",
     "read_ip_packets": "parsers._ip_packets",
     "read_lines": "parsers._read",
     "read_records": "parsers._ip_packets",

@@ -18,15 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.capture import Capture
+from multitracer.capture import Capture, of_kernel
 from multitracer.captured import SourceFile
 from multitracer.native import kernel, reading
-from multitracer.tables import SACK_BLOCKS, SEGMENTS, SYN_OPTIONS, Table
 from parsers._capture.ahead import AheadStream, ahead
 from parsers._capture.capture_file import StampFacts, decode_blocks
 from parsers._memory import let_malloc_keep_memory
-from parsers._packets.decode import Decoder
-from parsers._packets.in_kernel import KernelDecoder
+from parsers._packets.decode import OVERWRITTEN, Decoder
 from parsers._read import format_of_capture, of_plug_in
 from parsers._stream import note_stream, open_stream
 from parsers._whole import whole_file
@@ -34,8 +32,8 @@ from parsers._whole import whole_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from multitracer.native import Kernel, KernelSegments
-    from multitracer.tables import Numbers
+    from multitracer.native import Kernel
+    from multitracer.tables import Numbers, Table
     from parsers._format import Format
     from parsers._packets.layers import PacketRecords
     from parsers._stream import InputStream
@@ -171,16 +169,6 @@ class Chunks:
             decoder.finish_fragments()
             yield decoder.take()
 
-    def in_kernel(self, native: Kernel) -> Generator[list[Capture | KernelSegments]]:
-        """Yield lists of chunks, as they lie in the native kernel or, where Python decodes too, as tables."""
-        decoder = KernelDecoder(native)
-        with closing(self._each(decoder)) as each:
-            for given in each:
-                yield decoder.pieces() if given is None else [given]
-        if self._given_flows is None:
-            decoder.finish_fragments()
-            yield decoder.pieces()
-
     def whole(self) -> Capture:
         """Return all segments as one chunk, with what only all of them tell."""
         self.rows, self._is_whole = inf, True
@@ -315,10 +303,46 @@ def _capture(whole: Whole) -> Capture:
     columns, flow = part["segments"], part["segments"]["flow"]
     if not np.array_equal(number, np.arange(len(number))):  # IPv4 and IPv6 are numbered apart
         columns["flow"] = number.astype(np.int32)[flow >> 1] << 1 | flow & 1
-    columns |= {
-        "time_ns": time_ns,
-        "frame": part["record"].astype(np.uint32),
-        "file": np.zeros(len(time_ns), np.uint16),
-    }
-    sides = Table(SACK_BLOCKS, part["sack_blocks"]), Table(SYN_OPTIONS, part["syn_options"])
-    return Capture([whole.source], Table(SEGMENTS, columns), flows, *sides)
+    return of_kernel(time_ns, part, Capture([whole.source], flows=flows))
+
+
+def read_flow(native: Kernel, before: Capture, flow: int, *, rows: int) -> Capture | None:
+    """Return the segments of a flow; None if the kernel alone does not find all of them again.
+
+    Parameters
+    ----------
+    native : Kernel
+    before : Capture
+        What reading the one file told: its facts and its flows, none of them in a VLAN.
+    flow : int
+        Its row in the flows.
+    rows : int
+        How many segments it has.
+    """
+    file, flows = before.files[0], before.flows
+    if OVERWRITTEN in (file.variant or ""):
+        return None
+    a, b = ((flows[f"address_{side}"][flow].tobytes(), int(flows[f"port_{side}"][flow])) for side in "ab")
+    only = int(flows["ip_version"][flow]), a, b
+    with reading(file.path):
+        whole = whole_file(native, file.path, limits=None, look=lambda _: None, only=only)
+    if whole is None:
+        return None
+    ((_, time_ns, part),) = whole.file.kept()
+    part["segments"]["flow"] += np.int32(2 * flow)
+    capture = of_kernel(time_ns, part, before)
+    if len(time_ns) > rows:  # packets that came since
+        capture = capture.where(np.arange(len(time_ns)) < rows)
+    return capture if len(time_ns) >= rows else None
+
+
+def is_plain(path: PathLike) -> bool:
+    """Return whether a file is not compressed: to read it twice costs little.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    with open_stream(path) as stream:
+        return stream.compression is None

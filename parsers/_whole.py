@@ -19,9 +19,9 @@ from parsers._stream import has_map, note_expansion, open_stream
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from multitracer.native import CaptureFile, Kernel, Rest
+    from multitracer.native import CaptureFile, FlowEnds, Kernel, Rest
     from multitracer.tables import Numbers, Table
-    from parsers._packets.in_kernel import RestDecoder
+    from parsers._packets.rest import RestDecoder
     from parsers._pcap.dialect import Dialect
     from parsers._pcapng.blocks import Sections
     from parsers._stream import InputStream
@@ -125,7 +125,12 @@ class Whole:
     """
 
     def __init__(
-        self, native: Kernel, stream: InputStream, opened: _Opened, limits: tuple[int, ...] | None
+        self,
+        native: Kernel,
+        stream: InputStream,
+        opened: _Opened,
+        limits: tuple[int, ...] | None,
+        only: FlowEnds | None,
     ) -> None:
         self.source, first_record, form, self._sections, self._dialect = opened
         self._stream = stream
@@ -139,6 +144,7 @@ class Whole:
             block_bytes=_BLOCK_BYTES,
             far_ns=ERA_YEARS * YEAR_NS,
             limits=limits,
+            only=only,
         )
         self.stored_bytes = self.connections = 0
         self._rest: RestDecoder | None = None
@@ -179,7 +185,7 @@ class Whole:
         self._count("udp", udp)
         if rest is not None:
             if self._rest is None:
-                from parsers._packets.in_kernel import RestDecoder  # noqa: PLC0415  # needs NumPy
+                from parsers._packets.rest import RestDecoder  # noqa: PLC0415  # needs NumPy
 
                 self._rest = RestDecoder(self.source)
             self._rest.count(*rest, segments)
@@ -234,7 +240,12 @@ class Whole:
 
 
 def whole_file(
-    native: Kernel, path: str, *, limits: tuple[int, ...] | None, look: Callable[[Whole], None]
+    native: Kernel,
+    path: str,
+    *,
+    limits: tuple[int, ...] | None,
+    look: Callable[[Whole], None],
+    only: FlowEnds | None = None,
 ) -> Whole | None:
     """Return a capture file that the kernel read by itself; None if it is none, or Python has to read it.
 
@@ -247,13 +258,15 @@ def whole_file(
         segments may be kept, and one in how many. Without, nothing is counted, and all segments are kept.
     look : callable
         Called now and then with what is known so far, while there is more.
+    only : FlowEnds, optional
+        Without limits: the one flow whose segments are kept.
     """
     if not Path(path).is_file() or has_map(path):
         return None
     try:
         with open_stream(path) as stream:
             opened = _opened(stream)
-            whole = opened and Whole(native, stream, opened, limits)
+            whole = opened and Whole(native, stream, opened, limits, only)
             return whole if whole and whole.read(look) else None
     except (FormatError, InputError, OSError):
         return None  # Python says what is wrong

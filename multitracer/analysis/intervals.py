@@ -63,19 +63,6 @@ def distinct(values: Array) -> Array:
     return ordered[first]
 
 
-def in_order(values: Array) -> Array:
-    """Return what np.sort does.
-
-    Parameters
-    ----------
-    values : ndarray of int64, shape (n,)
-        In any order; NA is a number like others.
-    """
-    if len(values) >= _MANY and values.dtype == np.int64 and (native := kernel()):
-        return native.ordered(np.ascontiguousarray(values))
-    return np.sort(values)
-
-
 def places(ordered: Array, values: Array, side: Side = "left") -> Array:
     """Return what np.searchsorted does; where the values are about in order too, a tenth of its time.
 

@@ -3,8 +3,8 @@
 Rules of the file
 -----------------
 - A segment is counted when it comes, in capture order, and forgotten; the answer is that of `tcp.py`.
-- Of a connection that does not begin with a whole SYN, the segments are kept, and counted in the end: who
-  began it, and the scale of its windows, only all of them tell.
+- Of a connection that does not begin with a whole SYN, the segments are kept, too: the scale of its windows
+  only all of them tell.
 - Where something else needs all segments (`add` says so, or `finish`), the capture has to be read again.
 """
 
@@ -16,12 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from multitracer.analysis.connections import Partition, assumed, bounds_of, servers
-from multitracer.analysis.segments.compiled import own_counted, put_counted
-from multitracer.analysis.segments.directions import OF_SYN, blank, own, put, resolution_ns_of
-from multitracer.analysis.segments.stamp_spread import stamps_of
+from multitracer.analysis.segments.compiled import (
+    Rare,
+    own_counted,
+    put_counted,
+    rare_of,
+    source_of,
+    syn_options_of,
+)
+from multitracer.analysis.segments.directions import blank, own, resolution_ns_of
 from multitracer.analysis.tcp import Analysis, Began, counted_columns, tables_by
-from multitracer.analysis.trust.clock_steps import SMALLEST_STEP_NS, pauses_of, steps_by
-from multitracer.analysis.trust.rules import SegmentFacts, giants
+from multitracer.analysis.trust import SMALLEST_STEP_NS, SegmentFacts, SegmentGaps, giants, steps_by
 from multitracer.capture import Capture, joined, of_kernel
 from multitracer.captured import CaptureMark
 from multitracer.native import LIMITS
@@ -31,47 +36,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from multitracer.analysis.segments.stamp_spread import Stamped
-    from multitracer.analysis.trust.clock_steps import StampedGaps
-    from multitracer.native import KeptSegments, Kernel, KernelSegments, RunningPass
-    from multitracer.tables import Array, DecodedPart, Table, Times
+    from multitracer.analysis.trust import StampedGaps
+    from multitracer.native import CountingPass, KeptSegments, Kernel
+    from multitracer.tables import Array, Table
 
     Columns = dict[str, Array]
+
+
+class _NotKeptError(Exception):
+    """Something was asked for that was not kept."""
 
 
 class RunningAnalysis:
     """Takes in a capture piece by piece."""
 
     def __init__(
-        self, native: Kernel, counts: RunningPass | None = None, kept: Iterable[KeptSegments] = ()
+        self, native: Kernel, counts: CountingPass | None = None, kept: Iterable[KeptSegments] = ()
     ) -> None:
-        self._native, self._pass = native, counts or native.RunningPass()
-        self._kept: list[Capture] = []
-        self._kept_direction: list[Array] = []
-        self._kept_rows = 0
-        for each in kept:
-            self._keep(*each)
+        self._pass = counts or native.CountingPass()
+        self._kept = [of_kernel(time_ns, part, Capture([])) for _, time_ns, part in kept]
+        """Segments of connections whose beginning was not captured."""
+        self._kept_direction = [direction for direction, *_ in kept]
+        self._kept_rows = sum(map(len, self._kept_direction))
 
-    def add_all(self, pieces: Iterable[Capture | KernelSegments]) -> bool:
-        """Count the segments of the next pieces, as `add` does."""
-        return all(self.add(piece) for piece in pieces)
-
-    def add(self, piece: Capture | KernelSegments) -> bool:
+    def add(self, piece: Capture) -> bool:
         """Count the segments of the next piece; return False if the capture has to be read as a whole."""
-        if isinstance(piece, Capture):
-            if (piece.flows["vlan"] != NA).any():
-                return False  # flows may be joined later
-            tables = (piece.segments, piece.sack_blocks, piece.syn_options)
-            piece = self._native.segments_of(*(table.columns for table in tables))
-        kept = self._pass.add(piece)
-        if kept is not None:
-            self._keep(*kept)
+        if (piece.flows["vlan"] != NA).any():
+            return False  # flows may be joined later
+        source = source_of(piece, piece.segments["flow"])
+        rows, direction = self._pass.add(source, syn_options_of(piece), 0)
+        if len(rows):
+            chosen = np.zeros(len(piece.segments), dtype=bool)
+            chosen[rows] = True
+            self._kept.append(piece.where(chosen))
+            self._kept_direction.append(direction)
+            self._kept_rows += len(rows)
         return not self._pass.is_odd and not self._is_in_vain()
-
-    def _keep(self, direction: Array, time_ns: Times, part: DecodedPart) -> None:
-        """Keep segments of connections whose beginning was not captured."""
-        self._kept.append(of_kernel(time_ns, part, Capture([])))
-        self._kept_direction.append(direction)
-        self._kept_rows += len(direction)
 
     def _is_in_vain(self) -> bool:
         """Return whether what is kept takes as much memory as the segments would."""
@@ -88,29 +88,30 @@ class RunningAnalysis:
             The row in `capture.flows` of each flow of the pieces.
         """
         counted, sides, begun = self._pass.finish()
-        if not counted["is_known"].all() or any(file.without_time for file in capture.files):
+        known, is_kept = counted["is_known"].reshape(-1, 2).all(axis=1), begun["is_kept"] > 0
+        if not (known | is_kept).all() or any(file.without_time for file in capture.files):
             return None
         forward, initiator_by = _initiators(capture, begun, sides, number)
         turned = np.stack([forward & 1, (forward & 1) ^ 1], axis=1).astype(np.int64)
         order = (2 * np.arange(len(forward))[:, None] + turned).ravel()
         counted, sides = ({name: v[order] for name, v in each.items()} for each in (counted, sides))
-        columns = blank(2 * len(forward))
-        _announce(columns, counted, sides)
-        own(columns, "first_ns", "last_ns")
-        own_counted(columns, counted)
-        late = self._late(capture, number, forward, initiator_by, begun["is_kept"] > 0)
-        rare = _Rare(self._pass, order, late)
-        put_counted(columns, counted, rare, resolution_ns_of(capture))
-        acknowledged = counted["beginning_acknowledged"] > 0
-        late.put(columns, acknowledged)
-        if rare.is_missed:
+        columns, acknowledged = blank(2 * len(forward)), counted["beginning_acknowledged"] > 0
+        late = self._late(capture, number, forward, initiator_by, is_kept)
+        stamps = _Stamps(self._pass, order)
+        own_counted(columns, counted, sides)
+        try:
+            rare = Rare(stamps.of, late.least_shift)
+            put_counted(columns, counted, sides, rare, resolution_ns_of(capture))
+        except _NotKeptError:
             return None
+        if not known.all():
+            late.put(columns, acknowledged)
         file = np.zeros(len(forward), dtype=np.uint16)
         began = Began(file, forward, initiator_by, sides["has_syn"], sides["has_answer"])
         connections, directions = tables_by(began, columns, acknowledged)
         marked = {mark: self._pass.marked[mark.bit_length() - 1] for mark in CaptureMark}
         giants = self._pass.giants + late.giants(directions)
-        facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, rare.pauses))
+        facts = SegmentFacts(self._pass.segments, marked, giants, steps_by(directions, stamps.pauses))
         return Analysis(capture, Partition.empty(), connections, directions, facts)
 
     def _late(
@@ -141,19 +142,23 @@ class _Late:
 
     def put(self, columns: Columns, acknowledged: Array) -> None:
         """Write their rows of DIRECTIONS, in place."""
-        if not len(self.sides):
-            return
         own(columns, *columns)
         counted, acknowledged[self.sides] = counted_columns(self.capture, self.parts)
         for name, values in counted.items():
             columns[name][self.sides] = values
 
-    def stamped(self, direction: int) -> Stamped | None:
-        """Return times and timestamps of a direction of the whole capture; None if it is not one of these."""
+    def least_shift(self, direction: int) -> int:
+        """Return what `Rare.least_shift` does, of a direction of the whole capture.
+
+        Raises
+        ------
+        _NotKeptError
+            If it is none of these: a SYN of its other side was captured, but none of its own.
+        """
         place = int(np.searchsorted(self.sides, direction))
         if place == len(self.sides) or self.sides[place] != direction:
-            return None
-        return stamps_of(self.parts.rows_sent(place), self.capture)
+            raise _NotKeptError
+        return rare_of(self.capture, self.parts, 0).least_shift(place)
 
     def giants(self, directions: Table) -> int:
         """Return how many of the segments are larger than their receiver accepts."""
@@ -162,36 +167,25 @@ class _Late:
 
 
 @dataclass
-class _Rare:
-    """What `compiled.Rare` says, of directions by their rows."""
+class _Stamps:
+    """Times and timestamps that the pass kept, of directions by their rows."""
 
-    running: RunningPass
+    running: CountingPass
     order: Array
     """The directed flow of each direction, as the kernel numbers them."""
-    late: _Late
-    is_missed: bool = False
-    """Whether something was asked for that was not kept."""
 
-    def stamped(self, direction: int) -> Stamped:
-        late = self.late.stamped(direction)
-        return self.running.stamps(int(self.order[direction])) if late is None else late
+    def of(self, direction: int) -> Stamped:
+        return self.running.stamps(int(self.order[direction]))
 
     def pauses(self, direction: int) -> StampedGaps:
-        """Return those between the stamped segments of a direction."""
-        late = self.late.stamped(direction)
-        return _Pauses(self.running, int(self.order[direction])) if late is None else pauses_of(*late)
-
-    def least_shift(self, direction: int) -> int:
-        del direction  # a SYN of its other side was captured, but none of its own
-        self.is_missed = True
-        return 0
+        return _Pauses(self.running, int(self.order[direction]))
 
 
 @dataclass
 class _Pauses:
     """What `clock_steps.Pauses` says, of a directed flow of the kernel."""
 
-    running: RunningPass
+    running: CountingPass
     flow: int
 
     def calm(self) -> tuple[int, int, int]:
@@ -201,24 +195,7 @@ class _Pauses:
         return self.running.stamp_disagreements(self.flow, **limits)
 
     def each(self) -> Iterator[tuple[Array, Array]]:
-        return pauses_of(*self.running.stamps(self.flow)).each()
-
-
-def _announce(columns: Columns, counted: Columns, sides: Columns) -> None:
-    """Write what the options of each direction announce into the columns of DIRECTIONS, in place."""
-    if any((sides[name] != NA).any() for name in OF_SYN):
-        own(columns, *OF_SYN)
-        for name in OF_SYN:
-            columns[name][:] = sides[name]
-    stamped = ~(counted["syn"] > 0) & (2 * sides["stamped"] > counted["packets"])
-    for name, values in (
-        ("sack_permitted", sides["sack_permitted"]),
-        ("mptcp", sides["has_mptcp"]),
-        ("timestamps", sides["has_stamped_syn"] | stamped),
-        ("sack_segments", sides["sack_segments"]),
-        ("dsack_segments", sides["dsack_segments"]),
-    ):
-        put(columns[name], values)
+        return SegmentGaps(*self.running.stamps(self.flow)).each()
 
 
 def _initiators(capture: Capture, begun: Columns, sides: Columns, number: Array) -> tuple[Array, Array]:

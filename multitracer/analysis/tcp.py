@@ -17,7 +17,7 @@ from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.in_pieces import WalkedConnection, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
-from multitracer.analysis.trust.rules import facts_of, trust_of
+from multitracer.analysis.trust import facts_of, trust_of
 from multitracer.captured import Flag
 from multitracer.endpoints import Endpoints, endpoints_of, flows_with, vlan_text
 from multitracer.errors import InputError
@@ -27,7 +27,7 @@ from multitracer.tables import NOT_A_TIME, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from multitracer.analysis.trust.rules import SegmentFacts, Trust
+    from multitracer.analysis.trust import SegmentFacts, Trust
     from multitracer.capture import Capture
     from multitracer.tables import Array
 
@@ -235,6 +235,9 @@ class Analysis:
 def analyse(capture: Capture) -> Analysis:
     """Return every TCP connection of a capture with its counts.
 
+    To count, a capture in memory is a stream of one piece that ends: `streaming.OpenConnections` hands what
+    ended of a stream to `tables_of`, too.
+
     Parameters
     ----------
     capture : Capture
@@ -249,26 +252,31 @@ def analyse(capture: Capture) -> Analysis:
 
 
 def tables_of(capture: Capture, parts: Partition) -> tuple[Table, Table]:
-    """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1."""
+    """Return CONNECTIONS and DIRECTIONS of the connections of a partition, numbered from 1.
+
+    Every segment of them is there.
+    """
     return finished_tables(capture, parts, *counted_columns(capture, parts))
 
 
 def counted_columns(capture: Capture, parts: Partition) -> tuple[dict[str, Array], Array]:
     """Return the columns of DIRECTIONS, and which directions have their first unit acknowledged."""
-    columns = blank(2 * parts.connections)
-    announce(columns, capture, parts)
-    acknowledged = np.zeros(2 * parts.connections, dtype=bool)
-    left = compiled.summarise(columns, acknowledged, capture, parts)
+    columns, acknowledged = blank(2 * parts.connections), np.zeros(2 * parts.connections, dtype=bool)
+    left = compiled.count(columns, acknowledged, capture, parts)
+    if left is not None and not len(left):
+        return columns, acknowledged
+    announced = blank(2 * parts.connections)
+    announce(announced, capture, parts)
     if left is None or len(left) == parts.connections:
-        _examine(columns, acknowledged, capture, parts)
-    elif len(left):
-        sides = np.stack([2 * left, 2 * left + 1], axis=1).ravel()
-        own(columns, *columns)
-        some, answered = {name: values[sides] for name, values in columns.items()}, acknowledged[sides]
-        _examine(some, answered, capture, parts.chosen(left))
-        acknowledged[sides] = answered
-        for name, values in some.items():
-            columns[name][sides] = values
+        _examine(announced, acknowledged, capture, parts)
+        return announced, acknowledged
+    sides = np.stack([2 * left, 2 * left + 1], axis=1).ravel()
+    some, answered = {name: values[sides] for name, values in announced.items()}, acknowledged[sides]
+    _examine(some, answered, capture, parts.chosen(left))
+    own(columns, *columns)
+    acknowledged[sides] = answered
+    for name, values in some.items():
+        columns[name][sides] = values
     return columns, acknowledged
 
 

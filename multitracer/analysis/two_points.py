@@ -54,7 +54,7 @@ from multitracer.clock.captures.matching import (
     EXACT,
     RENUMBERED,
     among,
-    copy_numbers,
+    copies,
     identities,
     join,
     shared,
@@ -312,7 +312,7 @@ def _rows(analysis: Analysis, number: int, *, reverse: bool) -> Array:
 def _identities(segments: Table, rows: Array, fields: tuple[str, ...]) -> tuple[Array, Array]:
     """Return what identifies each packet, and how many with the same identity came before it."""
     key = identities(segments, rows, fields)
-    return key, copy_numbers(key)
+    return key, copies(key)[0]
 
 
 _GRAIN_NS = NS_PER_MS
@@ -526,7 +526,7 @@ class Counterparts:
             _keys(self.near, connection, self.fields, first),
             _keys(self.far, other, self.fields, first),
         )
-        return len(join(mine, copy_numbers(mine), theirs, copy_numbers(theirs))[0])
+        return len(join(mine, copies(mine)[0], theirs, copies(theirs)[0])[0])
 
     @cached_property
     def _far_keys(self) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from multitracer.words import no_formula, portable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from multitracer.analysis.trust.rules import Note
+    from multitracer.analysis.trust import Note
     from multitracer.cli._reading import Chosen
     from multitracer.recording.part import PointCapture
     from multitracer.recording.recording import Recording

@@ -360,13 +360,13 @@ def analysis_of(native: Kernel, path: str, progress: ReadingProgress | None = No
     with (
         reading(path),
         ThreadPoolExecutor(1, "counts") as thread,
-        closing(chunks.in_kernel(native)) as each,
+        closing(iter(chunks)) as each,
     ):
         counted = thread.submit(lambda: True)
-        for some in each:
+        for piece in each:
             if not counted.result():
                 return None
-            counted = thread.submit(running.add_all, some)
+            counted = thread.submit(running.add, piece)
         if not counted.result():
             return None
         flows, number = chunks.flows()

@@ -129,7 +129,7 @@ class Recording:
     @property
     def trust(self) -> str:
         """How far the captures can be trusted, as the worst of them: good, caution or poor."""
-        from multitracer.analysis.trust.rules import VERDICTS  # noqa: PLC0415  # it needs NumPy
+        from multitracer.analysis.trust import VERDICTS  # noqa: PLC0415  # it needs NumPy
 
         return max((part.analysis.trust.verdict for part in self.parts), key=VERDICTS.index, default="good")
 

@@ -5,69 +5,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::columns::Borrowed;
 use crate::{Columns, outside};
-use multitracer_core::pass::connection::Rows;
 use multitracer_core::pass::each::Each;
-use multitracer_core::pass::source::Source;
-
-/// The columns of a capture that are read, borrowed for a call.
-struct Borrowed<'py> {
-    direction: PyReadonlyArray1<'py, i32>,
-    time_ns: PyReadonlyArray1<'py, i64>,
-    numbers: [PyReadonlyArray1<'py, u32>; 6],
-    payload_bytes: PyReadonlyArray1<'py, i32>,
-    small: [PyReadonlyArray1<'py, u16>; 4],
-    sack_row: PyReadonlyArray1<'py, i64>,
-}
-
-impl<'py> Borrowed<'py> {
-    fn of(columns: &Bound<'py, PyDict>) -> PyResult<Self> {
-        let column = |name: &str| {
-            columns.get_item(name)?.ok_or_else(|| PyValueError::new_err(format!("no column {name}")))
-        };
-        let number = |name| column(name)?.extract::<PyReadonlyArray1<'py, u32>>();
-        let small = |name| column(name)?.extract::<PyReadonlyArray1<'py, u16>>();
-        Ok(Self {
-            direction: column("direction")?.extract()?,
-            time_ns: column("time_ns")?.extract()?,
-            numbers: [
-                number("seq")?,
-                number("ack")?,
-                number("tsval")?,
-                number("tsecr")?,
-                number("left")?,
-                number("right")?,
-            ],
-            payload_bytes: column("payload_bytes")?.extract()?,
-            small: [small("flags")?, small("window")?, small("ip_id")?, small("marks")?],
-            sack_row: column("row")?.extract()?,
-        })
-    }
-
-    fn source(&self) -> PyResult<Source<'_>> {
-        let [seq, ack, tsval, tsecr, left, right] = &self.numbers;
-        let [flags, window, ip_id, marks] = &self.small;
-        let rows = Rows {
-            direction: self.direction.as_slice()?,
-            time_ns: self.time_ns.as_slice()?,
-            seq: seq.as_slice()?,
-            ack: ack.as_slice()?,
-            payload_bytes: self.payload_bytes.as_slice()?,
-            flags: flags.as_slice()?,
-            window: window.as_slice()?,
-            ip_id: ip_id.as_slice()?,
-            marks: marks.as_slice()?,
-        };
-        Ok(Source {
-            rows,
-            tsval: tsval.as_slice()?,
-            tsecr: tsecr.as_slice()?,
-            sack_row: self.sack_row.as_slice()?,
-            left: left.as_slice()?,
-            right: right.as_slice()?,
-        })
-    }
-}
 
 /// The segments of one connection, which are walked over twice; see `pass/each.rs`.
 #[pyclass]

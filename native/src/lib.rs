@@ -13,7 +13,6 @@ mod columns;
 mod described;
 mod each;
 mod matching;
-mod one_flow;
 mod placed;
 mod running;
 mod summarise;
@@ -25,9 +24,8 @@ use std::sync::Mutex;
 use multitracer_core::flows::Flow;
 use multitracer_core::pcapng::{Interface, Section};
 use multitracer_core::segments::{Part, Records};
-use multitracer_core::times::Stamped;
 use multitracer_core::walk::Layout;
-use multitracer_core::{OutOfMemory, segments, times};
+use multitracer_core::{OutOfMemory, segments};
 use numpy::{Element, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -140,56 +138,6 @@ fn decode<'py>(
     PyList::new(py, parts)
 }
 
-/// Return what times in ns show as (known, last, steps back, the largest, lowest, highest); see `times.rs`.
-#[pyfunction]
-#[allow(clippy::type_complexity)]
-fn time_facts(
-    py: Python<'_>,
-    time_ns: PyReadonlyArray1<'_, i64>,
-    last: Option<i64>,
-    far_ns: i64,
-) -> PyResult<(usize, Option<i64>, usize, i64, i64, i64)> {
-    let time_ns = time_ns.as_slice()?;
-    let facts = outside(py, || Ok(times::facts(time_ns, last, far_ns)))?;
-    let (steps, largest) = (facts.steps_back, facts.largest_step_back_ns);
-    Ok((facts.known, facts.last, steps, largest, facts.lowest_ns, facts.highest_ns))
-}
-
-/// Return of the short pauses between stamped segments: how many, the sum of time in ns, that of ticks.
-#[pyfunction]
-fn calm_stamps(
-    py: Python<'_>,
-    time_ns: PyReadonlyArray1<'_, i64>,
-    stamp: PyReadonlyArray1<'_, u32>,
-    short_ns: i64,
-) -> PyResult<(usize, i64, i64)> {
-    let stamped = Stamped { time_ns: time_ns.as_slice()?, stamp: stamp.as_slice()? };
-    outside(py, || Ok(stamped.calm(short_ns)))
-}
-
-/// Return behind which stamped segments time and ticks disagree; see `times.rs`.
-#[pyfunction]
-#[pyo3(signature = (time_ns, stamp, *, tick_ns, least_ns, skew, resolution_ns))]
-fn stamp_disagreements<'py>(
-    py: Python<'py>,
-    time_ns: PyReadonlyArray1<'_, i64>,
-    stamp: PyReadonlyArray1<'_, u32>,
-    tick_ns: f64,
-    least_ns: f64,
-    skew: f64,
-    resolution_ns: f64,
-) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let stamped = Stamped { time_ns: time_ns.as_slice()?, stamp: stamp.as_slice()? };
-    let at = outside(py, || stamped.disagreements(tick_ns, least_ns, skew, resolution_ns))?;
-    Ok(PyArray1::from_vec(py, at))
-}
-
-/// Fail as a bug would; for tests.
-#[pyfunction]
-fn fail(py: Python<'_>) -> PyResult<()> {
-    outside(py, || panic!("asked to fail"))
-}
-
 struct Columns<'py>(Bound<'py, PyDict>);
 
 impl Columns<'_> {
@@ -231,6 +179,7 @@ fn part_dict(py: Python<'_>, part: Part) -> PyResult<Bound<'_, PyDict>> {
     syn.of("fast_open", &part.syn, |syn| syn.fast_open)?;
     let answer = Columns(PyDict::new(py));
     answer.0.set_item("in_ipv4", part.in_ipv4)?;
+    answer.0.set_item("udp", part.udp)?;
     answer.0.set_item("segments", columns.0)?;
     answer.0.set_item("sack_blocks", sack.0)?;
     answer.0.set_item("syn_options", syn.0)?;
@@ -272,28 +221,17 @@ fn multitracer_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(walk_pcapng, module)?)?;
     module.add_function(wrap_pyfunction!(pcapng_packets, module)?)?;
     module.add_function(wrap_pyfunction!(decode, module)?)?;
-    module.add_function(wrap_pyfunction!(summarise::summarise, module)?)?;
     module.add_class::<each::EachSegment>()?;
-    module.add_class::<running::RunningPass>()?;
-    module.add_class::<running::RunningDecoder>()?;
-    module.add_class::<one_flow::FlowDecoder>()?;
-    module.add_function(wrap_pyfunction!(running::segments_of, module)?)?;
+    module.add_class::<running::CountingPass>()?;
     module.add_class::<whole_file::CaptureFile>()?;
-    module.add_function(wrap_pyfunction!(time_facts, module)?)?;
-    module.add_function(wrap_pyfunction!(calm_stamps, module)?)?;
-    module.add_function(wrap_pyfunction!(stamp_disagreements, module)?)?;
     module.add_function(wrap_pyfunction!(columns::places, module)?)?;
     module.add_function(wrap_pyfunction!(columns::span_minimum, module)?)?;
     module.add_function(wrap_pyfunction!(columns::first_painters, module)?)?;
-    module.add_function(wrap_pyfunction!(columns::ordered, module)?)?;
     module.add_function(wrap_pyfunction!(placed::place_segments, module)?)?;
     module.add_function(wrap_pyfunction!(matching::identities, module)?)?;
     module.add_function(wrap_pyfunction!(matching::copies, module)?)?;
-    module.add_function(wrap_pyfunction!(matching::shared_keys, module)?)?;
-    module.add_function(wrap_pyfunction!(matching::copy_numbers, module)?)?;
     module.add_function(wrap_pyfunction!(matching::keys_among, module)?)?;
     module.add_function(wrap_pyfunction!(matching::join, module)?)?;
     module.add_function(wrap_pyfunction!(matching::same_packets, module)?)?;
-    module.add_function(wrap_pyfunction!(fail, module)?)?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use multitracer_core::identities::{Field, Packets};
-use multitracer_core::partners::{Copies, Partners, Point, Same, Two, among, named, shared, wide};
+use multitracer_core::partners::{Copies, Partners, Point, Same, Two, among, named, wide};
 
 use crate::outside;
 
@@ -56,25 +56,12 @@ fn columns<'py>(py: Python<'py>, (one, other): Two) -> Columns<'py> {
 #[pyfunction]
 pub fn copies<'py>(py: Python<'py>, key: PyReadonlyArray1<'py, u64>) -> PyResult<Columns<'py>> {
     let key = key.as_slice()?;
-    let counted = outside(py, || {
-        let copies = Copies::of(key)?;
-        Ok((wide(copies.number, key.len(), 0)?, wide(copies.total, key.len(), 1)?))
-    })?;
-    Ok(columns(py, counted))
-}
-
-/// Return how many keys equal to each came before it.
-#[pyfunction]
-pub fn copy_numbers<'py>(
-    py: Python<'py>,
-    key: PyReadonlyArray1<'py, u64>,
-) -> PyResult<Bound<'py, PyArray1<i64>>> {
-    let key = key.as_slice()?;
-    let number = outside(py, || Ok(Copies::of(key)?.number))?;
+    let Copies { number, total } = outside(py, || Copies::of(key))?;
+    let total = PyArray1::from_vec(py, outside(py, || wide(total, key.len(), 1))?);
     if number.is_empty() {
-        return Ok(PyArray1::zeros(py, key.len(), false)); // pages that nobody writes cost nothing
+        return Ok((PyArray1::zeros(py, key.len(), false), total)); // pages that nobody writes cost nothing
     }
-    Ok(PyArray1::from_vec(py, outside(py, || wide(number, key.len(), 0))?))
+    Ok((PyArray1::from_vec(py, outside(py, || wide(number, key.len(), 0))?), total))
 }
 
 /// Return the indexes of the keys that are among some wanted ones.
@@ -87,19 +74,6 @@ pub fn keys_among<'py>(
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let (key, wanted) = (key.as_slice()?, wanted.as_slice()?);
     Ok(PyArray1::from_vec(py, outside(py, || among(key, wanted))?))
-}
-
-/// Return how many distinct keys others hold, of each of these in turn.
-#[pyfunction]
-#[pyo3(name = "shared")]
-pub fn shared_keys(
-    py: Python<'_>,
-    key: PyReadonlyArray1<'_, u64>,
-    others: Vec<PyReadonlyArray1<'_, u64>>,
-) -> PyResult<Vec<usize>> {
-    let key = key.as_slice()?;
-    let others = others.iter().map(|other| other.as_slice()).collect::<Result<Vec<_>, _>>()?;
-    outside(py, || shared(key, &others))
 }
 
 /// Return the indexes of equal (key, copy) at both points, in order of the near one.

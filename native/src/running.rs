@@ -1,29 +1,18 @@
-//! What Python calls of the pass over a capture that comes piece by piece.
-//!
-//! A piece stays in the kernel: `RunningDecoder` decodes it, Python gives its flows the numbers of the capture,
-//! and `RunningPass` counts it. What Python decoded comes as columns, and takes the same way from there.
+//! What Python calls of the pass, the one that counts.
 
-use numpy::{Element, PyArray1, PyReadonlyArray1};
-use pyo3::exceptions::PyValueError;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{Columns, flows_dict, out_of_memory, outside, part_dict, summarise};
-use multitracer_core::block::Block;
-use multitracer_core::flows::Flows;
+use crate::columns::{Borrowed, column};
+use crate::{Columns, out_of_memory, outside, part_dict, summarise};
 use multitracer_core::kept::Kept;
-use multitracer_core::link::UNTAGGED;
 use multitracer_core::pass::beginning::Beginning;
 use multitracer_core::pass::running::{Running, Side};
 use multitracer_core::pass::stamps::Stamps;
-use multitracer_core::room::{push, with_room};
-use multitracer_core::segment_row::{Row, Syn};
-use multitracer_core::segments::Records;
+use multitracer_core::room::with_room;
+use multitracer_core::segment_row::Syn;
 use multitracer_core::times::{calm, disagreements};
-
-/// Segments in capture order.
-#[pyclass]
-pub struct Segments(Block);
 
 /// Direction, time and columns of kept segments in Python.
 pub type KeptColumns<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyDict>);
@@ -34,164 +23,34 @@ pub fn kept_columns(py: Python<'_>, kept: Kept) -> PyResult<KeptColumns<'_>> {
     Ok((columns.0, columns.1, part_dict(py, kept.part)?))
 }
 
-fn column<T: Element + Copy>(table: &Bound<'_, PyDict>, name: &str) -> PyResult<Vec<T>> {
-    let missing = || PyValueError::new_err(format!("no column {name}"));
-    let values: PyReadonlyArray1<T> = table.get_item(name)?.ok_or_else(missing)?.extract()?;
-    let mut copy = with_room(values.as_array().len()).map_err(|_| out_of_memory())?;
-    copy.extend(values.as_array().iter().copied());
-    Ok(copy)
-}
-
-/// Write a column of a table into the rows.
-fn put<T: Element + Copy>(
-    rows: &mut [Row],
-    table: &Bound<'_, PyDict>,
-    name: &str,
-    put: impl Fn(&mut Row, T),
-) -> PyResult<()> {
-    rows.iter_mut().zip(column(table, name)?).for_each(|(row, value)| put(row, value));
-    Ok(())
-}
-
-#[pymethods]
-impl Segments {
-    fn __len__(&self) -> usize {
-        self.0.rows.len()
-    }
-
-    /// Segments in IPv4; the others are in IPv6.
-    #[getter]
-    fn in_ipv4(&self) -> usize {
-        self.0.in_ipv4
-    }
-
-    /// Datagrams of UDP, which are only counted.
-    #[getter]
-    fn udp(&self) -> usize {
-        self.0.udp
-    }
-
-    /// Return the records that Python decodes: ascending.
-    fn rest<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
-        PyArray1::from_slice(py, &self.0.rest)
-    }
-
-    /// Return the flows that are new; None if all are known.
-    fn flows<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let flows = &self.0.flows;
-        if flows.is_empty() { Ok(None) } else { flows_dict(py, flows).map(Some) }
-    }
-}
-
-/// Return segments of which there are tables: SEGMENTS, SACK_BLOCKS and SYN_OPTIONS.
-#[pyfunction]
-pub fn segments_of(
-    table: &Bound<'_, PyDict>,
-    sack_blocks: &Bound<'_, PyDict>,
-    syn_options: &Bound<'_, PyDict>,
-) -> PyResult<Segments> {
-    let mut block = Block::default();
-    let time_ns: Vec<i64> = column(table, "time_ns")?;
-    block.rows.try_reserve_exact(time_ns.len()).map_err(|_| out_of_memory())?;
-    block.rows.extend(time_ns.into_iter().map(|time_ns| Row { time_ns, ..Row::default() }));
-    put(&mut block.rows, table, "frame", |row, frame| row.record = frame)?;
-    put(&mut block.rows, table, "flow", |row, flow| row.flow = flow)?;
-    put(&mut block.rows, table, "seq", |row, seq| row.seq = seq)?;
-    put(&mut block.rows, table, "ack", |row, ack| row.ack = ack)?;
-    put(&mut block.rows, table, "payload_bytes", |row, bytes| row.payload_bytes = bytes)?;
-    put(&mut block.rows, table, "flags", |row, flags| row.flags = flags)?;
-    put(&mut block.rows, table, "window", |row, window| row.window = window)?;
-    put(&mut block.rows, table, "ip_id", |row, ip_id| row.ip_id = ip_id)?;
-    put(&mut block.rows, table, "tsval", |row, tsval| row.tsval = tsval)?;
-    put(&mut block.rows, table, "tsecr", |row, tsecr| row.tsecr = tsecr)?;
-    put(&mut block.rows, table, "sack_blocks", |row, blocks| row.sack_blocks = blocks)?;
-    put(&mut block.rows, table, "marks", |row, marks| row.marks = marks)?;
-    let (left, right) = (column(sack_blocks, "left")?, column(sack_blocks, "right")?);
-    for (place, row) in column(sack_blocks, "row")?.into_iter().enumerate() {
-        push(&mut block.sack, (row, left[place], right[place])).map_err(|_| out_of_memory())?;
-    }
-    let (mss_bytes, scale) = (column(syn_options, "mss_bytes")?, column(syn_options, "window_scale")?);
-    let (sack, mptcp) = (column(syn_options, "sack_permitted")?, column(syn_options, "mptcp")?);
-    let fast_open = column(syn_options, "fast_open")?;
-    for (place, row) in column(syn_options, "row")?.into_iter().enumerate() {
-        let syn = Syn {
-            row,
-            mss_bytes: mss_bytes[place],
-            window_scale: scale[place],
-            sack_permitted: sack[place],
-            mptcp: mptcp[place],
-            fast_open: fast_open[place],
-        };
-        push(&mut block.syn, syn).map_err(|_| out_of_memory())?;
-    }
-    Ok(Segments(block))
-}
-
-/// Decodes a capture block by block, and knows its flows.
-#[pyclass]
-pub struct RunningDecoder {
-    flows: Flows,
-    /// Of each flow: the directed flow of the capture that its first packet has.
-    numbers: Vec<i32>,
-    /// Whether the numbers of the capture are not simply those here.
-    is_renumbered: bool,
-}
-
-#[pymethods]
-impl RunningDecoder {
-    #[new]
-    fn new() -> Self {
-        Self { flows: Flows::new(), numbers: Vec::new(), is_renumbered: false }
-    }
-
-    /// Return the segments of packet records, of which the first one is number `first_frame` of its file.
-    #[allow(clippy::too_many_arguments)]
-    fn decode(
-        &mut self,
-        py: Python<'_>,
-        data: PyReadonlyArray1<'_, u8>,
-        start: PyReadonlyArray1<'_, i64>,
-        captured: PyReadonlyArray1<'_, i64>,
-        original: PyReadonlyArray1<'_, i64>,
-        link_type: PyReadonlyArray1<'_, i64>,
-        time_ns: PyReadonlyArray1<'_, i64>,
-        first_frame: i64,
-    ) -> PyResult<Segments> {
-        let records = Records {
-            data: data.as_slice()?,
-            start: start.as_slice()?,
-            captured: captured.as_slice()?,
-            original: original.as_slice()?,
-            link_type: link_type.as_slice()?,
-        };
-        let time_ns = time_ns.as_slice()?;
-        let block = outside(py, || Block::of(&records, time_ns, &mut self.flows))?;
-        Ok(Segments(Block { first_frame, ..block }))
-    }
-
-    /// Number the flows of segments as the capture does; `numbers` are of those that are new.
-    fn number(&mut self, segments: &mut Segments, numbers: PyReadonlyArray1<'_, i32>) -> PyResult<()> {
-        let numbers = numbers.as_slice()?;
-        self.numbers.try_reserve(numbers.len()).map_err(|_| out_of_memory())?;
-        for &number in numbers {
-            self.is_renumbered |= number != 2 * self.numbers.len() as i32;
-            self.numbers.push(number);
-        }
-        if !self.is_renumbered && self.numbers.len() >= segments.0.known_flows {
-            return Ok(());
-        }
-        for Row { flow, .. } in &mut segments.0.rows {
-            let known = self.numbers.get((*flow >> 1) as usize);
-            *flow = known.ok_or_else(|| PyValueError::new_err("a flow has no number"))? ^ (*flow & 1);
-        }
-        Ok(())
-    }
+/// Return the options of SYNs, the rows of SYN_OPTIONS.
+fn syns(table: &Bound<'_, PyDict>) -> PyResult<Vec<Syn>> {
+    let (row, mss_bytes, window_scale): (
+        PyReadonlyArray1<i64>,
+        PyReadonlyArray1<i32>,
+        PyReadonlyArray1<i16>,
+    ) = (column(table, "row")?, column(table, "mss_bytes")?, column(table, "window_scale")?);
+    let flags: [PyReadonlyArray1<bool>; 3] =
+        [column(table, "sack_permitted")?, column(table, "mptcp")?, column(table, "fast_open")?];
+    let (row, mss_bytes, window_scale) = (row.as_slice()?, mss_bytes.as_slice()?, window_scale.as_slice()?);
+    let [sack_permitted, mptcp, fast_open] =
+        [flags[0].as_slice()?, flags[1].as_slice()?, flags[2].as_slice()?];
+    let mut syns = with_room(row.len()).map_err(|_| out_of_memory())?;
+    syns.extend((0..row.len()).map(|at| Syn {
+        row: row[at],
+        mss_bytes: mss_bytes[at],
+        window_scale: window_scale[at],
+        sack_permitted: sack_permitted[at],
+        mptcp: mptcp[at],
+        fast_open: fast_open[at],
+    }));
+    Ok(syns)
 }
 
 /// The connections of a capture, counted while it is read; see `multitracer/analysis/running.py`.
 #[pyclass]
 #[derive(Default)]
-pub struct RunningPass {
+pub struct CountingPass {
     pub running: Running,
 }
 
@@ -206,10 +65,13 @@ const FLAGS: [(&str, Flag); 5] = [
 ];
 
 #[pymethods]
-impl RunningPass {
+impl CountingPass {
+    /// Count the connections that come, or some that are known: from one number to below another.
     #[new]
-    fn new() -> Self {
-        Self::default()
+    #[pyo3(signature = (known=None))]
+    fn new(py: Python<'_>, known: Option<(usize, usize)>) -> PyResult<Self> {
+        let Some((first, end)) = known else { return Ok(Self::default()) };
+        Ok(Self { running: outside(py, || Running::of(first..end))? })
     }
 
     /// How many connections there are so far.
@@ -242,15 +104,30 @@ impl RunningPass {
         self.running.segments
     }
 
-    /// Take in the next segments; return those that Python has to keep as (direction, time_ns, part) or None.
-    fn add<'py>(&mut self, py: Python<'py>, segments: &Segments) -> PyResult<Option<KeptColumns<'py>>> {
-        let Segments(block) = segments;
-        let kept = outside(py, || Kept::of(block, &mut self.running))?;
-        self.running.is_odd |= block.flows.iter().any(|flow| flow.vlan != UNTAGGED);
-        kept.map(|kept| kept_columns(py, kept)).transpose()
+    /// Take in the next segments, from row `begin` on, of columns as for `EachSegment` and those of SYN_OPTIONS;
+    /// `direction` is the directed flow where connections are not known. Return (rows, direction) of the segments
+    /// that Python has to keep: twice the number of the connection, and 1 for what the flow's second end sent.
+    #[allow(clippy::type_complexity)]
+    fn add<'py>(
+        &mut self,
+        py: Python<'py>,
+        columns: &Bound<'py, PyDict>,
+        syn_options: &Bound<'py, PyDict>,
+        begin: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>)> {
+        let (borrowed, syn) = (Borrowed::of(columns)?, syns(syn_options)?);
+        let source = borrowed.source()?;
+        let kept = outside(py, || {
+            let mut sack = with_room(source.sack_row.len())?;
+            let edges = source.left.iter().zip(source.right);
+            sack.extend(source.sack_row.iter().zip(edges).map(|(&row, (&left, &right))| (row, left, right)));
+            self.running.add_rows(&source, begin, &syn, &sack)
+        })?;
+        let rows = kept.rows.into_iter().map(|row| row as i64);
+        Ok((PyArray1::from_iter(py, rows), PyArray1::from_vec(py, kept.direction)))
     }
 
-    /// Return (what `summarise` returns, by directed flow; the rest of each directed flow; each connection).
+    /// Return (what was counted of each direction; what else is known of it; how each connection began).
     fn finish<'py>(
         &mut self,
         py: Python<'py>,
@@ -261,7 +138,7 @@ impl RunningPass {
         let mut each: Vec<&Side> = Vec::new();
         each.try_reserve_exact(2 * self.running.sides.len()).map_err(|_| out_of_memory())?;
         each.extend(self.running.sides.iter().flatten());
-        sides.of("stamped", &each, |s| s.stamps.count as i64)?;
+        sides.of("stamped", &each, |s| s.stamped)?;
         sides.of("payload_bytes", &each, |s| s.payload_bytes)?;
         sides.of("mss_bytes", &each, |s| s.announced.mss_bytes)?;
         sides.of("window_scale", &each, |s| s.announced.window_scale)?;
@@ -276,7 +153,7 @@ impl RunningPass {
         begun.of("first", &self.running.beginnings, |b| b.first as i64)?;
         begun.of("first_syn", &self.running.beginnings, |b| side(b.first_syn))?;
         begun.of("first_answer", &self.running.beginnings, |b| side(b.first_answer))?;
-        begun.of("is_kept", &self.running.is_counted, |&is_counted| i64::from(!is_counted))?;
+        begun.of("is_kept", &self.running.is_whole, |&is_whole| i64::from(!is_whole))?;
         Ok((counted, sides.0, begun.0))
     }
 
@@ -313,7 +190,7 @@ impl RunningPass {
     }
 }
 
-impl RunningPass {
+impl CountingPass {
     fn stamps_of(&self, direction: usize) -> &Stamps {
         &self.running.sides[direction >> 1][direction & 1].stamps
     }

@@ -1,11 +1,10 @@
-//! What Python calls of the pass.
+//! What was counted, as columns.
 
-use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::{Columns, outside};
-use multitracer_core::pass::connection::{Rows, Summary};
+use crate::Columns;
+use multitracer_core::pass::connection::Summary;
 use multitracer_core::pass::deliveries::Delivered;
 use multitracer_core::pass::direction::Counts;
 
@@ -54,44 +53,10 @@ const ROUND_TRIPS: [(&str, RoundTrips); 4] = [
 ];
 const RTT_NS: [&str; 3] = ["rtt_mean_ns", "rtt_p50_ns", "rtt_p95_ns"];
 
-/// Return what is known of each direction of consecutive connections, as columns of int64 (RTTs of float64).
+/// Return what was counted of each direction as columns of int64, RTTs of float64.
 ///
-/// `packets` is how many segments each connection has from row `begin` on, and `first` the number of the first
-/// one. Where `is_known` is 0 the values mean nothing: the connection is for Python. `acknowledged_*` and
-/// `arrived_*` are the first and the last moment at which payload did so, and how much did after the first.
-#[pyfunction]
-#[pyo3(signature = (begin, first, packets, *, direction, time_ns, seq, ack, payload_bytes, flags, window, ip_id, marks))]
-#[allow(clippy::too_many_arguments)]
-pub fn summarise<'py>(
-    py: Python<'py>,
-    begin: usize,
-    first: usize,
-    packets: PyReadonlyArray1<'py, i64>,
-    direction: PyReadonlyArray1<'py, i32>,
-    time_ns: PyReadonlyArray1<'py, i64>,
-    seq: PyReadonlyArray1<'py, u32>,
-    ack: PyReadonlyArray1<'py, u32>,
-    payload_bytes: PyReadonlyArray1<'py, i32>,
-    flags: PyReadonlyArray1<'py, u16>,
-    window: PyReadonlyArray1<'py, u16>,
-    ip_id: PyReadonlyArray1<'py, u16>,
-    marks: PyReadonlyArray1<'py, u16>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let rows = Rows {
-        direction: direction.as_slice()?,
-        time_ns: time_ns.as_slice()?,
-        seq: seq.as_slice()?,
-        ack: ack.as_slice()?,
-        payload_bytes: payload_bytes.as_slice()?,
-        flags: flags.as_slice()?,
-        window: window.as_slice()?,
-        ip_id: ip_id.as_slice()?,
-        marks: marks.as_slice()?,
-    };
-    let packets = packets.as_slice()?;
-    columns(py, &outside(py, || rows.summaries(begin, first, packets))?)
-}
-
+/// Where `is_known` is 0 the values mean nothing: the connection is for Python. `acknowledged_*` and `arrived_*` are
+/// the first and the last moment at which payload did so, and how much did after the first.
 pub fn columns<'py>(py: Python<'py>, summaries: &[Summary]) -> PyResult<Bound<'py, PyDict>> {
     let columns = Columns(PyDict::new(py));
     for (name, value) in COUNTS {

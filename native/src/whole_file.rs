@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::described::Described;
-use crate::running::{KeptColumns, RunningPass, kept_columns};
+use crate::running::{CountingPass, KeptColumns, kept_columns};
 use crate::{flows_dict, outside};
 use multitracer_core::OutOfMemory;
+use multitracer_core::one_flow::Ends;
 use multitracer_core::whole::{Bytes, Limits, Rest, Start, Stop, Whole};
 use multitracer_core::zstd_file::{ZstdFile, is_zstd};
 
@@ -93,6 +94,8 @@ pub struct CaptureFile {
     stored_bytes: Option<Arc<AtomicUsize>>,
 }
 
+/// Address and port.
+type PyEnd = (Vec<u8>, u16);
 /// The columns of packets: bytes, captured and original lengths, times.
 type Packets<'py> = (Bound<'py, PyBytes>, Vec<i64>, Vec<i64>, Vec<i64>);
 /// What Python has to look at of a block; see `CaptureFile::rests`.
@@ -112,7 +115,8 @@ fn rests_in(py: Python<'_>, rests: Vec<Rest>) -> Vec<PyRest<'_>> {
 #[pymethods]
 impl CaptureFile {
     #[new]
-    #[pyo3(signature = (origin, first_record, link_type, form, *, block_bytes, far_ns, limits))]
+    #[pyo3(signature = (origin, first_record, link_type, form, *, block_bytes, far_ns, limits, only))]
+    #[allow(clippy::too_many_arguments)]
     fn new(
         origin: Origin,
         first_record: usize,
@@ -121,7 +125,13 @@ impl CaptureFile {
         block_bytes: usize,
         far_ns: i64,
         limits: Option<[usize; 4]>,
+        only: Option<(u8, PyEnd, PyEnd)>,
     ) -> PyResult<Self> {
+        let ends = |(version, a, b): (u8, PyEnd, PyEnd)| {
+            let ends = Ends::of(version, (&a.0, a.1), (&b.0, b.1));
+            ends.ok_or_else(|| PyValueError::new_err("an address is too short"))
+        };
+        let only = only.map(ends).transpose()?;
         let limits = limits.map(|[few_connections, least_each, few_kept, kept_share]| Limits {
             few_connections,
             least_each,
@@ -131,7 +141,7 @@ impl CaptureFile {
         let Opened { bytes, total_bytes, stored_bytes } = origin.open()?;
         // of a small file so many are of use: one more shows that it ends
         let block_bytes = block_bytes.min(total_bytes.map_or(usize::MAX, |total| total.saturating_add(1)));
-        let start = Start { first_record, link_type, far_ns, block_bytes, total_bytes };
+        let start = Start { first_record, link_type, far_ns, block_bytes, total_bytes, only };
         let whole = Whole::new(bytes, start, form.into(), limits);
         Ok(Self { whole, stored_bytes })
     }
@@ -209,8 +219,8 @@ impl CaptureFile {
     }
 
     /// Return the pass over the connections; it is gone then.
-    fn counts(&mut self) -> RunningPass {
-        RunningPass { running: std::mem::take(&mut self.whole.counts.running) }
+    fn counts(&mut self) -> CountingPass {
+        CountingPass { running: std::mem::take(&mut self.whole.counts.running) }
     }
 }
 

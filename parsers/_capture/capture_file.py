@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from multitracer.native import kernel, reading
+from multitracer.native import reading
 from multitracer.tables import NOT_A_TIME
 from parsers._capture.bounds import ERA_YEARS, YEAR_NS
 from parsers._packets.decode import Decoder
@@ -81,18 +81,18 @@ class _Shown(NamedTuple):
     highest_ns: int
 
 
-def _what_shows(time_ns: Numbers, last: int | None) -> _Shown:
+def _what_shows(known: Numbers, last: int | None) -> _Shown:
     """Return what times show that follow `last`; a step of more than an era is none."""
-    era_ns = ERA_YEARS * YEAR_NS
-    if (native := kernel()) is not None:
-        return _Shown(*native.time_facts(np.ascontiguousarray(time_ns), last, era_ns))
-    known = time_ns[time_ns != NOT_A_TIME] if (time_ns == NOT_A_TIME).any() else time_ns
+    lowest_ns = int(known.min(initial=np.iinfo(np.int64).max))
+    if lowest_ns == NOT_A_TIME:
+        return _what_shows(known[known != NOT_A_TIME], last)
     if not len(known):
         return _Shown(0, last, 0, 0, 0, 0)
     steps = np.diff(known, prepend=known[0] if last is None else last)
-    back = steps[(steps < 0) & (steps > -era_ns)]
-    extremes = -int(back.min(initial=0)), int(known.min()), int(known.max())
-    return _Shown(len(known), int(known[-1]), len(back), *extremes)
+    back = steps[:0] if steps.min() >= 0 else steps[(steps < 0) & (steps > -ERA_YEARS * YEAR_NS)]
+    return _Shown(
+        len(known), int(known[-1]), len(back), -int(back.min(initial=0)), lowest_ns, int(known.max())
+    )
 
 
 class StampFacts:

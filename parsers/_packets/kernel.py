@@ -36,9 +36,9 @@ def decoded(records: PacketRecords) -> DecodedBlock | None:
     rest = np.concatenate([part["rest"] for part in answer])
     if len(rest) == len(records):
         return None
-    ipv4 = sum(part["in_ipv4"] for part in answer)
-    segments = {4: ipv4, 6: len(records) - len(rest) - ipv4}
-    return DecodedBlock([of_kernel(part) for part in answer], rest, segments)
+    ipv4, udp = (sum(part[what] for part in answer) for what in ("in_ipv4", "udp"))
+    segments = {4: ipv4, 6: len(records) - len(rest) - udp - ipv4}
+    return DecodedBlock([of_kernel(part) for part in answer], rest, segments, udp)
 
 
 def record_columns(records: PacketRecords) -> list[Numbers]:

@@ -75,14 +75,6 @@ def of_kernel(answer: DecodedPart) -> BlockSegments:
     return BlockSegments(record, answer["segments"], answer["sack_blocks"], answer["syn_options"], ends, flow)
 
 
-def of_flows(flows: Columns, *, records_before: int) -> BlockSegments:
-    """Return the first segments of flows that the kernel found, by their records in the capture."""
-    flows["record"] += records_before
-    ends, place = _by_version(flows)
-    place = np.arange(len(flows["record"]), dtype=np.int32) if place is None else place
-    return BlockSegments(flows["record"], {}, {}, {}, ends, place << 1)
-
-
 def _by_version(flows: Columns) -> tuple[list[AddressColumns], Flow | None]:
     """Return the ends of flows by IP version, and the new place of each if it is another one."""
     version = flows["version"]
@@ -185,8 +177,9 @@ def _sorted_by_row(pieces: list[Columns]) -> Columns:
 
 def flows_of(columns: dict[str, Array]) -> tuple[Table, Numbers]:
     """Return FLOWS in order of first sight, and the row in it of each of these flows of the kernel."""
-    flows = FlowTable()
-    first = of_flows(columns, records_before=0)
+    flows, (ends, place) = FlowTable(), _by_version(columns)
+    place = np.arange(len(columns["record"]), dtype=np.int32) if place is None else place
+    first = BlockSegments(columns["record"], {}, {}, {}, ends, place << 1)
     numbered([first], flows, records_before=0)
     table, renumbered = flows.finish()
     number = first.columns["flow"] >> 1

@@ -15,7 +15,7 @@ from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, WindowScaleBy
 from multitracer.tables import Table
 
 if TYPE_CHECKING:
-    from multitracer.analysis.trust.rules import Trust
+    from multitracer.analysis.trust import Trust
     from multitracer.capture import Capture
 
 SEAMS = StreamLimits(rows=0, own_rows=24, closed_rows=24, context_rows=16)

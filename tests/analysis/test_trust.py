@@ -13,7 +13,7 @@ from parsers import read_capture
 from tests.analysis.traffic import MS, START_NS, SYN, Segment, capture, handshake
 
 if TYPE_CHECKING:
-    from multitracer.analysis.trust.rules import Note
+    from multitracer.analysis.trust import Note
 
 C, S = 1001, 5001
 RECORDED = Path(__file__).parents[2] / "sample_traces"

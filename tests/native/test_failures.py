@@ -11,12 +11,20 @@ import numpy as np
 import pytest
 
 from multitracer import native
+from multitracer.analysis.segments.compiled import source_of
+from multitracer.capture import Capture
 from multitracer.captured import CaptureMark
 from parsers._chunks import read_capture
 from tests.parsers.frames import frame, pcap_file
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 ROOT = Path(__file__).parents[2]
+
+
+def _panic(kernel: native.Kernel) -> None:
+    """Ask for a row that there is not, as only a bug would."""
+    none = Capture([])
+    kernel.EachSegment(np.zeros(1, np.uint32), source_of(none, np.zeros(1, np.int32)))
 
 
 @pytest.mark.parametrize(("name", "most"), [("CaptureFile", None), ("decode", 5)])
@@ -27,13 +35,13 @@ def test_a_panic_is_the_report_of_a_bug_with_the_hash_of_the_file(
     path.write_bytes(pcap_file([frame()]))
     kernel = native.kernel()
     assert kernel is not None
-    monkeypatch.setattr(kernel, name, lambda *_, **__: kernel.fail())
+    monkeypatch.setattr(kernel, name, lambda *_, **__: _panic(kernel))
     with pytest.raises(native.NativeFaultError) as caught:
         read_capture([path], max_packets=most)
     words = str(caught.value)
     assert words.startswith(f"{path} (SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}): ")
-    assert "src/lib.rs" in words
-    assert "asked to fail" in words
+    assert "src/pass/connection.rs" in words
+    assert "index out of bounds" in words
     assert "MULTITRACER_NATIVE=0" in words
 
 
@@ -61,11 +69,7 @@ def _says_out_of_memory(program: str, *words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "decode",
-    [
-        "kernel().decode(data, *columns, np.array([1]))",
-        "kernel().RunningDecoder().decode(data, *columns, np.array([1]), columns[0], 1)",
-    ],
+    "decode", ["kernel().decode(data, *columns, np.array([1]))", "kernel().CountingPass((0, 1_000_000))"]
 )
 def test_without_memory_python_gets_an_exception(decode: str) -> None:
     _says_out_of_memory(_STARVED.replace("DECODE", decode))

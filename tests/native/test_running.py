@@ -68,7 +68,7 @@ def test_a_port_that_is_used_again_begins_a_connection() -> None:
 
 @pytest.mark.parametrize("at_once", [7, 1 << 16])
 def test_steps_of_the_clock_show(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multitracer.analysis.trust.clock_steps._AT_ONCE", at_once)
+    monkeypatch.setattr("multitracer.analysis.trust._AT_ONCE", at_once)
     segments, now_ns = handshake(client=0, server=0), 1_700_000_000_000_000_000
     for number in range(200):
         now_ns += 10 * MS + 5000 * MS * (number == 150)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multitracer import native
 from multitracer.analysis import intervals
-from multitracer.analysis.intervals import first_painters, in_order, span_minimum
+from multitracer.analysis.intervals import first_painters, span_minimum
 
 pytestmark = pytest.mark.skipif(native.kernel() is None, reason=f"captures are read by {native.state()}")
 
@@ -52,17 +52,3 @@ def test_cells_have_the_same_first_painter(stretches: list[tuple[int, int]]) -> 
     for cell, painter in enumerate(by_kernel):
         covers = [at for at in range(len(left)) if left[at] <= cell < right[at]]
         assert painter == min(covers, default=len(left))
-
-
-@given(st.lists(number, max_size=80) | st.lists(st.integers(-(1 << 40), 1 << 40), max_size=80))
-def test_numbers_have_the_same_order(values: list[int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        by_kernel, by_numpy = _both(patch, in_order, np.array(values, dtype=np.int64))
-    assert by_kernel == by_numpy == sorted(values)
-
-
-def test_many_numbers_of_several_digits_have_the_same_order() -> None:
-    random = np.random.default_rng(1)
-    for most in (10, 5_000, 1 << 30, 1 << 43, 1 << 62):
-        values = random.integers(-most, most, 20_000)
-        assert (in_order(values) == np.sort(values)).all()

@@ -25,7 +25,7 @@ from multitracer.recording.read import Need, read
 from parsers import _whole
 from parsers._capture.window import StreamWindow
 from parsers._chunks import read_capture, whole_capture
-from parsers._packets.in_kernel import RestDecoder
+from parsers._packets.rest import RestDecoder
 from parsers._stream import open_stream
 from parsers._whole import whole_file
 from tests.analysis.traffic import ACK

@@ -1,12 +1,15 @@
-"""The numbers of each direction by the native kernel, in one pass over the rows: those of `directions.py`.
+"""The numbers of each direction by the native kernel, whose pass looks at each segment once.
 
-What the kernel leaves to Python: connections with probes of one byte, of which only later segments tell what
-they were; those without times; and those with copies whose sender gives all packets one IP identification.
+It runs over a capture while it is read (`analysis/running.py`), or over the segments of connections that are
+known (`count`). What the kernel leaves to Python: connections with probes of one byte, of which only later
+segments tell what they were; those without times; and those with copies whose sender gives all packets one IP
+identification.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,6 +18,7 @@ from multitracer.analysis.segments import goodput
 from multitracer.analysis.segments.directions import (
     OF_PAYLOAD,
     OF_ROUND_TRIPS,
+    OF_SYN,
     own,
     put,
     put_absent_round_trips,
@@ -28,19 +32,25 @@ from multitracer.analysis.segments.stamp_spread import stamps_of, vantage_by_sta
 from multitracer.analysis.segments.window_scale import least_shift, put_announced_shift
 from multitracer.native import kernel, reading
 from multitracer.schemas.tcp import GoodputBy, Vantage, WindowScaleBy
+from multitracer.tables import NA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.segments.stamp_spread import Stamped
     from multitracer.capture import Capture
+    from multitracer.native import Kernel
     from multitracer.tables import Array
 
     Columns = dict[str, Array]
 
 _AT_ONCE = 1 << 13
 """Connections that are counted together, each a kilobyte of the kernel's memory. Not measured."""
-READS = ("time_ns", "seq", "ack", "payload_bytes", "flags", "window", "ip_id", "marks")
-"""Columns of SEGMENTS that the kernel counts by, beside the flow."""
+_READS = (
+    "time_ns", "seq", "ack", "payload_bytes", "flags", "window", "ip_id", "marks", "tsval", "tsecr",
+)  # fmt: skip
+"""Columns of SEGMENTS that the kernel reads, beside the flow."""
 _COUNTS = (
     "packets", "payload_bytes", "data_segments", "syn", "fin", "rst", "unique_bytes",
     "retransmitted_segments", "retransmitted_bytes", "partial_retransmissions", "out_of_order",
@@ -51,13 +61,35 @@ _COUNTS = (
 """Columns of DIRECTIONS that are the kernel's as they are."""
 
 
-def summarise(columns: Columns, acknowledged: Array, capture: Capture, parts: Partition) -> Array | None:
+def source_of(capture: Capture, direction: Array) -> Columns:
+    """Return the columns of a capture that the kernel reads, with the direction of each segment."""
+    columns = {"direction": direction}
+    columns |= {name: capture.segments[name] for name in _READS}
+    columns |= {name: capture.sack_blocks[name] for name in ("row", "left", "right")}
+    return {name: np.ascontiguousarray(column) for name, column in columns.items()}
+
+
+def syn_options_of(capture: Capture) -> Columns:
+    """Return the columns of SYN_OPTIONS as the kernel reads them."""
+    return {name: np.ascontiguousarray(column) for name, column in capture.syn_options.columns.items()}
+
+
+class Rare(NamedTuple):
+    """What the counts of a direction do not tell, but its segments; directions are those of the rows."""
+
+    stamped: Callable[[int], Stamped]
+    """Return the times and timestamps of its segments."""
+    least_shift: Callable[[int], int]
+    """Return the least shift of its windows at which all that the other side sent fitted them."""
+
+
+def count(columns: Columns, acknowledged: Array, capture: Capture, parts: Partition) -> Array | None:
     """Write what the kernel counts of each direction into its row, in place.
 
     Parameters
     ----------
     columns : dict of str to ndarray, each of shape (n_directions,)
-        The columns of DIRECTIONS, as of `blank` and `announce`.
+        The columns of DIRECTIONS, as of `blank`.
     acknowledged : ndarray of bool, shape (n_directions,)
         Whether the beginning of each direction was acknowledged.
     capture : Capture
@@ -66,81 +98,87 @@ def summarise(columns: Columns, acknowledged: Array, capture: Capture, parts: Pa
     Returns
     -------
     ndarray of int64, shape (n_left,), or None
-        Numbers, from 0, of the connections left to Python, whose rows are as they were; None for all.
+        Numbers, from 0, of the connections left to Python, whose rows mean nothing; None for all.
     """
     native = kernel()
     if native is None:
         return None
-    reads = {name: np.ascontiguousarray(capture.segments[name]) for name in READS}
-    packets, left = np.diff(parts.bounds[::2]), [np.empty(0, dtype=np.int64)]
-    own(columns, "first_ns", "last_ns")
-    for first in range(0, parts.connections, _AT_ONCE):
-        own_packets = packets[first : first + _AT_ONCE]
-        begin = int(parts.first_row[first : first + _AT_ONCE].min())
-        with reading(capture.files[0].path):
-            counted = native.summarise(begin, first, own_packets, direction=parts.direction, **reads)
-        sides = slice(2 * first, 2 * (first + len(own_packets)))
-        known = counted["is_known"].reshape(-1, 2).all(axis=1)
+    left = [np.empty(0, dtype=np.int64)]
+    for first, all_counted, sides in _passes(native, capture, parts):
+        known: Array = np.asarray(all_counted["is_known"].reshape(-1, 2).all(axis=1))
+        counted = all_counted
         if not known.all():
-            counted = {name: np.where(np.repeat(known, 2), column, 0) for name, column in counted.items()}
+            counted = {name: np.where(np.repeat(known, 2), each, 0) for name, each in all_counted.items()}
             left.append(first + np.flatnonzero(~known))
-        own_counted(columns, counted)
-        rows = {name: values[sides] for name, values in columns.items()}
-        put_counted(rows, counted, _Segments(first, capture, parts), resolution_ns_of(capture))
-        for name in ("window_shift", "rtt_absent"):  # of what was not counted they say too much
-            rows[name][np.repeat(~known, 2)] = 0
-        acknowledged[sides] = counted["beginning_acknowledged"]
+        own_counted(columns, counted, sides)
+        here = slice(2 * first, 2 * (first + len(known)))
+        rows = {name: values[here] for name, values in columns.items()}
+        put_counted(rows, counted, sides, rare_of(capture, parts, first), resolution_ns_of(capture))
+        acknowledged[here] = counted["beginning_acknowledged"]
     return np.concatenate(left)
 
 
-class Rare(Protocol):
-    """What the counts of a direction do not tell, but its segments; directions are those of the rows."""
+def _passes(native: Kernel, capture: Capture, parts: Partition) -> Iterator[tuple[int, Columns, Columns]]:
+    """Yield the first of some connections, what was counted of their directions, and what else is known."""
+    from multitracer.analysis.parallel import in_parallel  # noqa: PLC0415  # a pass over a file needs none
 
-    def stamped(self, direction: int) -> Stamped:
-        """Return the times and timestamps of its segments."""
+    source, options = source_of(capture, parts.direction), syn_options_of(capture)
+    ends = parts.bounds[::2]
 
-    def least_shift(self, direction: int) -> int:
-        """Return the least shift of its windows at which all that the other side sent fitted them."""
+    def counted(first: int, last: int) -> tuple[int, Columns, Columns]:
+        run = native.CountingPass((first, last))
+        run.add(source, options, int(parts.first_row[first:last].min()))
+        return first, *run.finish()[:2]
 
-
-class _Segments(NamedTuple):
-    """Of connections from number `first` (from 0) on, whose segments are all there."""
-
-    first: int
-    capture: Capture
-    parts: Partition
-
-    def stamped(self, direction: int) -> Stamped:
-        bounds = self.parts.bounds[2 * self.first :]
-        return stamps_of(self.parts.order[bounds[direction] : bounds[direction + 1]], self.capture)
-
-    def least_shift(self, direction: int) -> int:
-        begin = 2 * self.first + (direction & ~1)
-        group = SegmentGroup.of(self.capture, self.parts, begin, begin + 2)
-        return least_shift(group, np.flatnonzero(group.units), self.capture, direction & 1)
+    for first in range(0, parts.connections, _AT_ONCE):
+        last = min(first + _AT_ONCE, parts.connections)
+        middle = int(np.searchsorted(ends, (ends[first] + ends[last]) // 2))
+        halves = [(first, middle), (middle, last)] if first < middle < last else [(first, last)]
+        with reading(capture.files[0].path):
+            jobs = [partial(counted, *each) for each in halves]
+            yield from in_parallel(jobs, rows=int(ends[last] - ends[first]) if len(halves) > 1 else 0)
 
 
-def own_counted(columns: Columns, counted: Columns) -> None:
+def rare_of(capture: Capture, parts: Partition, first: int) -> Rare:
+    """Return what the segments of connections from number `first` (from 0) on tell, which are all there."""
+
+    def stamped(direction: int) -> Stamped:
+        begin, end = parts.bounds[2 * first + direction :][:2].tolist()
+        return stamps_of(parts.order[begin:end], capture)
+
+    def shift(direction: int) -> int:
+        begin = 2 * first + (direction & ~1)
+        group = SegmentGroup.of(capture, parts, begin, begin + 2)
+        return least_shift(group, np.flatnonzero(group.units), capture, direction & 1)
+
+    return Rare(stamped, shift)
+
+
+def own_counted(columns: Columns, counted: Columns, sides: Columns) -> None:
     """Make those columns of DIRECTIONS writable that the kernel's counts have values for."""
+    own(columns, "first_ns", "last_ns")
+    if any((sides[name] != NA).any() for name in OF_SYN):
+        own(columns, *OF_SYN)
     if counted["data_segments"].any():
         own(columns, *OF_PAYLOAD, *goodput.COLUMNS)
     if counted["rtt_count"].any():
         own(columns, *OF_ROUND_TRIPS)
 
 
-def put_counted(rows: Columns, counted: Columns, rare: Rare, resolution_ns: float) -> None:
+def put_counted(rows: Columns, counted: Columns, sides: Columns, rare: Rare, resolution_ns: float) -> None:
     """Write what the kernel counted of directions, and what follows from it, in place.
 
     Parameters
     ----------
     rows : dict of str to ndarray, each of shape (n_directions,)
         Columns of DIRECTIONS; those of `own_counted` can be written.
-    counted : dict of str to ndarray, each of shape (n_directions,)
+    counted, sides : dict of str to ndarray, each of shape (n_directions,)
         The kernel's answer.
     rare : Rare
     resolution_ns : float
         The tick of the capture's clock.
     """
+    _put_announced(rows, counted, sides)
     for name in _COUNTS:
         put(rows[name], counted[name])
     _put_times(rows, counted)
@@ -152,11 +190,27 @@ def put_counted(rows: Columns, counted: Columns, rare: Rare, resolution_ns: floa
         round_to_clock(rows, measured, resolution_ns)
     put_vantage(rows)
     for connection in without_vantage(rows).tolist():
-        sides = [2 * connection, 2 * connection + 1]
-        place = vantage_by_stamps(*map(rare.stamped, sides))
-        rows["vantage"][sides] = place, place.opposite
+        both = [2 * connection, 2 * connection + 1]
+        place = vantage_by_stamps(*map(rare.stamped, both))
+        rows["vantage"][both] = place, place.opposite
     put_absent_round_trips(counted["acks"] > 0, rows)
     _put_goodput(rows, counted)
+
+
+def _put_announced(rows: Columns, counted: Columns, sides: Columns) -> None:
+    """Write what the options of each direction announce, in place."""
+    if rows[OF_SYN[0]].flags.writeable:
+        for name in OF_SYN:
+            rows[name][:] = sides[name]
+    stamped = ~(counted["syn"] > 0) & (2 * sides["stamped"] > counted["packets"])
+    for name, values in (
+        ("sack_permitted", sides["sack_permitted"]),
+        ("mptcp", sides["has_mptcp"]),
+        ("timestamps", sides["has_stamped_syn"] | stamped),
+        ("sack_segments", sides["sack_segments"]),
+        ("dsack_segments", sides["dsack_segments"]),
+    ):
+        put(rows[name], values)
 
 
 def _put_times(rows: Columns, counted: Columns) -> None:

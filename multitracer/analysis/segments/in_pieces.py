@@ -13,7 +13,7 @@ import numpy as np
 
 from multitracer.analysis.group import GROUP_ROWS, groups
 from multitracer.analysis.kind import SegmentKind
-from multitracer.analysis.segments.compiled import READS
+from multitracer.analysis.segments.compiled import source_of
 from multitracer.analysis.segments.segment_rows import (
     Connections,
     answered_after,
@@ -84,7 +84,7 @@ def _alone(
     native = kernel()
     assert native is not None
     own = rows_in_order(parts, connection)
-    columns = _columns(capture, parts)
+    columns = source_of(capture, parts.direction)
     with reading(capture.files[0].path):
         each = native.EachSegment(own, columns)
     if not each.is_known:
@@ -133,20 +133,13 @@ def walked(capture: Capture, parts: Partition, connection: int, shift: Array) ->
     own = rows_in_order(parts, connection)
     if len(capture.sack_blocks) and len(sack_blocks_of(capture, own.astype(np.int64))[0]):
         return None
-    columns = _columns(capture, parts)
+    columns = source_of(capture, parts.direction)
     with reading(capture.files[0].path):
         each = native.EachSegment(own, columns)
     if not each.is_known:
         return None
     segments, answers = _piece(each, own, columns, shift, capture)
     return WalkedConnection(segments, own, answers)
-
-
-def _columns(capture: Capture, parts: Partition) -> dict[str, Array]:
-    columns = {"direction": parts.direction}
-    columns |= {name: capture.segments[name] for name in (*READS, "tsval", "tsecr")}
-    columns |= {name: capture.sack_blocks[name] for name in ("row", "left", "right")}
-    return {name: np.ascontiguousarray(column) for name, column in columns.items()}
 
 
 def _piece(

@@ -25,7 +25,7 @@ from multitracer.analysis.group import groups, has
 from multitracer.analysis.segments.directions import blank
 from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.streaming.folded import Count, count
-from multitracer.analysis.trust.clock_steps import LEAST_SEGMENTS, steps_of
+from multitracer.analysis.trust import LEAST_SEGMENTS, steps_of
 from multitracer.capture import Capture
 from multitracer.captured import CaptureMark, Flag, SourceFile
 from multitracer.schemas.tcp import DIRECTIONS

@@ -21,8 +21,7 @@ from multitracer.analysis.streaming.folded import Folded, finish, fold
 from multitracer.analysis.streaming.folding import Folding
 from multitracer.analysis.streaming.limits import StreamLimits
 from multitracer.analysis.tcp import finished_tables, tables_of
-from multitracer.analysis.trust.clock_steps import busiest_sender, steps_of
-from multitracer.analysis.trust.rules import SegmentFacts, giants
+from multitracer.analysis.trust import SegmentFacts, busiest_sender, giants, steps_of
 from multitracer.capture import Capture, joined
 from multitracer.captured import Flag
 from multitracer.schemas.tcp import CONNECTIONS, DIRECTIONS, Initiator

@@ -103,24 +103,6 @@ def copies(key: Array) -> tuple[Array, Array]:
     return number, total
 
 
-def copy_numbers(key: Array) -> Array:
-    """Return how many packets with the same identity came before each one.
-
-    Parameters
-    ----------
-    key : ndarray of uint64, shape (n,)
-        As of `identities`.
-
-    Returns
-    -------
-    ndarray of int64, shape of `key`
-        From 0.
-    """
-    if (native := kernel()) is not None:
-        return native.copy_numbers(np.ascontiguousarray(key))
-    return copies(key)[0]
-
-
 def among(key: Array, wanted: Array) -> Array:
     """Return the indexes of the packets that are among some wanted ones.
 
@@ -152,14 +134,12 @@ def shared(key: Array, others: Sequence[Array]) -> list[int]:
     others : sequence of ndarray of uint64
         The same of others.
     """
-    if (native := kernel()) is not None:
-        return native.shared(np.ascontiguousarray(key), list(map(np.ascontiguousarray, others)))
     wanted, counts = _distinct(key), []
     for other in others:
-        there = _distinct(other)
-        place = np.searchsorted(there, wanted)
-        inside = place < len(there)
-        counts.append(int(np.count_nonzero(there[place[inside]] == wanted[inside])))
+        few, many = sorted((wanted, _distinct(other)), key=len)
+        place = np.searchsorted(many, few)
+        inside = place < len(many)
+        counts.append(int(np.count_nonzero(many[place[inside]] == few[inside])))
     return counts
 
 

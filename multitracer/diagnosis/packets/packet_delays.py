@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from multitracer.analysis.intervals import distinct, in_order, places
+from multitracer.analysis.intervals import distinct, places
 from multitracer.analysis.ranges import spread
 from multitracer.analysis.two_points import PacketOutcome, PointPackets, arrivals
 from multitracer.analysis.verdicts import Necessity, RetransmissionCause
@@ -189,7 +189,7 @@ def most_ahead(delays: PacketDelays) -> float:
 
 def is_full(delays: PacketDelays, place: Array, sent_ns: Array) -> bool:
     """Return whether most segments had as many ahead of them as few others had."""
-    everywhere = in_order(delays.ahead)
+    everywhere = np.sort(delays.ahead)
     ahead = float(np.quantile(packets_ahead(delays, place, sent_ns), _QUARTILE))
     below, up_to = (np.searchsorted(everywhere, ahead, side=side) for side in ("left", "right"))
     rank = (below + up_to) / (2 * len(everywhere))
@@ -236,7 +236,7 @@ class PacketDelays:
     @cached_property
     def ordered_ns(self) -> Array:
         """The queues of all in ascending order."""
-        return in_order(self.queue_ns)
+        return np.sort(self.queue_ns)
 
     @cached_property
     def ahead(self) -> Array:

@@ -5,6 +5,7 @@
 use crate::OutOfMemory;
 use crate::flows::{Flow, Flows};
 use crate::link::UNTAGGED;
+use crate::one_flow::Ends;
 use crate::room::{push, with_room};
 use crate::segment_row::{Row, SackBlock, Syn, put_options};
 use crate::segments::{Decoded, Part, Records};
@@ -18,8 +19,6 @@ pub struct Block {
     pub syn: Vec<Syn>,
     /// Those of `FlowTable` whose first segment this block holds.
     pub flows: Vec<Flow>,
-    /// How many there are so far.
-    pub known_flows: usize,
     /// Records that Python decodes.
     pub rest: Vec<i64>,
     /// Datagrams of UDP, which are not among them.
@@ -48,9 +47,20 @@ impl Block {
                 None => push(&mut block.rest, record as i64)?,
             }
         }
-        block.known_flows = flows.flows.len();
-        block.flows = with_room(block.known_flows - known)?;
+        block.flows = with_room(flows.flows.len() - known)?;
         block.flows.extend_from_slice(&flows.flows[known..]);
+        Ok(block)
+    }
+
+    /// Decode the records of one flow alone; it has number 0.
+    pub fn between(records: &Records, time_ns: &[i64], ends: &Ends) -> Result<Self, OutOfMemory> {
+        let mut block = Self::default();
+        for (record, &time_ns) in time_ns.iter().enumerate() {
+            let decoded = records.decoded_if(record, |frame, datagram| ends.has(frame, datagram));
+            if let Some(decoded) = decoded {
+                block.push(&decoded, time_ns, ends.side(&decoded))?;
+            }
+        }
         Ok(block)
     }
 
@@ -70,7 +80,6 @@ impl Block {
 
     #[inline(never)]
     fn add(&mut self, decoded: &Decoded, time_ns: i64, flows: &mut Flows) -> Result<(), OutOfMemory> {
-        let Decoded { record, datagram, segment, .. } = decoded;
         let flow = match decoded.flow() {
             Flow { version: 4, source, destination, vlan: UNTAGGED, record } => flows.directed_ipv4(
                 (source.address as u32, destination.address as u32),
@@ -79,6 +88,11 @@ impl Block {
             )?,
             other => flows.directed(other)?,
         };
+        self.push(decoded, time_ns, flow)
+    }
+
+    fn push(&mut self, decoded: &Decoded, time_ns: i64, flow: i32) -> Result<(), OutOfMemory> {
+        let Decoded { record, datagram, segment, .. } = decoded;
         self.in_ipv4 += usize::from(datagram.version == 4);
         if segment.has_rare_options() {
             put_options(segment, self.rows.len() as i64, &mut self.sack, &mut self.syn)?;

@@ -1,14 +1,11 @@
-//! The segments of one flow, from packet records to columns; every other packet is passed over.
+//! The two ends of a flow of which alone the segments are wanted: every other packet is passed over.
 //!
-//! So a large capture is read once more, for the figure of one connection. How many segments the flow has, is known
-//! from the first time.
+//! So a large capture is read once more, for the figure of one connection.
 
-use crate::OutOfMemory;
 use crate::bytes::{be16, be32, be128};
 use crate::flows::End;
 use crate::ip::Datagram;
-use crate::room::{push, with_room};
-use crate::segments::{Part, Records};
+use crate::segments::Decoded;
 
 /// Both ends of a flow; `a` sent the first packet.
 #[derive(Clone, Copy)]
@@ -26,7 +23,7 @@ impl Ends {
 
     /// Whether a datagram is between the two, either way.
     #[inline]
-    fn has(&self, frame: &[u8], datagram: &Datagram) -> bool {
+    pub fn has(&self, frame: &[u8], datagram: &Datagram) -> bool {
         let (a, b) = (self.a.address, self.b.address);
         let (source, destination) = (datagram.source, datagram.destination);
         let is_between = source == a && destination == b || source == b && destination == a;
@@ -44,46 +41,11 @@ impl Ends {
             _ => None,
         }
     }
-}
 
-/// Decodes the segments of one flow, block by block.
-pub struct OneFlow {
-    ends: Ends,
-    rows: usize,
-    pub part: Part,
-    pub time_ns: Vec<i64>,
-}
-
-impl OneFlow {
-    /// Make room for the `rows` segments of a flow.
-    pub fn of(ends: Ends, rows: usize) -> Result<Self, OutOfMemory> {
-        Ok(Self { ends, rows, part: Part::with_room(rows)?, time_ns: with_room(rows)? })
-    }
-
-    /// Take in packet records, of which the first one is number `first_frame` of its file.
-    pub fn take_in(
-        &mut self,
-        records: &Records,
-        time_ns: &[i64],
-        first_frame: i64,
-    ) -> Result<(), OutOfMemory> {
-        let ends = self.ends;
-        for (record, &time_ns) in time_ns.iter().enumerate() {
-            if self.part.record.len() == self.rows {
-                return Ok(());
-            }
-            let Some(decoded) = records.decoded_if(record, |frame, datagram| ends.has(frame, datagram))
-            else {
-                continue;
-            };
-            let source = End { address: decoded.datagram.source, port: decoded.segment.source_port };
-            self.part.add_as(&decoded, i32::from(source != ends.a))?;
-            push(&mut self.time_ns, time_ns)?;
-            if let Some(frame) = self.part.record.last_mut() {
-                *frame += first_frame;
-            }
-        }
-        Ok(())
+    /// Return 0 for a segment of the flow that `a` sent, else 1.
+    pub fn side(&self, decoded: &Decoded) -> i32 {
+        let source = End { address: decoded.datagram.source, port: decoded.segment.source_port };
+        i32::from(source != self.a)
     }
 }
 

@@ -161,27 +161,6 @@ pub fn wide(numbers: Vec<u32>, count: usize, usual: i64) -> Result<Vec<i64>, Out
     Ok(column)
 }
 
-/// How many distinct keys others hold, of each of these in turn.
-pub fn shared(keys: &[u64], others: &[&[u64]]) -> Result<Vec<usize>, OutOfMemory> {
-    let mut table = Table::new(keys)?;
-    for index in 0..keys.len() {
-        table.first(index);
-    }
-    let mut is_there = with_room(keys.len())?;
-    let mut counts = with_room(others.len())?;
-    for other in others {
-        is_there.clear();
-        is_there.resize(keys.len(), false);
-        for &key in *other {
-            if let Some(there) = is_there.get_mut(table.places[table.place(key)] as usize) {
-                *there = true; // nobody has no place among the keys
-            }
-        }
-        counts.push(is_there.iter().filter(|&&there| there).count());
-    }
-    Ok(counts)
-}
-
 /// Return the indexes of the keys that are among some wanted ones.
 pub fn among(keys: &[u64], wanted: &[u64]) -> Result<Vec<i64>, OutOfMemory> {
     let (mut table, mut filter) = (Table::new(wanted)?, Filter::new(wanted.len())?);

@@ -46,18 +46,6 @@ impl Row {
         }
     }
 
-    /// The number of its flow.
-    #[inline(always)]
-    pub fn flow(&self) -> usize {
-        (self.flow >> 1) as usize
-    }
-
-    /// Which end of the flow sent it.
-    #[inline(always)]
-    pub fn side(&self) -> usize {
-        (self.flow & 1) as usize
-    }
-
     #[inline(always)]
     pub fn segment(&self) -> Segment {
         Segment {

@@ -45,6 +45,8 @@ pub struct Part {
     pub flows: Vec<Flow>,
     /// Records that Python decodes.
     pub rest: Vec<i64>,
+    /// Datagrams of UDP, which are not among them.
+    pub udp: usize,
     /// Segments in IPv4; the others are in IPv6.
     pub in_ipv4: usize,
 }
@@ -75,12 +77,6 @@ impl Part {
     #[inline]
     fn add(&mut self, decoded: &Decoded, flows: &mut Flows) -> Result<(), OutOfMemory> {
         let flow = flows.directed(decoded.flow())?;
-        self.add_as(decoded, flow)
-    }
-
-    /// Add a segment of which the flow is known; there is room for it.
-    #[inline]
-    pub fn add_as(&mut self, decoded: &Decoded, flow: i32) -> Result<(), OutOfMemory> {
         let Decoded { record, datagram, segment, .. } = decoded;
         put_options(segment, self.seq.len() as i64, &mut self.sack, &mut self.syn)?;
         self.in_ipv4 += usize::from(datagram.version == 4);
@@ -212,6 +208,7 @@ impl Records<'_> {
             }
             match self.decoded(record) {
                 Some(decoded) => part.add(&decoded, flows)?,
+                None if self.is_udp(record) => part.udp += 1,
                 None => push(&mut part.rest, record as i64)?,
             }
         }

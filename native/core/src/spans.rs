@@ -1,12 +1,7 @@
-//! Columns as stretches: the least of each, who covers a cell first, and numbers in order.
+//! Columns as stretches: the least of each, and who covers a cell first.
 
 use crate::OutOfMemory;
 use crate::room::with_room;
-
-/// Bits of a number by which it is sorted at once: the counts of a digit stay in the nearest cache.
-const DIGIT: u32 = 11;
-/// Digits from which on sorting by comparisons is as fast.
-const MANY_DIGITS: u32 = 4;
 
 fn filled<T: Clone>(count: usize, value: T) -> Result<Vec<T>, OutOfMemory> {
     let mut column = with_room(count)?;
@@ -73,38 +68,4 @@ pub fn painted(left: &[i64], right: &[i64], cells: usize) -> Result<Option<Vec<i
         }
     }
     Ok(Some(owner))
-}
-
-/// Put values in the order of one digit of their distance from the least; others keep theirs.
-fn by_digit(values: &[i64], into: &mut [i64], least: i64, shift: u32) {
-    let digit = |value: i64| (value.wrapping_sub(least) as u64 >> shift) as usize & ((1 << DIGIT) - 1);
-    let mut begin = [0usize; 1 << DIGIT];
-    values.iter().for_each(|&value| begin[digit(value)] += 1);
-    let mut before = 0;
-    for many in &mut begin {
-        (*many, before) = (before, before + *many);
-    }
-    for &value in values {
-        into[begin[digit(value)]] = value;
-        begin[digit(value)] += 1;
-    }
-}
-
-pub fn in_order(values: &[i64]) -> Result<Vec<i64>, OutOfMemory> {
-    let mut sorted = with_room(values.len())?;
-    sorted.extend_from_slice(values);
-    let (Some(&least), Some(&most)) = (values.iter().min(), values.iter().max()) else {
-        return Ok(sorted);
-    };
-    let bits = u64::BITS - (most.wrapping_sub(least) as u64).leading_zeros();
-    if bits > MANY_DIGITS * DIGIT {
-        sorted.sort_unstable();
-        return Ok(sorted);
-    }
-    let mut other = filled(values.len(), 0)?;
-    for shift in (0..bits).step_by(DIGIT as usize) {
-        by_digit(&sorted, &mut other, least, shift);
-        std::mem::swap(&mut sorted, &mut other);
-    }
-    Ok(sorted)
 }

@@ -1,5 +1,5 @@
 //! What the times of packets show: the counterpart of `StampFacts` in `parsers/_capture/capture_file.py`, and,
-//! beside TCP timestamps, of `analysis/trust/clock_steps.py`.
+//! beside TCP timestamps, of `analysis/trust.py`.
 
 use crate::OutOfMemory;
 
@@ -40,38 +40,8 @@ pub fn facts(time_ns: &[i64], last: Option<i64>, far_ns: i64) -> TimeFacts {
     facts
 }
 
-/// Times in ns and timestamps of one sender's segments: slices of one length.
-#[derive(Clone, Copy)]
-pub struct Stamped<'a> {
-    pub time_ns: &'a [i64],
-    pub stamp: &'a [u32],
-}
-
 /// How much time in ns passed between two neighbours, and how many ticks.
 pub type Pause = (i64, i64);
-
-impl Stamped<'_> {
-    fn pauses(&self) -> impl Iterator<Item = Pause> {
-        let ticks = self.stamp.windows(2).map(|pair| i64::from(pair[1].wrapping_sub(pair[0]) as i32));
-        self.time_ns.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])).zip(ticks)
-    }
-
-    /// See `calm`.
-    pub fn calm(&self, short_ns: i64) -> (usize, i64, i64) {
-        calm(self.pauses(), short_ns)
-    }
-
-    /// See `disagreements`.
-    pub fn disagreements(
-        &self,
-        tick_ns: f64,
-        least_ns: f64,
-        skew: f64,
-        resolution_ns: f64,
-    ) -> Result<Vec<i64>, OutOfMemory> {
-        disagreements(self.pauses(), tick_ns, least_ns, skew, resolution_ns)
-    }
-}
 
 /// Return of the pauses of less than `short_ns` how many there are, and the sums of time and ticks.
 pub fn calm(pauses: impl Iterator<Item = Pause>, short_ns: i64) -> (usize, i64, i64) {

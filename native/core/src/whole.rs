@@ -14,6 +14,7 @@ use crate::flows::Flows;
 use crate::kept::Kept;
 use crate::link::UNTAGGED;
 use crate::mark;
+use crate::one_flow::Ends;
 use crate::pass::running::Running;
 use crate::pcapng::Alike;
 use crate::segments::Records;
@@ -233,6 +234,8 @@ pub type Look<'a> = &'a mut (dyn FnMut(Vec<Rest>, usize, usize) -> bool + Send);
 struct Decoder {
     walker: Walker,
     link_type: i64,
+    /// Those of the one flow whose segments are wanted.
+    only: Option<Ends>,
     flows: Flows,
     records: usize,
     clock: Clock,
@@ -253,7 +256,10 @@ impl Decoder {
             link_type: &[self.link_type],
         };
         let known = self.flows.flows.len();
-        let mut block = Block::of(&records, &walked.time_ns, &mut self.flows)?;
+        let mut block = match &self.only {
+            Some(ends) => Block::between(&records, &walked.time_ns, ends)?,
+            None => Block::of(&records, &walked.time_ns, &mut self.flows)?,
+        };
         self.flows.flows[known..].iter_mut().for_each(|flow| flow.record += self.records);
         if block.flows.iter().any(|flow| flow.vlan != UNTAGGED) {
             return Err(Stop::Odd); // flows may be joined later
@@ -349,6 +355,8 @@ pub struct Start {
     pub block_bytes: usize,
     /// Of the file, if that is known.
     pub total_bytes: Option<usize>,
+    /// Of which flow alone the segments are wanted.
+    pub only: Option<Ends>,
 }
 
 /// A capture file that is being counted.
@@ -360,7 +368,7 @@ pub struct Whole {
 
 impl Whole {
     pub fn new(bytes: Box<dyn Bytes>, start: Start, form: Form, limits: Option<Limits>) -> Self {
-        let Start { first_record, link_type, far_ns, block_bytes, total_bytes } = start;
+        let Start { first_record, link_type, far_ns, block_bytes, total_bytes, only } = start;
         let clock = Clock {
             far_ns,
             packets: 0,
@@ -373,7 +381,7 @@ impl Whole {
         let walker = Walker { form, begin: first_record, tail: Vec::new(), before_s: None };
         Self {
             source: Source { bytes, block_bytes, read_bytes: 0, is_over: false },
-            decoder: Decoder { walker, link_type, flows: Flows::new(), records: 0, clock },
+            decoder: Decoder { walker, link_type, only, flows: Flows::new(), records: 0, clock },
             counts: Counts {
                 running: Running::default(),
                 kept: Vec::new(),

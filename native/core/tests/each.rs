@@ -298,7 +298,7 @@ fn what_segments_were_adds_up_to_what_is_counted() {
         let Some(facts) = connection.facts(64) else { continue };
         known += 1;
         let rows = connection.segments.rows();
-        let sides = rows.summaries(0, 0, &[200]).expect("there is memory");
+        let sides = connection.segments.counted(0..1);
         for (side, summary) in sides.iter().enumerate() {
             let own = || (0..200).filter(|&row| rows.direction[row] as usize == side);
             let with = |kind: u32| own().filter(|&row| facts[6][row] & i64::from(kind) != 0).count() as i64;

@@ -24,8 +24,7 @@ fn segments_that_no_tcp_sent_add_up() {
     let (seeds, count) = if cfg!(miri) { (2, 600) } else { (20, 3_000) };
     for seed in 0..seeds {
         let made = made(seed, count, 7);
-        let packets = made.packets(7);
-        let all = made.rows().summaries(0, 0, &packets).expect("there is memory");
+        let all = made.counted(0..7);
         assert_eq!((all.len(), all.iter().any(|summary| summary.is_known)), (14, seed % 5 != 0));
         for summary in all.iter().filter(|summary| summary.is_known) {
             let counts = &summary.counts;
@@ -37,16 +36,13 @@ fn segments_that_no_tcp_sent_add_up() {
 }
 
 #[test]
-fn threads_count_what_one_counts() {
+fn a_connection_alone_counts_what_it_does_among_others() {
     let (count, connections) = if cfg!(miri) { (400, 5) } else { (40_000, 50) };
     let made = made(99, count, connections);
-    let packets = made.packets(connections as usize);
-    let all = made.rows().summaries(0, 0, &packets).expect("there is memory");
+    let all = made.counted(0..connections as usize);
     assert!(all.iter().all(|summary| summary.is_known));
     for (connection, both) in all.chunks_exact(2).enumerate() {
-        let begin = made.direction.iter().position(|&d| d as usize / 2 == connection).expect("a row");
-        let alone = made.rows().summaries(begin, connection, &packets[connection..=connection]);
-        let alone = alone.expect("there is memory");
+        let alone = made.counted(connection..connection + 1);
         assert_eq!(
             alone.iter().map(numbers_of).collect::<Vec<_>>(),
             both.iter().map(numbers_of).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 //! What times and timestamps show, also at the ends of what 64 bits hold.
 
-use multitracer_core::times::{Stamped, facts};
+use multitracer_core::times::{calm, disagreements, facts};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -20,7 +20,8 @@ fn without_a_known_time_the_last_one_stays() {
 
 #[test]
 fn times_and_ticks_disagree_where_the_clock_steps() {
-    let stamped = Stamped { time_ns: &[0, 1_000, 9_000, i64::MAX, i64::MIN], stamp: &[u32::MAX, 0, 1, 2, 1] };
-    assert_eq!(stamped.calm(5_000), (2, 1_001, 0));
-    assert_eq!(stamped.disagreements(1_000.0, 5_000.0, 0.01, 0.0).ok(), Some(vec![1, 2]));
+    let pauses = [(1_000, 1), (8_000, 1), (i64::MAX - 9_000, 1), (1, -1)];
+    assert_eq!(calm(pauses.into_iter(), 5_000), (2, 1_001, 0));
+    let seen = disagreements(pauses.into_iter(), 1_000.0, 5_000.0, 0.01, 0.0);
+    assert_eq!(seen.ok(), Some(vec![1, 2]));
 }

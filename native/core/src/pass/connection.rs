@@ -1,10 +1,9 @@
-//! Both directions of a connection, and the pass over the rows of a capture.
+//! Both directions of a connection, and the columns that its segments may come from.
 
 use crate::OutOfMemory;
 use crate::pass::deliveries::Delivered;
 use crate::pass::direction::{Counts, Direction, Segment};
 use crate::tcp::ACK;
-use crate::threads;
 
 /// `NOT_A_TIME` in Python.
 pub const NOT_A_TIME: i64 = i64::MIN;
@@ -93,61 +92,6 @@ impl Connection {
 }
 
 impl Rows<'_> {
-    /// Return the summaries of the directions of consecutive connections: of a part of them by each thread.
-    ///
-    /// `packets` is how many segments each connection has, all of them from row `begin` on.
-    pub fn summaries(
-        &self,
-        begin: usize,
-        first: usize,
-        packets: &[i64],
-    ) -> Result<Vec<Summary>, OutOfMemory> {
-        let total: i64 = packets.iter().sum();
-        let parts = threads::count(usize::try_from(total).unwrap_or(0));
-        let mut bounds = vec![0];
-        let mut sum = 0;
-        for (connection, count) in packets.iter().enumerate() {
-            sum += count;
-            if sum * parts as i64 >= total * bounds.len() as i64 {
-                bounds.push(connection + 1);
-            }
-        }
-        if bounds.last() != Some(&packets.len()) {
-            bounds.push(packets.len());
-        }
-        let jobs = bounds.windows(2).map(|bound| {
-            let (from, to) = (bound[0], bound[1]);
-            move || self.part(begin, first + from, &packets[from..to])
-        });
-        let mut all = Vec::new();
-        for part in threads::run(jobs.collect())? {
-            all.try_reserve(part.len())?;
-            all.extend(part);
-        }
-        Ok(all)
-    }
-
-    fn part(&self, begin: usize, first: usize, packets: &[i64]) -> Result<Vec<Summary>, OutOfMemory> {
-        let mut connections = Vec::new();
-        connections.try_reserve_exact(packets.len())?;
-        connections.resize_with(packets.len(), Connection::default);
-        let mut left: i64 = packets.iter().sum();
-        let base = 2 * first as i64;
-        for (row, &direction) in self.direction.iter().enumerate().skip(begin) {
-            let own = (i64::from(direction) - base) as usize; // below 0 is beyond the last
-            let Some(connection) = connections.get_mut(own >> 1) else { continue };
-            connection.add(own & 1, &self.segment(row))?;
-            left -= 1;
-            if left == 0 {
-                break;
-            }
-        }
-        let mut summaries = Vec::new();
-        summaries.try_reserve_exact(2 * connections.len())?;
-        summaries.extend(connections.into_iter().flat_map(Connection::finish));
-        Ok(summaries)
-    }
-
     #[inline(always)]
     pub fn segment(&self, row: usize) -> Segment {
         Segment {

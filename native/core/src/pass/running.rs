@@ -1,7 +1,10 @@
-//! The pass over a capture that comes piece by piece: nothing is kept of a segment that was counted.
+//! The one pass that counts: over a capture that comes piece by piece, or over columns of some connections.
 //!
-//! Of a connection whose SYN was not captured whole, or not first, Python needs the segments: they are named
-//! and not counted here.
+//! Nothing is kept of a segment that was counted, but what may be asked for in the end: times and timestamps.
+//! Of a connection whose SYN was not captured whole, or not first, Python needs the segments, too: they are named.
+//! Where Python knows the connections it has all segments, and nothing is kept here.
+
+use std::ops::Range;
 
 use crate::OutOfMemory;
 use crate::block::Block;
@@ -9,15 +12,16 @@ use crate::mark;
 use crate::pass::beginning::{Beginning, Current, opens};
 use crate::pass::connection::{Connection, Summary};
 use crate::pass::direction::Segment;
+use crate::pass::source::Source;
 use crate::pass::stamps::Stamps;
 use crate::room::push;
-use crate::segment_row::{Row, SackBlock, Syn};
+use crate::segment_row::{SackBlock, Syn};
 use crate::tcp::{ACK, FIN, RST, SYN};
 
 /// In an option that was not there: `NA` in Python.
 pub const MISSING: i32 = -1;
 /// Payload beyond which a segment may be larger than its receiver accepts, and is if that says nothing: see
-/// `ETHERNET_PAYLOAD_BYTES` and `JUMBO_PAYLOAD_BYTES` in `analysis/trust/trust.py`.
+/// `ETHERNET_PAYLOAD_BYTES` and `JUMBO_PAYLOAD_BYTES` in `analysis/trust.py`.
 const ETHERNET_PAYLOAD_BYTES: i32 = 1460;
 const JUMBO_PAYLOAD_BYTES: i32 = 8960;
 
@@ -77,11 +81,13 @@ fn is_dsack(blocks: &[SackBlock], ack: u32) -> bool {
 #[derive(Default)]
 pub struct Side {
     pub stamps: Stamps,
+    /// How many of its segments have timestamps.
+    pub stamped: i64,
     pub has_stamped_syn: bool,
     pub has_mptcp: bool,
     pub has_syn: bool,
     pub has_answer: bool,
-    /// Those of segments that Python has to keep.
+    /// Those of segments that Python keeps.
     pub payload_bytes: i64,
     pub announced: Announced,
     /// It sent more at once than Ethernet carries.
@@ -95,25 +101,50 @@ impl Side {
     }
 
     #[inline(always)]
-    fn note_options(&mut self, segment: &Segment, tsval: u32) -> Result<(), OutOfMemory> {
+    fn note_options<const KEEPS: bool>(&mut self, segment: &Segment, tsval: u32) -> Result<(), OutOfMemory> {
         self.has_mptcp |= segment.marks & mark::MPTCP != 0;
         if segment.marks & mark::HAS_TIMESTAMPS != 0 {
             self.has_stamped_syn |= segment.has(SYN);
-            self.stamps.add(segment.time_ns, tsval)?;
+            self.stamped += 1;
+            if KEEPS {
+                self.stamps.add(segment.time_ns, tsval)?;
+            }
         }
         Ok(())
+    }
+}
+
+/// A segment on its way into the pass.
+pub struct Coming {
+    /// See `Flows::directed`; of known connections twice the number among these.
+    pub flow: i32,
+    pub tsval: u32,
+    pub segment: Segment,
+}
+
+impl Coming {
+    #[inline(always)]
+    fn flow(&self) -> usize {
+        (self.flow >> 1) as usize
+    }
+
+    #[inline(always)]
+    fn side(&self) -> usize {
+        (self.flow & 1) as usize
     }
 }
 
 /// The connections so far; row c of each is of connection c.
 #[derive(Default)]
 pub struct Running {
-    /// By the number of the flow.
+    /// Those of them that are counted, if they are known; row 0 is of the first one then.
+    known: Option<Range<usize>>,
+    /// By the number of the flow, where they are not.
     current: Vec<Option<Current>>,
-    /// None of those whose segments Python needs.
-    connections: Vec<Option<Box<[Connection; 1]>>>,
-    /// Whether they are, or were until the end.
-    pub is_counted: Vec<bool>,
+    #[allow(clippy::vec_box)] // a kilobyte each: nobody moves them when there are more
+    connections: Vec<Box<[Connection; 1]>>,
+    /// Whether they begin with a whole SYN; Python keeps the segments of the others.
+    pub is_whole: Vec<bool>,
     pub beginnings: Vec<Beginning>,
     pub sides: Vec<[Side; 2]>,
     /// Something only all segments tell.
@@ -155,8 +186,8 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn of(block: &'a Block) -> Self {
-        let mut options = Self { syn: &block.syn, sack: &block.sack, next: 0 };
+    fn of(syn: &'a [Syn], sack: &'a [SackBlock]) -> Self {
+        let mut options = Self { syn, sack, next: 0 };
         options.look();
         options
     }
@@ -166,8 +197,13 @@ impl<'a> Options<'a> {
         self.next = rows.into_iter().flatten().min().map_or(usize::MAX, |row| row as usize);
     }
 
-    /// Take those of a row.
+    /// Take those of a row; those of rows before it are nobody's.
     fn of_row(&mut self, row: usize) -> (Option<&'a Syn>, &'a [SackBlock]) {
+        if row > self.next {
+            self.syn = &self.syn[self.syn.partition_point(|syn| syn.row < row as i64)..];
+            self.sack = &self.sack[self.sack.partition_point(|block| block.0 < row as i64)..];
+            self.look();
+        }
         if row != self.next {
             return (None, &[]);
         }
@@ -189,46 +225,100 @@ pub struct Kept {
 }
 
 impl Running {
+    /// Return what counts these connections, whose segments Python has.
+    pub fn of(known: Range<usize>) -> Result<Self, OutOfMemory> {
+        let mut running = Self { known: Some(known.clone()), ..Self::default() };
+        known.into_iter().try_for_each(|number| running.begin(number, 0, true))?;
+        Ok(running)
+    }
+
     /// Take in the next segments.
     pub fn add(&mut self, block: &Block) -> Result<Kept, OutOfMemory> {
-        let (mut kept, mut options) = (Kept::default(), Options::of(block));
+        let (mut kept, mut options) = (Kept::default(), Options::of(&block.syn, &block.sack));
         for (place, row) in block.rows.iter().enumerate() {
-            let segment = row.segment();
-            let (number, is_counted) = if segment.is_usual() && place != options.next {
-                // the compiler knows these bits then, and leaves out what looks at the others
-                let (flags, marks) = (segment.flags & !UNUSUAL_FLAGS, segment.marks & USUAL_MARKS);
-                self.add_usual(row, &Segment { flags, marks, ..segment })?
-            } else {
-                self.add_unusual(row, &segment, options.of_row(place))?
-            };
-            if !is_counted {
-                self.sides[number][row.side()].payload_bytes += i64::from(segment.payload_bytes);
-                push(&mut kept.rows, place)?;
-                push(&mut kept.direction, (2 * number + row.side()) as i32)?;
-            }
+            let coming = Coming { flow: row.flow, tsval: row.tsval, segment: row.segment() };
+            self.add_one::<true>(place, &coming, &mut options, &mut kept)?;
         }
         self.segments += block.rows.len();
         Ok(kept)
     }
 
-    /// Count a segment of which nothing is rare; return the number of its connection, and false if Python has to
-    /// keep it.
+    /// Take in the next segments, from row `begin` on: of the known connections, or all.
+    pub fn add_rows(
+        &mut self,
+        source: &Source,
+        begin: usize,
+        syn: &[Syn],
+        sack: &[SackBlock],
+    ) -> Result<Kept, OutOfMemory> {
+        let (mut kept, mut options) = (Kept::default(), Options::of(syn, sack));
+        let (directions, known) = (source.rows.direction, self.known.clone());
+        for (row, &direction) in directions.iter().enumerate().skip(begin) {
+            if let Some(known) = &known {
+                let number = ((direction >> 1) as usize).wrapping_sub(known.start);
+                if number < known.len() {
+                    let flow = (number << 1) as i32 | direction & 1;
+                    let coming = Coming { flow, tsval: 0, segment: source.rows.segment(row) };
+                    self.add_one::<false>(row, &coming, &mut options, &mut kept)?;
+                }
+            } else {
+                let (tsval, segment) = (source.tsval[row], source.rows.segment(row));
+                let coming = Coming { flow: direction, tsval, segment };
+                self.add_one::<true>(row, &coming, &mut options, &mut kept)?;
+            }
+        }
+        self.segments += directions.len() - begin.min(directions.len());
+        Ok(kept)
+    }
+
+    /// Take in a segment.
     #[inline(always)]
-    fn add_usual(&mut self, row: &Row, segment: &Segment) -> Result<(usize, bool), OutOfMemory> {
-        let number = self.connection_of(row.flow(), row.side(), segment)?;
-        self.marked[PAYLOAD_CUT] += i64::from(segment.marks & mark::PAYLOAD_CUT != 0);
-        Ok((number, self.count(number, row.side(), segment, row.tsval)?))
+    fn add_one<const KEEPS: bool>(
+        &mut self,
+        place: usize,
+        coming: &Coming,
+        options: &mut Options,
+        kept: &mut Kept,
+    ) -> Result<(), OutOfMemory> {
+        let segment = coming.segment;
+        let number = if segment.is_usual() && place < options.next {
+            // the compiler knows these bits then, and leaves out what looks at the others
+            let (flags, marks) = (segment.flags & !UNUSUAL_FLAGS, segment.marks & USUAL_MARKS);
+            self.add_usual::<KEEPS>(coming, &Segment { flags, marks, ..segment })?
+        } else {
+            self.add_unusual::<KEEPS>(coming, options.of_row(place))?
+        };
+        if KEEPS && !self.is_whole[number] {
+            self.sides[number][coming.side()].payload_bytes += i64::from(segment.payload_bytes);
+            push(&mut kept.rows, place)?;
+            push(&mut kept.direction, (2 * number + coming.side()) as i32)?;
+        }
+        Ok(())
+    }
+
+    /// Count a segment of which nothing is rare; return the number of its connection.
+    #[inline(always)]
+    fn add_usual<const KEEPS: bool>(
+        &mut self,
+        coming: &Coming,
+        segment: &Segment,
+    ) -> Result<usize, OutOfMemory> {
+        let number = self.connection_of::<KEEPS>(coming.flow(), coming.side(), segment)?;
+        if KEEPS {
+            self.marked[PAYLOAD_CUT] += i64::from(segment.marks & mark::PAYLOAD_CUT != 0);
+        }
+        self.count::<KEEPS>(number, coming.side(), segment, coming.tsval)?;
+        Ok(number)
     }
 
     #[inline(never)]
-    fn add_unusual(
+    fn add_unusual<const KEEPS: bool>(
         &mut self,
-        row: &Row,
-        segment: &Segment,
+        coming: &Coming,
         (syn, sack): (Option<&Syn>, &[SackBlock]),
-    ) -> Result<(usize, bool), OutOfMemory> {
-        let side = row.side();
-        let number = self.connection_of(row.flow(), side, segment)?;
+    ) -> Result<usize, OutOfMemory> {
+        let (side, segment) = (coming.side(), &coming.segment);
+        let number = self.connection_of::<KEEPS>(coming.flow(), side, segment)?;
         self.note(number, side, segment);
         if let Some(syn) = syn {
             self.announce(number, side, syn);
@@ -236,7 +326,8 @@ impl Running {
         if !sack.is_empty() {
             self.sides[number][side].announced.sack(sack, segment.ack);
         }
-        Ok((number, self.count(number, side, segment, row.tsval)?))
+        self.count::<KEEPS>(number, side, segment, coming.tsval)?;
+        Ok(number)
     }
 
     fn note(&mut self, number: usize, side: usize, segment: &Segment) {
@@ -262,29 +353,36 @@ impl Running {
         self.is_odd |= is_new && self.sides[number][side ^ 1].is_large;
     }
 
-    /// Count a segment; return false if it is one that Python has to keep.
+    /// Count a segment.
     #[inline(always)]
-    fn count(
+    fn count<const KEEPS: bool>(
         &mut self,
         number: usize,
         side: usize,
         segment: &Segment,
         tsval: u32,
-    ) -> Result<bool, OutOfMemory> {
-        let Some([connection]) = self.connections[number].as_deref_mut() else { return Ok(false) };
-        let sides = &mut self.sides[number];
-        sides[side].note_options(segment, tsval)?;
+    ) -> Result<(), OutOfMemory> {
+        let ([connection], sides) = (&mut *self.connections[number], &mut self.sides[number]);
+        sides[side].note_options::<KEEPS>(segment, tsval)?;
         connection.add(side, segment)?;
-        self.is_odd |= connection.is_odd;
-        if segment.payload_bytes > ETHERNET_PAYLOAD_BYTES {
-            sides[side].is_large = true;
-            let accepted = match sides[side ^ 1].announced.mss_bytes {
-                MISSING => JUMBO_PAYLOAD_BYTES,
-                mss_bytes => mss_bytes,
-            };
-            self.giants += i64::from(segment.payload_bytes > accepted);
+        if KEEPS && self.is_whole[number] {
+            self.is_odd |= connection.is_odd;
+            if segment.payload_bytes > ETHERNET_PAYLOAD_BYTES {
+                self.note_large(number, side, segment.payload_bytes);
+            }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn note_large(&mut self, number: usize, side: usize, payload_bytes: i32) {
+        let sides = &mut self.sides[number];
+        sides[side].is_large = true;
+        let accepted = match sides[side ^ 1].announced.mss_bytes {
+            MISSING => JUMBO_PAYLOAD_BYTES,
+            mss_bytes => mss_bytes,
+        };
+        self.giants += i64::from(payload_bytes > accepted);
     }
 
     /// Note a segment of the connection that a flow holds now, if it does; return the number of that.
@@ -295,9 +393,17 @@ impl Running {
         Some(current.number)
     }
 
-    /// Return the number of a segment's connection, which it may begin.
+    /// Return the number of a segment's connection, which it may begin, or among those that are known.
     #[inline(always)]
-    fn connection_of(&mut self, flow: usize, side: usize, segment: &Segment) -> Result<usize, OutOfMemory> {
+    fn connection_of<const KEEPS: bool>(
+        &mut self,
+        flow: usize,
+        side: usize,
+        segment: &Segment,
+    ) -> Result<usize, OutOfMemory> {
+        if !KEEPS {
+            return Ok(flow);
+        }
         let known = if opens(segment) { None } else { self.noted(flow, side, segment) };
         known.map_or_else(|| self.connection_opened(flow, side, segment), Ok)
     }
@@ -315,36 +421,26 @@ impl Running {
         }
         let is_new = self.current[flow].as_ref().is_none_or(|current| current.is_over(side, segment));
         if is_new {
-            self.begin(flow, side, segment)?;
+            self.current[flow] = Some(Current::new(self.beginnings.len()));
+            let is_whole = opens(segment) && !segment.has(ACK) && segment.marks & mark::HEADER_CUT == 0;
+            self.begin(flow, side, is_whole)?;
         }
         Ok(self.noted(flow, side, segment).unwrap_or_default())
     }
 
-    fn begin(&mut self, flow: usize, side: usize, segment: &Segment) -> Result<(), OutOfMemory> {
-        let number = self.beginnings.len();
-        self.connections.try_reserve(1)?;
-        self.beginnings.try_reserve(1)?;
-        self.sides.try_reserve(1)?;
-        self.is_counted.try_reserve(1)?;
-        let is_whole = opens(segment) && !segment.has(ACK) && segment.marks & mark::HEADER_CUT == 0;
-        self.connections.push(if is_whole { Some(new_connection()?) } else { None });
-        self.is_counted.push(is_whole);
-        self.beginnings.push(Beginning::new(flow, side));
-        self.sides.push(Default::default());
-        self.current[flow] = Some(Current::new(number));
-        Ok(())
+    fn begin(&mut self, flow: usize, side: usize, is_whole: bool) -> Result<(), OutOfMemory> {
+        push(&mut self.connections, new_connection()?)?;
+        push(&mut self.is_whole, is_whole)?;
+        push(&mut self.beginnings, Beginning::new(flow, side))?;
+        push(&mut self.sides, Default::default())
     }
 
-    pub fn is_kept(&self, connection: usize) -> bool {
-        !self.is_counted[connection]
-    }
-
-    /// Return what was counted of each side; nothing of connections whose segments Python needs.
+    /// Return what was counted of each side.
     pub fn finish(&mut self) -> Result<Vec<Summary>, OutOfMemory> {
         let mut summaries = Vec::new();
         summaries.try_reserve_exact(2 * self.connections.len())?;
-        for connection in &mut self.connections {
-            let [counted] = connection.take().map_or_else(Default::default, |counted| *counted);
+        for counted in std::mem::take(&mut self.connections) {
+            let [counted] = *counted;
             summaries.extend(counted.finish());
         }
         Ok(summaries)

@@ -1,4 +1,4 @@
-//! The segments of one connection among those of a capture, and what each step over them acknowledges.
+//! The segments of a capture in columns, and what each step over those of one connection acknowledges.
 
 use std::ops::Range;
 

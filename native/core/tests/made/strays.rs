@@ -1,6 +1,10 @@
 //! Segments that no TCP sent, as columns; each set follows from a seed alone.
 
-use multitracer_core::pass::connection::Rows;
+use std::ops::Range;
+
+use multitracer_core::pass::connection::{Rows, Summary};
+use multitracer_core::pass::running::Running;
+use multitracer_core::pass::source::Source;
 
 /// Numbers that look random (Knuth, MMIX).
 pub struct Numbers(pub u64);
@@ -66,9 +70,13 @@ impl Made {
         }
     }
 
-    pub fn packets(&self, connections: usize) -> Vec<i64> {
-        let mut packets = vec![0; connections];
-        self.direction.iter().for_each(|&direction| packets[direction as usize / 2] += 1);
-        packets
+    /// What is counted of each direction of some connections.
+    pub fn counted(&self, connections: Range<usize>) -> Vec<Summary> {
+        let stamps = vec![0; self.seq.len()];
+        let (tsval, tsecr) = (&stamps, &stamps);
+        let source = Source { rows: self.rows(), tsval, tsecr, sack_row: &[], left: &[], right: &[] };
+        let mut running = Running::of(connections).expect("there is memory");
+        running.add_rows(&source, 0, &[], &[]).expect("there is memory");
+        running.finish().expect("there is memory")
     }
 }

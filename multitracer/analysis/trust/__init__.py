@@ -1,1 +1,0 @@
-"""How far a capture can be trusted, before any number of it is read."""
