@@ -10,31 +10,13 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from typing import IO, Protocol, cast
+from typing import IO, TYPE_CHECKING, Protocol, cast
 
 from multitracer.errors import FormatError
+from parsers._format import ZSTD_SKIPPABLE
 
-# What a file is packed with, by its first bytes; `_expand.py` unpacks it.
-
-
-_MAGICS = (("gzip", b"\x1f\x8b\x08"), ("zstd", b"\x28\xb5\x2f\xfd"), ("xz", b"\xfd7zXZ\0"), ("bzip2", b"BZh"))
-ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
-"""Bytes 2 to 4 of a skippable frame; the first is 0x50 to 0x5f."""
-
-
-class ByteSource(Protocol):
-    """A source of bytes."""
-
-    def readinto(self, view: memoryview, /) -> int:
-        """Fill some of `view`; return how many bytes, 0 only at the end."""
-
-
-def compression_of(head: bytes) -> str | None:
-    """Return the name of the compression that `head` begins with, or None."""
-    if head[1:4] == ZSTD_SKIPPABLE and head[0] & 0xF0 == 0x50:
-        return "zstd"
-    return next((name for name, magic in _MAGICS if head.startswith(magic)), None)
-
+if TYPE_CHECKING:
+    from parsers._format import ByteSource
 
 _WINDOW_BYTES = 64 * 1024 * 1024
 _XZ_MEMORY_BYTES = _WINDOW_BYTES + 16 * 1024 * 1024

@@ -15,8 +15,7 @@ from os import fstat
 from typing import TYPE_CHECKING
 
 from multitracer.errors import FormatError, InputError
-from parsers._expand import compression_of
-from parsers._format import HEAD_BYTES
+from parsers._format import HEAD_BYTES, compression_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
     from multitracer.captured import SourceFile
-    from parsers._expand import ByteSource
+    from parsers._format import ByteSource
 
 # Some ranges of a file, one after the other, as if nothing lay between them.
 
