@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multitracer.recording.inputs import Inputs
     from multitracer.tables import Row
 
-SCHEMA = "multitracer.schemas.transactions/1"
+SCHEMA = "multitracer.transactions/1"
 _MOST_NAMES = 4
 _HEADER = (
     "transport",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 SCHEMA = "multitracer.diagnose/1"
 """Of the document that `diagnose --json` writes (docs/diagnose.schema.json)."""
 _DIGITS = 6  # microseconds, finer than most capture clocks
+_ORDER_DIGITS = 3  # costs that agree to a millisecond are equal: then time orders
 _MOST_SHOWN = 20
 """Findings that a notebook shows."""
 _NO_FAULT = "No known fault was found."
@@ -472,7 +473,9 @@ def _incidents(diagnosis: Diagnosis, findings: Sequence[Finding]) -> list[Incide
     folded = [
         each for kind in kinds for each in _folded(diagnosis, [one for one in single if one.kind == kind])
     ]
-    return sorted(folded, key=lambda each: (-each.cost_s, rank(each.kind), each.begin_ns))
+    return sorted(
+        folded, key=lambda each: (-round(each.cost_s, _ORDER_DIGITS), rank(each.kind), each.begin_ns)
+    )
 
 
 def _groups(findings: Sequence[Finding]) -> list[list[int]]:
@@ -501,7 +504,7 @@ def _folded(diagnosis: Diagnosis, alike: list[Incident]) -> list[Incident]:
     near = [each for each in alike if each.cost_s <= most_s]
     if len(near) < _REPEATED:
         return alike
-    dearest = max(near, key=lambda each: each.cost_s)
+    dearest = max(near, key=lambda each: round(each.cost_s, _ORDER_DIGITS))  # of equal costs the first
     begin_ns, end_ns = min(each.begin_ns for each in near), max(each.end_ns for each in near)
     cost_s = min(sum(each.cost_s for each in near), diagnosis.link_s(begin_ns, end_ns))
     order = sorted(near, key=lambda each: (each is not dearest, each.begin_ns))

@@ -189,7 +189,7 @@ class FrameLost(NamedTuple):
     """What came instead, if the radio hands it up; empty if it does not."""
 
 
-class LinkConnected(NamedTuple):
+class Connected(NamedTuple):
     """The link is set up: SABM was answered by UA."""
 
     time_ns: int
@@ -403,7 +403,7 @@ LinkEvent = (
     FrameSent
     | FrameReceived
     | FrameLost
-    | LinkConnected
+    | Connected
     | T1Expired
     | ResetStarted
     | Flushed

@@ -50,7 +50,7 @@ def test_analyze_sets_transports_beside_each_other(folders: list[Path]) -> None:
 
 def test_analyze_writes_the_numbers_for_programs(folders: list[Path]) -> None:
     document = json.loads(call("analyze", "--json", *folders).stdout)
-    assert document["schema"] == "multitracer.schemas.transactions/1"
+    assert document["schema"] == "multitracer.transactions/1"
     assert len(document["sizes"]) == 14
     failed = next(row for row in document["comparisons"] if row["size_bytes"] == 8192)
     assert (failed["ratio"], failed["dropped"], failed["other_dropped"]) == (None, 84, 0)

@@ -253,7 +253,7 @@ def test_the_facts_of_the_header_are_provenance() -> None:
 
 
 EVENTS: dict[str, say.LinkEvent] = {
-    "connected": say.LinkConnected(START_NS, 1, 0, 61, 480, 6),
+    "connected": say.Connected(START_NS, 1, 0, 61, 480, 6),
     "reset": say.ResetStarted(START_NS, 2, "n2", 17, 7),
     "reset by the peer": say.ResetStarted(START_NS, 2, "peer"),
     "flushed": say.Flushed(START_NS, 3, 1464, 1229, 4),

@@ -7,9 +7,9 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scapy.inet import IP, TCP
-from scapy.inet6 import IPv6
-from scapy.l2 import Ether
+from scapy.layers.inet import IP, TCP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Ether
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

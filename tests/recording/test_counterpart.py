@@ -9,8 +9,8 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scapy.inet import IP
-from scapy.l2 import Ether
+from scapy.layers.inet import IP
+from scapy.layers.l2 import Ether
 
 import multitracer as mt
 from multitracer.analysis.two_points import Counterparts

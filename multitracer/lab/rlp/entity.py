@@ -82,7 +82,7 @@ class RlpEntity:
             self.state = RlpState.ATTACHED
 
     def connect(self) -> None:
-        """Set the link up: XID if configured, then SABM. Tells `LinkConnected` or `Disconnected` later.
+        """Set the link up: XID if configured, then SABM. Tells `Connected` or `Disconnected` later.
 
         Raises
         ------
@@ -354,9 +354,7 @@ class RlpEntity:
             self.journal.note(say.ResetDone)
         else:
             agreed = self.parameters
-            self.journal.note(
-                say.LinkConnected, agreed.version, self._balanced.window, agreed.t1_ms, agreed.n2
-            )
+            self.journal.note(say.Connected, agreed.version, self._balanced.window, agreed.t1_ms, agreed.n2)
 
     def _give_up(self, failure: ExhaustedError) -> None:
         if self.config.when_exhausted == "drop-call":

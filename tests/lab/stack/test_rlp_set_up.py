@@ -13,7 +13,7 @@ import pytest
 from multitracer.errors import LocalProtocolError
 from multitracer.lab.rlp.entity import RlpEntity
 from multitracer.lab.rlp.xid import Parameters, RlpConfig, RlpState
-from multitracer.protocols.link_events import Disconnected, Flushed, FrameReceived, LinkConnected
+from multitracer.protocols.link_events import Connected, Disconnected, Flushed, FrameReceived
 from tests.lab.stack.rlp_talk import FEEDS, SHORT, Talk, connected, read, small_entity, write
 from tests.narrowed import of_kind
 
@@ -39,7 +39,7 @@ def test_set_up_is_sabm_and_ua(feed: Feed) -> None:
         RR 0   |
     """)
     assert talk.entity.state is RlpState.ESTABLISHED
-    assert talk.happened() == ["LinkConnected"]
+    assert talk.happened() == ["Connected"]
 
 
 def test_sabm_is_repeated_each_t1_and_n2_times(feed: Feed) -> None:
@@ -65,7 +65,7 @@ def test_set_up_by_the_peer_is_answered_ua(feed: Feed) -> None:
         UA F |
         RR 0 |
     """)
-    assert talk.happened() == ["LinkConnected"]
+    assert talk.happened() == ["Connected"]
 
 
 def test_a_repeated_sabm_after_a_lost_ua_is_the_same_set_up(feed: Feed) -> None:
@@ -80,7 +80,7 @@ def test_a_repeated_sabm_after_a_lost_ua_is_the_same_set_up(feed: Feed) -> None:
         UA F | RR 0
         IS 0 RR 0 one | RR 1
     """)
-    assert talk.happened() == ["LinkConnected"]
+    assert talk.happened() == ["Connected"]
 
 
 def test_who_answered_a_sabm_sends_no_information_until_the_peer_is_heard(feed: Feed) -> None:
@@ -97,7 +97,7 @@ def test_who_answered_a_sabm_sends_no_information_until_the_peer_is_heard(feed: 
         RR 0 | RR 0 F
         IS 0 RR 0 one |
     """)
-    assert talk.happened() == ["LinkConnected", "T1Expired"]
+    assert talk.happened() == ["Connected", "T1Expired"]
 
 
 def test_a_detached_entity_answers_dm(feed: Feed) -> None:
@@ -151,7 +151,7 @@ def test_set_up_crossing_set_up_connects_both(feed: Feed) -> None:
         UA F   | UA F
         RR 0   |
     """)
-    assert talk.happened() == ["LinkConnected"]
+    assert talk.happened() == ["Connected"]
 
 
 # -- XID and TEST --------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_xid_comes_before_sabm_and_the_answer_counts(feed: Feed) -> None:
     """)
     agreed = Parameters(window_ms_to_iwf=20, t1_ms=200, n2=9)
     assert talk.entity.parameters == agreed
-    assert LinkConnected(20_000_000, 2, 0, 20, 200, 9) in talk.events
+    assert Connected(20_000_000, 2, 0, 20, 200, 9) in talk.events
 
 
 def test_xid_of_the_peer_is_answered_with_what_both_can(feed: Feed) -> None:
