@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from multitracer.clock.moved_table import Moved
-    from multitracer.figures.stack import Panel, Unit
+    from multitracer.figures.stack import Panel
     from multitracer.figures.zooms import NamedInterval
     from multitracer.tables import Table
 
@@ -90,19 +90,19 @@ def in_link_time(panels: list[Panel], *, speed: float, origin_ns: int) -> list[P
     """
     if speed == 1:
         return panels
-    return [
-        replace(panel, series=[_stretched(s, panel.unit, speed, origin_ns) for s in panel.series])
-        for panel in panels
-    ]
-
-
-def _stretched(series: Series, unit: Unit, speed: float, origin_ns: int) -> Series:
-    factor = speed if unit is SECONDS else 1 / speed if unit is BIT_RATE else 1
-    return replace(
-        series,
-        time_ns=stretched(series.time_ns, speed=speed, origin_ns=origin_ns),
-        value=np.rint(series.value * factor).astype(np.int64) if factor != 1 else series.value,
-    )
+    stretched_panels = []
+    for panel in panels:
+        factor = speed if panel.unit is SECONDS else 1 / speed if panel.unit is BIT_RATE else 1
+        series = [
+            replace(
+                each,
+                time_ns=stretched(each.time_ns, speed=speed, origin_ns=origin_ns),
+                value=np.rint(each.value * factor).astype(np.int64) if factor != 1 else each.value,
+            )
+            for each in panel.series
+        ]
+        stretched_panels.append(replace(panel, series=series))
+    return stretched_panels
 
 
 def place_in_link_time(place: NamedInterval, *, speed: float, origin_ns: int) -> NamedInterval:
@@ -147,12 +147,10 @@ def time_error_band(series: Series, clock: Moved) -> Series | None:
         time = np.sort(np.concatenate([time - error, time, time + error]))
         error = np.rint(np.interp(time, at - first, bound)).astype(np.int64)
     reached = np.maximum.accumulate(series.value)
-    low, high = (_reached(series.time_ns - first, reached, time + sign * error) for sign in (-1, 1))
+    low, high = (  # before the first time, its value
+        reached[np.maximum(np.searchsorted(series.time_ns - first, time + sign * error, "right") - 1, 0)]
+        for sign in (-1, 1)
+    )
     label = f"{series.label} ± {time_error(float(np.median(bound)))}"
     doc = f"where {series.label} may lie: {clock.sentence}"
     return Series(label, "received_band", first + time, low, until=high, doc=doc)
-
-
-def _reached(time: np.ndarray, reached: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Return the value that was reached at some times; before the first, the first."""
-    return np.asarray(reached[np.maximum(np.searchsorted(time, at, "right") - 1, 0)])

@@ -82,18 +82,18 @@ class Series:
 
     def take(self, index: Array | slice) -> Series:
         """Return the points that positions (int64, shape (n,)), a mask or a slice select."""
-
-        def pick(column: Array | None) -> Array | None:
-            return None if column is None else column[index]
-
+        until, frame, file, answer = (
+            None if column is None else column[index]
+            for column in (self.until, self.frame, self.file, self.answer)
+        )
         return replace(
             self,
             time_ns=self.time_ns[index],
             value=self.value[index],
-            until=pick(self.until),
-            frame=pick(self.frame),
-            file=pick(self.file),
-            answer=pick(self.answer),
+            until=until,
+            frame=frame,
+            file=file,
+            answer=answer,
         )
 
     def between(self, from_ns: int | None, to_ns: int | None) -> Series:
@@ -143,40 +143,25 @@ _SPAN_BITS = 41
 
 
 def thin(series: Series, *, bins: int = BINS) -> Series:
-    """Return the series with at most 4 points (8 if it has bars) in each of `bins` bins of time.
+    """Return the series with at most 4 points (8 if it has bars) in each of `bins` bins of time, as M4 keeps.
 
     A rare series of up to `RARE_LIMIT` points is returned whole.
     """
-    if series.rare and len(series) <= RARE_LIMIT:
-        return series
-    return series.take(_m4(series, bins))
-
-
-def _m4(series: Series, bins: int) -> Array:
-    """Return the sorted positions that M4 keeps, of `value` and, where there are bars, of `until`."""
     points = len(series)
-    if points <= _PER_BIN * bins:
-        return np.arange(points)
+    if points <= max(_PER_BIN * bins, RARE_LIMIT * series.rare):
+        return series
     starts = _starts(series.time_ns, bins)
     ends = np.append(starts[1:], points)
-    value, breaks = _without_breaks(series)
-    columns = [value] if series.until is None else [value, series.until]
-    extremes = [
-        _first_at(column, extreme, starts, ends - starts)
-        for column in columns
-        for extreme in (np.minimum, np.maximum)
-    ]
-    return _distinct(np.sort(np.concatenate([starts, ends - 1, breaks, *extremes])))
-
-
-def _without_breaks(series: Series) -> tuple[Array, Array]:
-    """Return the values, each break with that of the point before it, and the positions of the breaks."""
-    breaks = np.flatnonzero(~series.is_drawn)
-    value = series.value
-    if len(breaks):
+    breaks, value = np.flatnonzero(~series.is_drawn), series.value
+    if len(breaks):  # each counts as the point before it
         value = value.copy()
         value[breaks] = value[np.maximum(breaks - 1, 0)]
-    return value, breaks
+    kept = [starts, ends - 1, breaks]
+    for column in [value] if series.until is None else [value, series.until]:
+        for extreme in (np.minimum, np.maximum):
+            at_extreme = np.flatnonzero(column == np.repeat(extreme.reduceat(column, starts), ends - starts))
+            kept.append(at_extreme[np.searchsorted(at_extreme, starts)])  # the first of each bin
+    return series.take(_distinct(np.sort(np.concatenate(kept))))
 
 
 def _starts(time_ns: Array, bins: int) -> Array:
@@ -194,10 +179,3 @@ def _distinct(ordered: Array) -> Array:
     """Return sorted numbers without repeats; `numpy.unique` hashes, which costs five times as much."""
     kept: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return kept
-
-
-def _first_at(value: Array, extreme: np.ufunc, starts: Array, counts: Array) -> Array:
-    """Return the first position of the extreme of each bin."""
-    at_extreme = np.flatnonzero(value == np.repeat(extreme.reduceat(value, starts), counts))
-    positions: Array = at_extreme[np.searchsorted(at_extreme, starts)]
-    return positions

@@ -30,9 +30,7 @@ from multitracer.figures.series import Series, in_order, thin
 from multitracer.figures.stack import Panel, Unit, figure
 from multitracer.figures.time_sequence import cut, time_sequence_panels
 from multitracer.figures.zooms import NamedInterval, places, with_presets
-from multitracer.schemas.sender import TCP_PHASES
 from multitracer.schemas.tcp import Vantage
-from multitracer.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
 
     from multitracer.figures.palette import ThemeName
     from multitracer.recording.transfer import Transfer
+    from multitracer.tables import Table
 
 OFFSET_BYTES = 10_000
 """Between the groups of series of the link, the sender and the receiver (paper 004, section 4.5)."""
@@ -151,33 +150,40 @@ def stacked_panels(transfer: Transfer, view: StackedView = WHOLE) -> list[Panel]
     InputError
         As `stacked` does.
     """
-    panels = {panel.key: panel for panel in time_sequence_panels(_direction(transfer), speed=transfer.speed)}
+    origin_ns, speed = axis_origin_ns(transfer), transfer.speed
+    phase, sequence, flight, *others = [
+        _phase_panel(transfer, view),
+        *time_sequence_panels(_direction(transfer), speed=speed),
+    ]
+    # the link's series stand below TCP's marks, the receiver's above them
+    link = link_panel_series(transfer.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
+    sequence.series[:0] = link
     if transfer.vantage is not Vantage.NEAR_RECEIVER:
-        panels["sequence"].series.extend(_at_receiver(transfer, view.offset_bytes))
-    _add_link(panels, transfer, view)
-    _add_variables(panels, transfer)
-    titled = [replace(panels.pop("flight"), title=_window_title(transfer), share=1.6), *panels.values()]
-    titled.insert(0, titled.pop(1))
-    titled += surroundings_panels(transfer.surroundings) if transfer.surroundings else []
-    titled += further_panels(transfer)
-    stretch = in_link_time(titled, speed=transfer.speed, origin_ns=axis_origin_ns(transfer))
-    chosen = chosen_panels([_phase_panel(transfer, view), *stretch], view.labels)
-    _add_trends(chosen, view, origin_ns=axis_origin_ns(transfer))
-    return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
-
-
-def _add_trends(panels: list[Panel], view: StackedView, *, origin_ns: int) -> None:
-    """Add the requested lines to the panels; without any, one through each group's data in the view.
-
-    Where the series were chosen, lines that were not asked for would be in the way.
-    """
+        sequence.series.extend(_at_receiver(transfer, view.offset_bytes))
+    if transfer.without_link:
+        sequence = replace(sequence, title=f"{sequence.title} (no RlpSnd_*: {transfer.without_link})")
+    window_title = "Windows and flight"
+    if not transfer.has_state:
+        window_title = "Flight and window (no congestion window: the sender's state was not recorded)"
+    recorded = [sequence, replace(flight, title=window_title, share=1.6), *others]
+    for label, table in transfer.state_series().items():  # they take the place of what was reconstructed
+        key, role = _VARIABLES[label]
+        panel = next(each for each in recorded if each.key == key)
+        doc = f"{table.provenance['doc']}, the sender's own ({table.provenance['source']})"
+        series = replace(_series(label, role, table, doc=doc), bound=role in {"rto", "ssthresh"})
+        panel.series[:] = [*(each for each in panel.series if each.role != role), series]
+    recorded += surroundings_panels(transfer.surroundings) if transfer.surroundings else []
+    recorded += further_panels(transfer)
+    in_time = in_link_time(recorded, speed=speed, origin_ns=origin_ns)
+    chosen = chosen_panels([phase, *in_time], view.labels)
+    # without a request, a line through each group's data; where series were chosen, these would be in the way
     if view.fits or view.labels:
-        add_trends(panels, view.fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
-        return
-    for panel in panels:
-        if panel.key == "sequence":
-            drawn = [series.between(view.from_ns, view.to_ns) for series in panel.drawn]
-            panel.series.extend(default_trends(drawn))
+        add_trends(chosen, view.fits, origin_ns=origin_ns, from_ns=view.from_ns, to_ns=view.to_ns)
+    else:
+        for panel in chosen:
+            drawn = panel.drawn if panel.key == "sequence" else []
+            panel.series.extend(default_trends(each.between(view.from_ns, view.to_ns) for each in drawn))
+    return [panel if panel.shades else cut([panel], view.from_ns, view.to_ns)[0] for panel in chosen]
 
 
 def chosen_panels(panels: list[Panel], patterns: Sequence[str]) -> list[Panel]:
@@ -209,30 +215,22 @@ def missing(panels: Sequence[Panel], patterns: Sequence[str]) -> list[str]:
 
 def stacked_places(transfer: Transfer) -> list[NamedInterval]:
     """Return the places worth a look in link time, the first timeout and the first recovery among them."""
-    phases, candidates = transfer.phases, []
+    phases, resets, candidates = transfer.phases, transfer.link.get("RlpSnd_rst"), []
     for phase, key in _PLACES.items():
         rows = np.flatnonzero(phases["phase"] == phase)
         if len(rows):
             begin, end = (int(phases[name][rows[0]]) for name in ("begin_ns", "end_ns"))
             room = max((end - begin) // 2, 1_000)
             candidates.append(NamedInterval(key, begin - room, end + room, end - begin))
-    known = places(_direction(transfer))
-    candidates += _link_reset(transfer)
-    origin_ns = axis_origin_ns(transfer)
+    if resets is not None:  # the first one, with what follows it for a tenth of the recording
+        times, at = transfer.sender["time_ns"], int(resets["time_ns"][0])
+        room = (int(times.max()) - int(times.min())) // 10
+        candidates.append(NamedInterval("link_reset", at - room // 4, at + room))
+    known, origin_ns = places(_direction(transfer)), axis_origin_ns(transfer)
     return [
         place_in_link_time(place, speed=transfer.speed, origin_ns=origin_ns)
         for place in (*known[:1], *candidates, *known[1:])
     ]
-
-
-def _link_reset(transfer: Transfer) -> list[NamedInterval]:
-    """Return the first reset of the link, with what follows it for a tenth of the recording."""
-    resets = transfer.link.get("RlpSnd_rst")
-    times = transfer.sender["time_ns"]
-    if resets is None:
-        return []
-    at, room = int(resets["time_ns"][0]), (int(times.max()) - int(times.min())) // 10
-    return [NamedInterval("link_reset", at - room // 4, at + room)]
 
 
 def _direction(transfer: Transfer) -> FigureDirection:
@@ -240,15 +238,6 @@ def _direction(transfer: Transfer) -> FigureDirection:
         transfer.at_sender.part.analysis, transfer.at_sender.connection, reverse=transfer.reverse
     )
     return replace(direction, vantage=transfer.vantage)
-
-
-def _add_link(panels: dict[str, Panel], transfer: Transfer, view: StackedView) -> None:
-    """Add the link's series below TCP's marks, or the reason why they are missing if the link was logged."""
-    panel = panels["sequence"]
-    link = link_panel_series(transfer.link, offset_bytes=view.offset_bytes, everything=bool(view.labels))
-    panel.series[:0] = link
-    if transfer.without_link:
-        panels["sequence"] = replace(panel, title=f"{panel.title} (no RlpSnd_*: {transfer.without_link})")
 
 
 def _at_receiver(transfer: Transfer, offset_bytes: int) -> list[Series]:
@@ -263,25 +252,9 @@ def _at_receiver(transfer: Transfer, offset_bytes: int) -> list[Series]:
     return [band, *series] if band else series
 
 
-def _add_variables(panels: dict[str, Panel], transfer: Transfer) -> None:
-    """Put the sender's variables into their panels; they take the place of what was reconstructed."""
-    for label, table in transfer.state_series().items():
-        key, role = _VARIABLES[label]
-        kept = [series for series in panels[key].series if series.role != role]
-        doc = f"{table.provenance['doc']}, the sender's own ({table.provenance['source']})"
-        series = _series(label, role, table, doc=doc)
-        panels[key].series[:] = [*kept, replace(series, bound=role in {"rto", "ssthresh"})]
-
-
 def _series(label: str, role: str, table: Table, *, doc: str, shift: int = 0) -> Series:
     value = np.rint(table["value"]).astype(np.int64) + shift
     return in_order(Series(label, role, table["time_ns"], value, doc=doc))
-
-
-def _window_title(transfer: Transfer) -> str:
-    if transfer.has_state:
-        return "Windows and flight"
-    return "Flight and window (no congestion window: the sender's state was not recorded)"
 
 
 _WORDS = {
@@ -296,54 +269,27 @@ _WORDS = {
 
 
 def _phase_panel(transfer: Transfer, view: StackedView) -> Panel:
-    phases = _phases_in_link_time(transfer)
-    series = [
-        _phase_series(phase, phases, view.from_ns, view.to_ns)
-        for phase in TcpPhase
-        if bool(np.any(phases["phase"] == phase))
-    ]
-    return Panel(
-        "phase",
-        f"TCP phase, {_phases_from(transfer, phases)}",
-        _NO_SCALE,
-        0.22,
-        [each for each in series if len(each)],
-        "Near the receiver a sender's phases are unknown; record its state with collectors.tcp_info.",
-        shades=True,
-    )
-
-
-def _phases_in_link_time(transfer: Transfer) -> Table:
-    phases, origin_ns = transfer.phases, axis_origin_ns(transfer)
-    times = {
-        name: stretched(phases[name], speed=transfer.speed, origin_ns=origin_ns)
-        for name in ("begin_ns", "end_ns")
-    }
-    return phases if transfer.speed == 1 else Table(TCP_PHASES, phases.columns | times)
-
-
-def _phases_from(transfer: Transfer, phases: Table) -> str:
+    """Return the panel of the phases: each has a series that is 1 during it and 0 outside, in the view."""
+    phases, drawn = transfer.phases, []
+    origin_ns, speed = axis_origin_ns(transfer), transfer.speed
+    for phase in TcpPhase:
+        own = phases.take(phases["phase"] == phase)
+        begin, end = own["begin_ns"], own["end_ns"]
+        if speed != 1:
+            begin, end = (stretched(each, speed=speed, origin_ns=origin_ns) for each in (begin, end))
+        begin = begin if view.from_ns is None else np.maximum(begin, view.from_ns)
+        end = end if view.to_ns is None else np.minimum(end, view.to_ns)
+        lasting = end > begin
+        times = np.column_stack([begin[lasting], end[lasting]]).ravel()
+        ones, name = np.tile([1, 0], len(times) // 2).astype(np.int64), phase.name.lower()
+        is_rare = phase != TcpPhase.CONGESTION_AVOIDANCE
+        if len(times):
+            words = name.replace("_", " ")
+            drawn.append(Series(words, name, times, ones, rare=is_rare, doc=_WORDS[phase]))
+    how = "as the sender's kernel had it"
     if not transfer.has_state:
-        return "reconstructed (no sender state was recorded)"
-    if bool(phases["reconstructed"].any()):
-        return "reconstructed (no congestion state was recorded)"
-    return "as the sender's kernel had it"
-
-
-def _phase_series(phase: TcpPhase, phases: Table, from_ns: int | None, to_ns: int | None) -> Series:
-    """Return a series that is 1 during a phase and 0 outside, within the interval."""
-    own = phases.take(phases["phase"] == phase)
-    begin, end = own["begin_ns"], own["end_ns"]
-    begin = begin if from_ns is None else np.maximum(begin, from_ns)
-    end = end if to_ns is None else np.minimum(end, to_ns)
-    lasting = end > begin
-    times = np.column_stack([begin[lasting], end[lasting]]).ravel()
-    name = phase.name.lower()
-    return Series(
-        name.replace("_", " "),
-        name,
-        times,
-        np.tile([1, 0], len(times) // 2).astype(np.int64),
-        rare=phase != TcpPhase.CONGESTION_AVOIDANCE,
-        doc=_WORDS[phase],
-    )
+        how = "reconstructed (no sender state was recorded)"
+    elif bool(phases["reconstructed"].any()):
+        how = "reconstructed (no congestion state was recorded)"
+    unknown = "Near the receiver a sender's phases are unknown; record its state with collectors.tcp_info."
+    return Panel("phase", f"TCP phase, {how}", _NO_SCALE, 0.22, drawn, unknown, shades=True)

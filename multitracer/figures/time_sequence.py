@@ -113,49 +113,32 @@ def time_sequence_panels(
     kept : callable, optional
         What is kept of each series; all of its points by default.
     """
-    window_ns = rate_window_ns(direction)
+    window_ns = _rate_window_ns(direction)
     makers: list[Callable[[FigureDirection], list[Series]]] = [
-        partial(rate_series, window_ns=window_ns),
-        flight_series,
-        sequence_series,
-        lambda direction: [*rtt_series(direction), *timer_series(direction)],
+        partial(_rate_series, window_ns=window_ns),
+        _flight_series,
+        _sequence_series,
+        _round_trip_series,
     ]
     jobs = [partial(_made, maker, direction, kept) for maker in makers]  # the longest first
     rates, flight, sequence, round_trips = in_parallel(jobs, rows=len(direction.segments))
+    no_segment = "No segment of this direction carries a time and a sequence number."
+    no_flight = "Nothing was sent in this direction, and no window was advertised for it."
+    if direction.vantage == Vantage.NEAR_RECEIVER:
+        no_rtt = "Captured near the receiver: its own delay is all that could be measured here."
+    elif not direction.acks.any():
+        no_rtt = "No ACK of this direction was captured; capture both directions."
+    else:
+        no_rtt = "No ACK ends exactly at a segment that was sent once (Karn's rule)."
+    shown_ns = round(window_ns * speed)
+    units = ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs"), (1, "ns"))
+    averaged = next((f"{shown_ns // ns} {unit}" for ns, unit in units if shown_ns >= ns), "0 ns")
+    throughput = f"Throughput, averaged over {averaged}"
     return [
-        Panel(
-            "sequence",
-            "Time / sequence",
-            BYTES,
-            3.2,
-            sequence,
-            "No segment of this direction carries a time and a sequence number.",
-            from_zero=False,
-        ),
-        Panel(
-            "flight",
-            "Flight and window",
-            BYTES,
-            1.2,
-            flight,
-            "Nothing was sent in this direction, and no window was advertised for it.",
-        ),
-        Panel(
-            "rtt",
-            "Round-trip time",
-            SECONDS,
-            1.2,
-            round_trips,
-            _why_no_rtt(direction),
-        ),
-        Panel(
-            "throughput",
-            f"Throughput, averaged over {_duration(round(window_ns * speed))}",
-            BIT_RATE,
-            1.2,
-            rates,
-            "No payload in this direction.",
-        ),
+        Panel("sequence", "Time / sequence", BYTES, 3.2, sequence, no_segment, from_zero=False),
+        Panel("flight", "Flight and window", BYTES, 1.2, flight, no_flight),
+        Panel("rtt", "Round-trip time", SECONDS, 1.2, round_trips, no_rtt),
+        Panel("throughput", throughput, BIT_RATE, 1.2, rates, "No payload in this direction."),
     ]
 
 
@@ -167,21 +150,6 @@ def _made(
     return [series if kept is None else kept(series) for series in maker(direction)]
 
 
-def _why_no_rtt(direction: FigureDirection) -> str:
-    if direction.vantage == Vantage.NEAR_RECEIVER:
-        return "Captured near the receiver: its own delay is all that could be measured here."
-    if not direction.acks.any():
-        return "No ACK of this direction was captured; capture both directions."
-    return "No ACK ends exactly at a segment that was sent once (Karn's rule)."
-
-
-def _duration(ns: int) -> str:
-    for unit_ns, unit in ((NS_PER_S, "s"), (NS_PER_MS, "ms"), (NS_PER_US, "µs")):
-        if ns >= unit_ns:
-            return f"{ns // unit_ns} {unit}"
-    return f"{ns} ns"
-
-
 _NOT_PLAIN_DATA = (
     SegmentKind.RETRANSMISSION
     | SegmentKind.OUT_OF_ORDER
@@ -191,81 +159,52 @@ _NOT_PLAIN_DATA = (
 )
 
 
-def sequence_series(direction: FigureDirection) -> list[Series]:
+def _sequence_series(direction: FigureDirection) -> list[Series]:
     """Return the series of the time/sequence panel, in bytes; empty ones too."""
-    return [
-        *_window_and_acks(direction),
-        *_sack(direction),
-        *_data(direction),
-        *_events(direction),
-    ]
-
-
-def _data(direction: FigureDirection) -> list[Series]:
-    first_byte = direction.segments["seq_bytes"]
-    payload = direction.sent & (direction.segments["payload_bytes"] > 0)
-    kinds = (
-        ("data", "data", payload & ~direction.has(_NOT_PLAIN_DATA), "first byte of each data segment"),
-        (
-            "rexmt",
-            "retransmission",
-            direction.sent
-            & direction.has(SegmentKind.RETRANSMISSION)
-            & ~direction.has(SegmentKind.CAPTURE_DUPLICATE),
-            "first byte of each segment of which a unit was sent before",
-        ),
-        (
-            "ooo",
-            "out_of_order",
-            direction.sent & direction.has(SegmentKind.OUT_OF_ORDER),
-            "segment that fills a hole below the highest byte seen",
-        ),
-        (
-            "dup",
-            "capture_duplicate",
-            direction.sent & direction.has(SegmentKind.CAPTURE_DUPLICATE),
-            "the same packet captured twice; not a retransmission",
-        ),
-    )
-    return [
-        direction.series(name, role, rows, first_byte, rare=name != "data", doc=doc)
-        for name, role, rows, doc in kinds
-    ]
-
-
-def _window_and_acks(direction: FigureDirection) -> list[Series]:
-    columns = direction.segments
-    next_expected = columns["ack_bytes"]
+    sent, acks, has, columns = direction.sent, direction.acks, direction.has, direction.segments
+    flags, first_byte, next_expected = columns["flags"], columns["seq_bytes"], columns["ack_bytes"]
     edge = next_expected + np.maximum(columns["window_bytes"], 0)
-    duplicate = direction.acks & direction.has(SegmentKind.DUPLICATE_ACK)
-    return [
-        replace(
-            direction.series("rwnd", "window_edge", direction.acks, edge, doc="how far the sender may send"),
-            bound=True,
-        ),
-        direction.series("ack", "ack", direction.acks, next_expected, doc="next byte the receiver expects"),
-        direction.series(
-            "dupack", "duplicate_ack", duplicate, next_expected, rare=True, doc="duplicate ACK (RFC 5681)"
-        ),
-    ]
-
-
-def _events(direction: FigureDirection) -> list[Series]:
-    columns = direction.segments
-    flags = columns["flags"]
-    height = np.where(direction.sent, columns["seq_bytes"], np.maximum(columns["ack_bytes"], 0))
-    closed = direction.acks & direction.has(SegmentKind.ZERO_WINDOW)
-    probes = direction.sent & direction.has(SegmentKind.ZERO_WINDOW_PROBE | SegmentKind.KEEP_ALIVE)
+    height = np.where(sent, first_byte, np.maximum(next_expected, 0))
+    payload = sent & (columns["payload_bytes"] > 0)
+    copies = sent & has(SegmentKind.RETRANSMISSION) & ~has(SegmentKind.CAPTURE_DUPLICATE)
+    probes = sent & has(SegmentKind.ZERO_WINDOW_PROBE | SegmentKind.KEEP_ALIVE)
     resets = (flags & Flag.RST) != 0
     handshake = ((flags & (Flag.SYN | Flag.FIN)) != 0) & ~resets
+
+    series, event = direction.series, partial(direction.series, rare=True)
+    window = series("rwnd", "window_edge", acks, edge, doc="how far the sender may send")
     return [
-        direction.series(
-            "zero_window", "zero_window", closed, height, rare=True, doc="a window of 0 is offered"
+        replace(window, bound=True),
+        series("ack", "ack", acks, next_expected, doc="next byte the receiver expects"),
+        event(
+            "dupack", "duplicate_ack", acks & has(SegmentKind.DUPLICATE_ACK), next_expected,
+            doc="duplicate ACK (RFC 5681)",
         ),
-        direction.series("probe", "probe", probes, height, rare=True, doc="zero-window probe or keep-alive"),
-        direction.series("syn_fin", "handshake", handshake, height, rare=True, doc="SYN or FIN, either way"),
-        direction.series("rst", "reset", resets, height, rare=True, doc="RST, either way"),
-    ]
+        *_sack(direction),
+        series(
+            "data", "data", payload & ~has(_NOT_PLAIN_DATA), first_byte,
+            doc="first byte of each data segment",
+        ),
+        event(
+            "rexmt", "retransmission", copies, first_byte,
+            doc="first byte of each segment of which a unit was sent before",
+        ),
+        event(
+            "ooo", "out_of_order", sent & has(SegmentKind.OUT_OF_ORDER), first_byte,
+            doc="segment that fills a hole below the highest byte seen",
+        ),
+        event(
+            "dup", "capture_duplicate", sent & has(SegmentKind.CAPTURE_DUPLICATE), first_byte,
+            doc="the same packet captured twice; not a retransmission",
+        ),
+        event(
+            "zero_window", "zero_window", acks & has(SegmentKind.ZERO_WINDOW), height,
+            doc="a window of 0 is offered",
+        ),
+        event("probe", "probe", probes, height, doc="zero-window probe or keep-alive"),
+        event("syn_fin", "handshake", handshake, height, doc="SYN or FIN, either way"),
+        event("rst", "reset", resets, height, doc="RST, either way"),
+    ]  # fmt: skip
 
 
 def _sack(direction: FigureDirection) -> list[Series]:
@@ -295,23 +234,18 @@ def _sack(direction: FigureDirection) -> list[Series]:
     return [in_order(bars.take(~blocks["dsack"])), in_order(twice.take(blocks["dsack"]))]
 
 
-def flight_series(direction: FigureDirection) -> list[Series]:
+def _flight_series(direction: FigureDirection) -> list[Series]:
     """Return outstanding bytes (with and less what is SACKed) and the advertised window's size."""
-    columns = direction.segments
+    columns, series, acks = direction.segments, direction.series, direction.acks
     occupies = columns["end_bytes"] > columns["seq_bytes"]
-    rows = (direction.sent & occupies) | (direction.acks & ~occupies)
-    window = columns["window_bytes"]
+    rows = (direction.sent & occupies) | (acks & ~occupies)
     flight, less_sacked = columns["flight_bytes"], columns["flight_sack_bytes"]
     sacked = rows if bool(np.any(flight[rows] != less_sacked[rows])) else np.zeros_like(rows)
+    window = series("rwnd", "window", acks, columns["window_bytes"], doc="window the receiver advertises")
     return [
-        replace(
-            direction.series("rwnd", "window", direction.acks, window, doc="window the receiver advertises"),
-            bound=True,
-        ),
-        direction.series(
-            "flight_sack", "flight_sack", sacked, less_sacked, doc="outstanding, less what is SACKed"
-        ),
-        direction.series("flight", "flight", rows, flight, doc="highest byte sent minus highest ACK"),
+        replace(window, bound=True),
+        series("flight_sack", "flight_sack", sacked, less_sacked, doc="outstanding, less what is SACKed"),
+        series("flight", "flight", rows, flight, doc="highest byte sent minus highest ACK"),
     ]
 
 
@@ -326,47 +260,41 @@ _PROVENANCES = (
 )
 
 
-def rtt_series(direction: FigureDirection) -> list[Series]:
-    """Return RTT samples by provenance, each at the moment its answer was captured, in ns.
+def _round_trip_series(direction: FigureDirection) -> list[Series]:
+    """Return RTT samples by provenance, each at the moment its answer was captured, and timers, in ns.
 
+    The timers, SRTT and RTO, are as RFC 6298 gives them from the samples; never the sender's own values.
     None near the receiver, whoever says that the capture was made there.
     """
     if direction.vantage == Vantage.NEAR_RECEIVER:
         return []
-    rtt_samples = direction.rtt_samples
-    own = rtt_samples["reverse"] == direction.reverse
-    drawn = []
+    own = direction.rtt_samples.take(direction.rtt_samples["reverse"] == direction.reverse)
+    frames, files, drawn = direction.segments["frame"], direction.segments["file"], []
     for provenance, name, doc in _PROVENANCES:
-        samples = rtt_samples.take(own & (rtt_samples["provenance"] == provenance))
+        samples = own.take(own["provenance"] == provenance)
         series = Series(
             f"{direction.prefix}_{name}",
             name,
             samples["time_ns"],
             samples["rtt_ns"],
-            frame=direction.segments["frame"][samples["row"]],
-            file=direction.segments["file"][samples["row"]],
-            answer=direction.segments["frame"][samples["answer_row"]],
+            frame=frames[samples["row"]],
+            file=files[samples["row"]],
+            answer=frames[samples["answer_row"]],
             doc=doc,
         )
         drawn.append(in_order(series))
-    return drawn
-
-
-def timer_series(direction: FigureDirection) -> list[Series]:
-    """Return SRTT and RTO as RFC 6298 gives them from the samples, in ns; never the sender's own values."""
-    if direction.vantage == Vantage.NEAR_RECEIVER:
-        return []
-    states = reconstruct_rto(_one_per_answer(direction))
-    if not len(states):
-        return []
-    drawn = []
-    for name, doc in (("srtt", "smoothed round-trip time"), ("rto", "retransmission timeout")):
-        value = np.rint(states[f"{name}_ns"]).astype(np.int64)
+    # of each ACK one sample, as Linux takes them: exact, else by SACK, else by timestamp
+    rank = np.array([0, 2, 1])[own["provenance"]]
+    order = np.lexsort((rank, own["answer_row"]))
+    answers = own["answer_row"][order]
+    states = reconstruct_rto(own.take(order[np.append(True, answers[1:] != answers[:-1])[: len(order)]]))
+    timers = (("srtt", "smoothed round-trip time"), ("rto", "retransmission timeout")) if len(states) else ()
+    for name, doc in timers:
         series = Series(
             f"{direction.prefix}_{name} (reconstructed)",
             name,
             states["time_ns"],
-            value,
+            np.rint(states[f"{name}_ns"]).astype(np.int64),
             bound=name == "rto",
             doc=f"{doc}, reconstructed by RFC 6298 from the samples; not the sender's own value",
         )
@@ -374,44 +302,32 @@ def timer_series(direction: FigureDirection) -> list[Series]:
     return drawn
 
 
-def _one_per_answer(direction: FigureDirection) -> Table:
-    """Return at most one sample of each ACK, as Linux takes them: exact, else by SACK, else by timestamp."""
-    samples = direction.rtt_samples
-    samples = samples.take(samples["reverse"] == direction.reverse)
-    rank = np.array([0, 2, 1])[samples["provenance"]]
-    order = np.lexsort((rank, samples["answer_row"]))
-    answers = samples["answer_row"][order]
-    return samples.take(order[np.append(True, answers[1:] != answers[:-1])[: len(order)]])
-
-
-def rate_series(direction: FigureDirection, *, window_ns: int) -> list[Series]:
+def _rate_series(direction: FigureDirection, *, window_ns: int) -> list[Series]:
     """Return goodput and, where bytes were sent again or none is known, throughput: moving averages, bit/s.
 
     Goodput is what arrived near the receiver, and what was acknowledged elsewhere.
     """
+    segments = _timed(direction.segments)
+    drawn: list[Series] = []
+    got_through = (delivered, "payload that ACKs and SACK blocks report, each byte once, as they came in")
     if direction.vantage == Vantage.NEAR_RECEIVER:
-        drawn = [_rate(direction, "goodput", goodput, window_ns, "payload that arrived, each byte once")]
-    else:
-        doc = "payload that ACKs and SACK blocks report, each byte once, as they came in"
-        drawn = [_rate(direction, "goodput", delivered, window_ns, doc)]
-    if bool(np.any(direction.sent & direction.has(SegmentKind.RETRANSMISSION))) or not len(drawn[0]):
-        doc = "payload bytes captured, every copy counted"
-        drawn.insert(0, _rate(direction, "throughput", throughput, window_ns, doc))
+        got_through = (goodput, "payload that arrived, each byte once")
+    has_copies = bool(np.any(direction.sent & direction.has(SegmentKind.RETRANSMISSION)))
+    for name, (rate_of, doc) in (
+        ("goodput", got_through),
+        ("throughput", (throughput, "payload bytes captured, every copy counted")),
+    ):
+        if name == "throughput" and not has_copies and len(drawn[0]):
+            break
+        rates = rate_of(segments, reverse=direction.reverse, window_ns=window_ns)
+        bits = rates["bytes_per_s"] * BITS_PER_BYTE
+        bits = np.rint(bits, out=bits).astype(np.int64)
+        series = Series(f"{direction.prefix}_{name}", name, rates["time_ns"], bits, doc=doc)
+        drawn.insert(0, series.between(None, int(segments["time_ns"].max())) if len(series) else series)
     return drawn
 
 
-def _rate(
-    direction: FigureDirection, name: str, rate: Callable[..., Table], window_ns: int, doc: str
-) -> Series:
-    segments = _timed(direction.segments)
-    rates = rate(segments, reverse=direction.reverse, window_ns=window_ns)
-    bits = rates["bytes_per_s"] * BITS_PER_BYTE
-    bits = np.rint(bits, out=bits).astype(np.int64)
-    series = Series(f"{direction.prefix}_{name}", name, rates["time_ns"], bits, doc=doc)
-    return series.between(None, int(segments["time_ns"].max())) if len(series) else series
-
-
-def rate_window_ns(direction: FigureDirection) -> int:
+def _rate_window_ns(direction: FigureDirection) -> int:
     """Return the window of the rates: the time of 16 segments, within what the eye can distinguish.
 
     1, 2 or 5 times a power of ten; docs/figures.md.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from multitracer.figures.direction import FigureDirection
     from multitracer.figures.palette import ThemeName
-    from multitracer.tables import Array
 
 _START_SHARE = 20
 _BURST_BINS = 50
@@ -52,73 +51,42 @@ class NamedInterval:
 
 def places(direction: FigureDirection) -> list[NamedInterval]:
     """Return the places of a direction in order of interest, none twice; empty without a timed segment."""
-    times = direction.segments["time_ns"]
-    times = times[times != NOT_A_TIME]
-    if len(times) == 0 or times.max() == times.min():
+    segments, samples = direction.segments, direction.rtt_samples
+    times = segments["time_ns"]
+    timed = times != NOT_A_TIME
+    if not timed.any() or times[timed].min() == times[timed].max():
         return []
-    first, last = int(times.min()), int(times.max())
-    start = NamedInterval("start", first, first + (last - first) // _START_SHARE)
-    candidates = [start, _worst_rtt(direction), _pause(direction), _burst(direction, first, last)]
-    candidates += [
-        _first(
-            direction, "zero_window", direction.acks & direction.has(SegmentKind.ZERO_WINDOW), first, last
-        ),
-        _first(direction, "reset", (direction.segments["flags"] & Flag.RST) != 0, first, last),
-    ]
-    return [place for place in candidates if place is not None]
-
-
-def _around(key: str, from_ns: int, to_ns: int) -> NamedInterval:
-    room = max((to_ns - from_ns) // 3, 1_000)
-    return NamedInterval(key, from_ns - room, to_ns + room, to_ns - from_ns)
-
-
-def _worst_rtt(direction: FigureDirection) -> NamedInterval | None:
-    samples = direction.rtt_samples
-    rows = np.flatnonzero(samples["reverse"] == direction.reverse)
-    if len(rows) == 0:
-        return None
-    worst = rows[np.argmax(samples["rtt_ns"][rows])]
-    answered = int(samples["time_ns"][worst])
-    return _around("worst_rtt", answered - int(samples["rtt_ns"][worst]), answered)
-
-
-def _pause(direction: FigureDirection) -> NamedInterval | None:
-    """Return the longest time between two segments with payload in which bytes were outstanding."""
-    rows = np.flatnonzero(direction.sent & (direction.segments["payload_bytes"] > 0) & _timed(direction))
-    if len(rows) < 3:
-        return None
-    times = direction.segments["time_ns"][rows]
-    gaps = np.where(direction.segments["flight_bytes"][rows[:-1]] > 0, np.diff(times), 0)
-    longest = int(np.argmax(gaps))
-    if gaps[longest] <= 0:
-        return None
-    return _around("pause", int(times[longest]), int(times[longest + 1]))
-
-
-def _burst(direction: FigureDirection, first: int, last: int) -> NamedInterval | None:
-    """Return the fiftieth of the time with the most retransmissions."""
-    rows = direction.sent & direction.has(SegmentKind.RETRANSMISSION) & _timed(direction)
-    times = direction.segments["time_ns"][rows]
-    if len(times) == 0:
-        return None
-    width = max((last - first) // _BURST_BINS, 1)
-    bins = (times - first) // width
-    numbers, counts = np.unique(bins, return_counts=True)
-    begin = first + int(numbers[np.argmax(counts)]) * width
-    return NamedInterval("retransmissions", begin - width // 2, begin + width + width // 2, width)
-
-
-def _first(direction: FigureDirection, key: str, rows: Array, first: int, last: int) -> NamedInterval | None:
-    times = direction.segments["time_ns"][rows & _timed(direction)]
-    if len(times) == 0:
-        return None
-    room = max((last - first) // 100, 1_000)
-    return NamedInterval(key, int(times.min()) - room, int(times.min()) + room)
-
-
-def _timed(direction: FigureDirection) -> Array:
-    return np.not_equal(direction.segments["time_ns"], NOT_A_TIME)
+    first, last = int(times[timed].min()), int(times[timed].max())
+    worth = [NamedInterval("start", first, first + (last - first) // _START_SHARE)]
+    waits = []
+    own = np.flatnonzero(samples["reverse"] == direction.reverse)
+    if len(own):
+        worst = own[np.argmax(samples["rtt_ns"][own])]
+        answered = int(samples["time_ns"][worst])
+        waits.append(("worst_rtt", answered - int(samples["rtt_ns"][worst]), answered))
+    # the longest time between two segments with payload in which bytes were outstanding
+    rows = np.flatnonzero(direction.sent & (segments["payload_bytes"] > 0) & timed)
+    gaps = np.where(segments["flight_bytes"][rows[:-1]] > 0, np.diff(times[rows]), 0)
+    if len(rows) > 2 and gaps.max() > 0:
+        longest = int(np.argmax(gaps))
+        waits.append(("pause", int(times[rows[longest]]), int(times[rows[longest + 1]])))
+    for key, begin, end in waits:
+        room = max((end - begin) // 3, 1_000)
+        worth.append(NamedInterval(key, begin - room, end + room, end - begin))
+    # the fiftieth of the time with the most retransmissions
+    again = times[direction.sent & direction.has(SegmentKind.RETRANSMISSION) & timed]
+    if len(again):
+        width = max((last - first) // _BURST_BINS, 1)
+        numbers, counts = np.unique((again - first) // width, return_counts=True)
+        begin = first + int(numbers[np.argmax(counts)]) * width
+        worth.append(NamedInterval("retransmissions", begin - width // 2, begin + width + width // 2, width))
+    closed = direction.acks & direction.has(SegmentKind.ZERO_WINDOW)
+    for key, mask in (("zero_window", closed), ("reset", (segments["flags"] & Flag.RST) != 0)):
+        moments = times[mask & timed]
+        if len(moments):
+            at, room = int(moments.min()), max((last - first) // 100, 1_000)
+            worth.append(NamedInterval(key, at - room, at + room))
+    return worth
 
 
 def with_presets(
@@ -135,6 +103,16 @@ def with_presets(
         What the figure's time axis calls 0.
     theme : "light" or "dark"
     """
+    buttons: list[dict[str, object]] = [
+        {
+            "label": TITLES[place.key],
+            "method": "relayout",
+            "args": [
+                {"xaxis.range": [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]}
+            ],
+        }
+        for place in places
+    ]
     whole = {"label": "Whole", "method": "relayout", "args": [{"xaxis.autorange": True}]}
     colours = THEMES[theme]
     menu = {
@@ -149,16 +127,10 @@ def with_presets(
         "bgcolor": colours.paper,
         "bordercolor": colours.axis,
         "font": {"size": 11, "color": colours.ink},
-        "buttons": [whole, *(_button(place, origin_ns) for place in places)],
+        "buttons": [whole, *buttons],
     }
     figure.update_layout(updatemenus=[menu], margin={"t": 68})
     return figure
-
-
-def _button(place: NamedInterval, origin_ns: int) -> dict[str, object]:
-    view = [(edge - origin_ns) / NS_PER_S for edge in (place.from_ns, place.to_ns)]
-    name = TITLES[place.key]
-    return {"label": name, "method": "relayout", "args": [{"xaxis.range": view}]}
 
 
 TITLES = {
