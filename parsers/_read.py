@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from multitracer.capture import Capture
 from multitracer.errors import InputError, PluginError
 from parsers import pcap
-from parsers._pcapng.blocks import is_pcapng
-from parsers._registry import formats, recognise
 from parsers._stream import InputStream, has_map, open_stream
 
 if TYPE_CHECKING:
@@ -37,9 +35,11 @@ def detect(path: Path) -> Format:
 
 
 def _format(path: Path, stream: InputStream) -> Format:
-    if has_map(path):
-        return next(fmt for fmt in formats() if fmt.name == "mapped-csv")  # loads what a capture needs not
-    return format_of_capture(stream)
+    if not has_map(path):
+        return format_of_capture(stream)
+    from parsers._registry import formats  # noqa: PLC0415  # a capture needs no other format
+
+    return next(fmt for fmt in formats() if fmt.name == "mapped-csv")
 
 
 def read(path: Path) -> tuple[Format, Parsed]:
@@ -76,10 +76,14 @@ def format_of_capture(stream: InputStream) -> Format:
     head = stream.peek_head()
     if pcap.sniff(head) == "yes":
         return pcap.FORMAT
+    from parsers._pcapng.blocks import is_pcapng  # noqa: PLC0415  # a pcap file needs it not
+
     if is_pcapng(head):
-        from parsers import pcapng  # noqa: PLC0415  # a pcap file needs it not
+        from parsers import pcapng  # noqa: PLC0415  # as above
 
         return pcapng.FORMAT
+    from parsers._registry import recognise  # noqa: PLC0415  # a capture needs no other format
+
     return recognise(head, path=stream.path)
 
 

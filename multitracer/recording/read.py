@@ -123,7 +123,8 @@ def read(  # noqa: PLR0913  # what a user may choose
         stream(recording, window, max_packets, progress, stop, limits)
         return recording
     is_whole = window == EVERYTHING and max_packets is None
-    if (need is Need.NUMBERS or only is not None) and is_whole and named.one_file:
+    is_counted = (need is Need.NUMBERS or only is not None) and is_whole and bool(named.one_file)
+    if is_counted and kernel() is not None:
         counted = _counted(named, only, progress)
         if counted is not None:
             return counted
