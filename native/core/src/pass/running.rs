@@ -14,7 +14,7 @@ use crate::pass::connection::{Connection, Summary};
 use crate::pass::direction::Segment;
 use crate::pass::source::Source;
 use crate::pass::stamps::Stamps;
-use crate::room::push;
+use crate::room::{push, with_room};
 use crate::segment_row::{SackBlock, Syn};
 use crate::tcp::{ACK, FIN, RST, SYN};
 
@@ -141,8 +141,8 @@ pub struct Running {
     known: Option<Range<usize>>,
     /// By the number of the flow, where they are not.
     current: Vec<Option<Current>>,
-    #[allow(clippy::vec_box)] // a kilobyte each: nobody moves them when there are more
-    connections: Vec<Box<[Connection; 1]>>,
+    /// So many together: nobody moves them when there are more.
+    connections: Vec<Vec<Connection>>,
     /// Whether they begin with a whole SYN; Python keeps the segments of the others.
     pub is_whole: Vec<bool>,
     pub beginnings: Vec<Beginning>,
@@ -156,13 +156,8 @@ pub struct Running {
     pub giants: i64,
 }
 
-/// Return a connection in memory that was asked for: `Box::new` would abort without any.
-fn new_connection() -> Result<Box<[Connection; 1]>, OutOfMemory> {
-    let mut one = Vec::new();
-    one.try_reserve_exact(1)?;
-    one.push(Connection::default());
-    one.into_boxed_slice().try_into().map_err(|_| OutOfMemory)
-}
+/// A kilobyte each. Not measured.
+const TOGETHER: usize = 16;
 
 /// Flags and marks of segments whose counting is short.
 const UNUSUAL_FLAGS: u16 = SYN | FIN | RST;
@@ -362,7 +357,8 @@ impl Running {
         segment: &Segment,
         tsval: u32,
     ) -> Result<(), OutOfMemory> {
-        let ([connection], sides) = (&mut *self.connections[number], &mut self.sides[number]);
+        let connection = &mut self.connections[number / TOGETHER][number % TOGETHER];
+        let sides = &mut self.sides[number];
         sides[side].note_options::<KEEPS>(segment, tsval)?;
         connection.add(side, segment)?;
         if KEEPS && self.is_whole[number] {
@@ -429,7 +425,10 @@ impl Running {
     }
 
     fn begin(&mut self, flow: usize, side: usize, is_whole: bool) -> Result<(), OutOfMemory> {
-        push(&mut self.connections, new_connection()?)?;
+        if self.beginnings.len() == TOGETHER * self.connections.len() {
+            push(&mut self.connections, with_room(TOGETHER)?)?;
+        }
+        self.connections.last_mut().into_iter().for_each(|last| last.push(Connection::default()));
         push(&mut self.is_whole, is_whole)?;
         push(&mut self.beginnings, Beginning::new(flow, side))?;
         push(&mut self.sides, Default::default())
@@ -438,11 +437,9 @@ impl Running {
     /// Return what was counted of each side.
     pub fn finish(&mut self) -> Result<Vec<Summary>, OutOfMemory> {
         let mut summaries = Vec::new();
-        summaries.try_reserve_exact(2 * self.connections.len())?;
-        for counted in std::mem::take(&mut self.connections) {
-            let [counted] = *counted;
-            summaries.extend(counted.finish());
-        }
+        summaries.try_reserve_exact(2 * self.beginnings.len())?;
+        let connections = std::mem::take(&mut self.connections).into_iter().flatten();
+        summaries.extend(connections.flat_map(Connection::finish));
         Ok(summaries)
     }
 }
