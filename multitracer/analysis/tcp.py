@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,8 +13,7 @@ import numpy as np
 from multitracer.analysis.connections import Partition, bounds_of, opens, partition
 from multitracer.analysis.group import SegmentGroup, groups, has
 from multitracer.analysis.segments import compiled
-from multitracer.analysis.segments.directions import announce, beginning_acknowledged, blank, own, summarise
-from multitracer.analysis.segments.examination import examine
+from multitracer.analysis.segments.directions import announce, blank, count_groups, own
 from multitracer.analysis.segments.in_pieces import WalkedConnection, pieces, walked
 from multitracer.analysis.segments.segment_rows import Connections
 from multitracer.analysis.series.rtt import rtt_samples, rtt_samples_of, rtts_ns_of
@@ -268,24 +268,16 @@ def counted_columns(capture: Capture, parts: Partition) -> tuple[dict[str, Array
     announced = blank(2 * parts.connections)
     announce(announced, capture, parts)
     if left is None or len(left) == parts.connections:
-        _examine(announced, acknowledged, capture, parts)
+        deque(count_groups(announced, acknowledged, capture, parts), maxlen=0)  # to the end
         return announced, acknowledged
     sides = np.stack([2 * left, 2 * left + 1], axis=1).ravel()
     some, answered = {name: values[sides] for name, values in announced.items()}, acknowledged[sides]
-    _examine(some, answered, capture, parts.chosen(left))
+    deque(count_groups(some, answered, capture, parts.chosen(left)), maxlen=0)  # as above
     own(columns, *columns)
     acknowledged[sides] = answered
     for name, values in some.items():
         columns[name][sides] = values
     return columns, acknowledged
-
-
-def _examine(columns: dict[str, Array], acknowledged: Array, capture: Capture, parts: Partition) -> None:
-    """Write the numbers of each direction, and whether its beginning was acknowledged, in place."""
-    for group in groups(capture, parts):
-        examination = examine(group, capture)
-        summarise(examination, columns, capture)
-        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
 
 
 def finished_tables(

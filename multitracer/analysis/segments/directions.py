@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.group import has
+from multitracer.analysis.group import groups, has
 from multitracer.analysis.intervals import reduce_groups
 from multitracer.analysis.segments import goodput
 from multitracer.analysis.segments.acknowledgments import max_flight
+from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.probes import window_is_closed
 from multitracer.analysis.segments.stamp_spread import FEWEST_STAMPS, stamps_of, vantage_by_stamps
 from multitracer.analysis.segments.window_scale import put_window_shift
@@ -25,6 +26,8 @@ from multitracer.tables import NA, NOT_A_TIME, Table, between_ns
 from multitracer.units import NS_PER_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from multitracer.analysis.connections import Partition
     from multitracer.analysis.segments.examination import Examination
     from multitracer.capture import Capture
@@ -80,6 +83,33 @@ def put(column: Array, values: Array) -> None:
     """Write into a column of zeros what is not 0."""
     (there,) = values.nonzero()
     column[there] = values[there]
+
+
+def count_groups(
+    columns: dict[str, Array], acknowledged: Array, capture: Capture, parts: Partition
+) -> Iterator[Examination]:
+    """Write the numbers of each direction, and whether its beginning was acknowledged, in place.
+
+    So the segments of a capture are counted, those that ended of a stream, and those that are folded.
+
+    Parameters
+    ----------
+    columns : dict of str to ndarray, each of shape (n_directions,)
+        The columns of DIRECTIONS, as of `blank` and `announce`.
+    acknowledged : ndarray of bool, shape (n_directions,)
+    capture : Capture
+    parts : Partition
+
+    Yields
+    ------
+    Examination
+        What is known of the segments of some connections that were counted.
+    """
+    for group in groups(capture, parts):
+        examination = examine(group, capture)
+        summarise(examination, columns, capture)
+        acknowledged[group.first_direction :][: group.directions] = beginning_acknowledged(examination)
+        yield examination
 
 
 def summarise(examination: Examination, columns: dict[str, Array], capture: Capture) -> None:

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from multitracer.analysis.group import groups, has
+from multitracer.analysis.group import has
 from multitracer.analysis.segments.directions import (
     announce,
-    beginning_acknowledged,
     blank,
+    count_groups,
     put_vantage,
     resolution_ns_of,
-    summarise,
 )
-from multitracer.analysis.segments.examination import examine
 from multitracer.analysis.segments.goodput import moments_by
 from multitracer.analysis.segments.window_scale import FEWEST_DATA, announced_shift
 from multitracer.captured import CaptureMark, Flag
@@ -210,12 +208,10 @@ def count(capture: Capture, parts: Partition, fresh: Array) -> Count:
         acknowledged=np.zeros(directions, dtype=bool),
         awaited=np.full(directions, len(capture.segments), dtype=np.int64),
     )
-    for group in groups(capture, parts):
-        examination = examine(group, capture)
-        summarise(examination, columns, capture)
+    for examination in count_groups(columns, there.acknowledged, capture, parts):
+        group = examination.group
         own = slice(group.first_direction, group.first_direction + group.directions)
         there.answered[own] = np.diff(examination.axis.acks.bounds) > 0
-        there.acknowledged[own] = beginning_acknowledged(examination)
         _without_history(columns, examination, capture)
         _await(there.awaited[own], examination)
         _gather(there, examination, capture, fresh)
