@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.root, pytest.mark.realtime]  # 95 % of the readings within 1 ms, all within LATE_NS
 MS = 1_000_000
-SOME = 50  # readings of some 700 that a busy machine takes 200 of: enough for a test to say something
+SOME = 200  # readings of some 700; 370 to 600 at a load of 17 on two processors
 LATE_NS = 20 * MS  # a busy machine may hand a packet to TCP late; the p99 is below 50 us
 APPLYING_NS = MS // 2  # between the trace point and the end of what the segment does
 
@@ -93,7 +93,7 @@ def test_each_record_of_tcp_probe_stands_at_its_packet(run: Run) -> None:
     by_time = run.packet_of(probed_ns)[:-1]
     by_content = np.searchsorted(reached, una[1:])  # what a record's packet did, the next record shows
     assert (reached[by_time] >= una[1:]).all(), "no record stands before its packet"
-    assert np.mean(reached[by_time] == una[1:]) > 0.95  # two processors may hand ACKs over in either order
+    assert np.mean(reached[by_time] == una[1:]) > 0.98  # two processors may hand ACKs over in either order
     advanced = np.diff(una) > 0
     delay = (probed_ns[:-1] - arrived_ns[by_content])[advanced]
     assert np.percentile(delay, 95) < MS

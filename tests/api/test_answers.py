@@ -77,14 +77,17 @@ def test_a_second_answer_is_the_same_and_a_figure_is_new(call: mt.Session) -> No
 
 @pytest.mark.realtime
 def test_a_second_answer_comes_at_once(call: mt.Session) -> None:
-    """Processor time, so that others on the machine do not count."""
+    """In processor time, the least of three: others on the machine count little."""
     for answer, most_s in (
         (call.series, 0.05), (call.phases, 0.05), (call.diagnose, 0.05), (call.stacked, 0.3),
     ):  # fmt: skip
         answer()
-        begin_s = time.process_time()
-        answer()
-        assert time.process_time() - begin_s < most_s, answer
+        took_s = []
+        for _ in range(3):
+            begin_s = time.process_time()
+            answer()
+            took_s.append(time.process_time() - begin_s)
+        assert min(took_s) < most_s, answer
 
 
 def test_a_stretch_is_as_if_nothing_else_had_been_recorded(sample_session: Path) -> None:

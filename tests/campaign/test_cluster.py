@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from distributed import Client, LocalCluster
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("lost_connections")
 
 SESSIONS = 8
+ONE_WORKER: dict[str, Any] = {"n_workers": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_large_sessions_are_alone_and_small_ones_together() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_processes_make_the_same_rows_though_a_worker_dies(
     drives: Path, expected: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -99,13 +100,12 @@ def test_an_address_where_nobody_answers_is_an_error_of_one_sentence(
         run([str(drives)], tmp_path / "campaign", workers=OnCluster(address="tcp://127.0.0.1:9"))
 
 
-@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_cluster_of_another_version_is_refused(
     drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"n_workers": 1, "dashboard_address": None, "silence_logs": 50}
-    with LocalCluster(**options) as cluster:
+    with LocalCluster(**ONE_WORKER) as cluster:
         workers = OnCluster(address=cluster.scheduler_address)
         monkeypatch.setattr(
             clusters, "__version__", "0.0.1"
@@ -115,15 +115,14 @@ def test_a_cluster_of_another_version_is_refused(
     assert not Store(tmp_path / "campaign").list(SPOOLS)
 
 
-@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("hidden", ["drives", "campaign"])
 def test_a_cluster_that_does_not_see_a_path_is_refused(drives: Path, tmp_path: Path, hidden: str) -> None:
     place = tmp_path / "campaign"
     unseen = str(drives) if hidden == "drives" else str(place)
-    options = {"n_workers": 1, "dashboard_address": None, "silence_logs": 50}
     refused = pytest.raises(InputError, match=rf"does not see {unseen}.*; let every worker reach it")
-    with LocalCluster(**options) as cluster:
+    with LocalCluster(**ONE_WORKER) as cluster:
         with Client(cluster, set_as_default=False) as client:
             client.run(_hide, unseen)
         with refused:
@@ -148,7 +147,7 @@ def test_rows_that_a_worker_wrote_elsewhere_are_missed(drives: Path, tmp_path: P
         run([str(drives)], place, workers=elsewhere)  # type: ignore[arg-type]
 
 
-@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
     drives = make_sessions(tmp_path / "drives", 60)
@@ -163,7 +162,7 @@ def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert words.splitlines()[-1] == "Error: interrupted"
     assert "Traceback" not in words
-    deadline_s = time.monotonic() + 30
+    deadline_s = time.monotonic() + 120
     while _is_running(process.pid):
         assert time.monotonic() < deadline_s
         time.sleep(0.1)

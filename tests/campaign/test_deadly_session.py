@@ -42,6 +42,7 @@ def _only_failure(place: Path) -> str:
     return f"{row['path']} {row['sentence']}"
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_without_it(environment: dict[str, str], drives: Path, tmp_path: Path) -> None:
     place = tmp_path / "campaign"
     assert _run(environment, drives, "-o", place).returncode < 0, "it kills the first run"
@@ -53,7 +54,7 @@ def test_one_process_goes_on_without_it(environment: dict[str, str], drives: Pat
     assert "0 sessions analysed" in _run(environment, drives, "-o", place).stdout
 
 
-@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_processes_lose_no_other_session(
     environment: dict[str, str], drives: Path, tmp_path: Path

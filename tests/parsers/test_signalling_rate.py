@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 
 COUNT = 100_000
 LONGEST_S = 60.0
+"""Of processor time, tshark's and ours, so that others on the machine do not count; some 15 here."""
 
 
-@pytest.mark.realtime
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("tshark"), reason="needs tshark")
 def test_a_hundred_thousand_messages_take_less_than_a_minute(tmp_path: Path) -> None:
     path = tmp_path / "many.pcap"
     datagrams = [version_2(name) for name in MESSAGES]
     path.write_bytes(capture(*(datagrams[n % len(datagrams)] for n in range(COUNT))))
-    begin = time.monotonic()
+    began_s = _processor_s()
     table = read_signalling(path)["signalling"]
-    assert time.monotonic() - begin < LONGEST_S
+    assert _processor_s() - began_s < LONGEST_S
     assert len(set(table["frame"].tolist())) == COUNT
     assert "" not in table["message"].tolist()
+
+
+def _processor_s() -> float:
+    """Return what this process has used, and the children that it has waited for."""
+    return sum(os.times()[:4])
