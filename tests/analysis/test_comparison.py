@@ -169,12 +169,14 @@ def test_throughput_is_judged_at_nearly_the_whole_level() -> None:
     assert stands(only, weights, 0.05).tolist() == [True] + [False] * (len(names) - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["6 and 6, 4 places", "20 and 20, drives over 10 places"])
 def test_chance_alone_is_rarely_claimed(name: str) -> None:
     alarms = false_alarms(WORLDS[name], 60, draws=199)
     assert alarms.any_claim <= 0.05 * 60 + 3 * np.sqrt(60 * 0.05 * 0.95)
 
 
+@pytest.mark.slow
 def test_ten_percent_are_claimed_of_a_hundred_sessions_a_side() -> None:
     made = drives(ALIKE, np.random.default_rng(1))
     weight, total = (np.bincount(made.session, each) for each in made.sums["throughput"])

@@ -22,6 +22,7 @@ _PROGRAM = (
 )
 
 
+@pytest.mark.slow
 def test_two_programs_at_once_leave_what_is_compiled_as_it_is() -> None:
     """By itself numba would keep a megabyte more for each of them."""
     here = compiled.distance_correlation()(np.arange(9.0), np.arange(9.0) ** 2)

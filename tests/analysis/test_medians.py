@@ -72,6 +72,7 @@ def test_equal_values_are_apart_by_what_they_are() -> None:
     assert difference_interval(np.full(8, 2.0), np.full(8, 2.0)) == pytest.approx((0, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ours", "theirs"), [(6, 6), (5, 7)])
 def test_alike_sides_are_told_apart_as_rarely_as_stated(ours: int, theirs: int) -> None:
     told = 0

@@ -30,6 +30,7 @@ def test_a_planted_dependence_is_found_at_its_lag(shape: str, lag: int) -> None:
     assert power(shape, lag, range(8), permutations=99).significant == 8
 
 
+@pytest.mark.slow
 def test_slow_independent_series_are_seldom_significant_and_a_plain_permutation_calls_them_so() -> None:
     held = level(0.9, range(24), permutations=99)
     plain = level(0.9, range(24), permutations=99, baseline="plain")

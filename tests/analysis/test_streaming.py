@@ -88,6 +88,7 @@ def test_transfers_with_seams_everywhere(seed: int, rows: int) -> None:
     assert not differences(capture(transfer(seed)), rows, SEAMS)
 
 
+@pytest.mark.slow
 @given(exchanges(longest=50))
 @examples(60)
 def test_hostile_segments_in_pieces_are_all_counted_once(segments: list[Segment]) -> None:

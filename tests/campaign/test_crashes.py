@@ -79,6 +79,7 @@ def _cut(handle: object) -> None:
         os.ftruncate(handle, os.fstat(handle).st_size // 2)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_goes_on_to_the_same_rows(
     drives: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_file_has_the_form_of_its_ending(form: str, place: Path, tmp_path: Pat
         assert [row["session"] for row in read] == sorted(sessions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_question_without_end_can_be_ended(place: Path, number: signal.Signals) -> None:
     endless = "SELECT count(*) FROM range(1000000000000) a, range(1000) b"

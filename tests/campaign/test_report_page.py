@@ -134,6 +134,7 @@ def test_hostile_text_is_shown_and_not_run(tmp_path: Path) -> None:
 # --- reports of sessions ---
 
 
+@pytest.mark.slow
 def test_with_reports_each_stretch_leads_to_the_report_of_its_session(
     tmp_path: Path, sample_drive: Path
 ) -> None:

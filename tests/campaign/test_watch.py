@@ -284,6 +284,7 @@ def test_a_suspect_is_one_though_it_has_to_wait(tmp_path: Path, monkeypatch: pyt
     assert store.list(ATTEMPTS) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_no_fault_of_the_session_that_is_read_alone(tmp_path: Path) -> None:
     day, place, python = make_session(tmp_path / "day"), tmp_path / "campaign", tmp_path / "python"
     python.write_text(f'#!/bin/sh\necho > {tmp_path}/begun\nsleep 2\nexec {sys.executable} "$@"\n', "utf-8")
@@ -365,6 +366,7 @@ def test_a_signal_ends_a_watch_with_a_whole_campaign(number: signal.Signals, tmp
     assert faults(place) == []
 
 
+@pytest.mark.slow
 def test_a_watch_that_was_killed_goes_on(tmp_path: Path) -> None:
     home, place = make_sessions(tmp_path / "home", 12), tmp_path / "campaign"
     for folder in home.glob("car*/day*"):

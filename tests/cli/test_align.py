@@ -80,6 +80,7 @@ def test_the_other_way_round_it_is_the_inverse(ahead: Path) -> None:
     assert back["from"] == str(ahead)
 
 
+@pytest.mark.slow
 def test_a_reference_can_be_named(ahead: Path) -> None:
     assert document(SENDER, ahead)["reference"] == str(SENDER)
     assert document(ahead, SENDER)["reference"] == str(SENDER)  # it sends the data
@@ -200,6 +201,7 @@ def test_the_figure_shows_residuals_envelopes_and_error(session: Path, tmp_path:
     assert "Content-Security-Policy" in page
 
 
+@pytest.mark.slow
 def test_a_step_is_drawn_and_each_packet_stands_on_its_side_of_it(tmp_path: Path) -> None:
     def stepped(t: Times) -> Times:
         return t + 2 * S * (np.arange(len(t)) > 3000)

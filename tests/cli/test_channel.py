@@ -80,6 +80,7 @@ def test_a_figure_of_a_scenario_and_of_a_file() -> None:
     assert "draws one scenario, file or session folder" in two.stderr
 
 
+@pytest.mark.slow
 def test_five_panels_of_a_run() -> None:
     call("testbed", "run", "ray-5", "--virtual", "-o", "run")
     call("plot", "--figure", "channel", "run", "-o", "run.json")

@@ -102,6 +102,7 @@ def _cpu_s(child: Popen[str]) -> float:
     return (int(fields[11]) + int(fields[12])) / 100
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_stream() -> None:
     # Linux counts into a child's peak what its parent held: a process of tests may hold a gigabyte.
     argv = [sys.executable, "-m", "tests.benchmarks.stream", "180", "540"]

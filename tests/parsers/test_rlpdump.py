@@ -228,6 +228,7 @@ def test_the_log_of_a_busy_link_stays_below_1_kb_a_second_compressed(session: Se
         assert len(gzip.compress(session.log(side))) / 30 < 1000
 
 
+@pytest.mark.slow
 def test_a_cut_log_keeps_what_precedes_the_cut(session: Session) -> None:
     """Cut at each byte near the ends of records, and at some bytes within them."""
     log = session.log("fixed")

@@ -45,6 +45,7 @@ def readings() -> list[dict[str, Any]]:
     return [record for record in records if record.get("kind") == "reading"][::5]
 
 
+@pytest.mark.slow
 def test_what_ss_left_out_is_what_the_kernel_said() -> None:
     records = readings()
     infos = [decode_tcp_info(base64.b64decode(record["raw"]), byte_order="little") for record in records]

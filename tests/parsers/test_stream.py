@@ -255,6 +255,7 @@ print(facts.packets, len(facts.warnings), int(peak_kib) * 1024)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_a_compression_bomb_warns_and_stays_in_bounds(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / "bomb", COMPRESSORS[name](BOMB))

@@ -135,6 +135,7 @@ def test_unknown_station_is_named() -> None:
         Lines((0, 1)).master.send((0, 4), 1, b"x", 0)
 
 
+@pytest.mark.slow
 @examples(40)
 @given(
     st.lists(

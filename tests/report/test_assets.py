@@ -124,6 +124,7 @@ def test_the_command_shares_only_if_asked(tmp_path: Path) -> None:
     assert (tmp_path / "b.html").stat().st_size < (tmp_path / "a.html").stat().st_size - 60_000
 
 
+@pytest.mark.slow
 def test_a_campaign_and_its_reports_share(tmp_path: Path) -> None:
     run([str(SAMPLES / "rehearsed-drive")], tmp_path / "campaign")
     out = tmp_path / "out"

@@ -39,6 +39,7 @@ def points(packed: dict[str, Any]) -> int:
     return packed.get("stored", packed)["points"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wild", [False, True])
 @pytest.mark.parametrize("budget_bytes", [200_000, 1_900_000])
 def test_any_series_stay_within_the_budget_and_use_it(budget_bytes: int, *, wild: bool) -> None:

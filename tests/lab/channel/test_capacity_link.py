@@ -82,6 +82,7 @@ def bursty(luck: Random, opportunities: int) -> list[int]:
     return [*stamps, at + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "queue", [QueueConfig(limit_packets=20), QueueConfig(limit_packets=1_000, limit_bytes=9_000)]
 )

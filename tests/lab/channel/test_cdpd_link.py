@@ -40,6 +40,7 @@ from tests.lab.channel.over import Seen, bulk, echoes, number_of, packet
 BLOCK_NS = 21_875_000
 
 
+@pytest.mark.slow
 def test_the_channel_carries_what_paper_and_code_allow() -> None:
     for side, far in FAR.items():
         seen = carried(CLEAN, (side,), seconds=900)
@@ -57,6 +58,7 @@ def test_a_short_packets_round_trip_is_that_of_the_papers() -> None:
     assert ordinary[-1] > 10  # recovery, hops and scans are its peaks
 
 
+@pytest.mark.slow
 def test_packets_are_lost_as_configured_in_spite_of_recovery() -> None:
     for side in ("fixed", "mobile"):
         seen = carried(ORDINARY, (side,), seconds=900)
@@ -64,6 +66,7 @@ def test_packets_are_lost_as_configured_in_spite_of_recovery() -> None:
         assert seen.of("fixed", PacketDropped)
 
 
+@pytest.mark.slow
 def test_only_the_reverse_channel_contends() -> None:
     idle, busy = (carried(busy_cell(percent), ("fixed",), seconds=200) for percent in (0, 40))
     assert not busy.of("fixed", AccessWaitStarted)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
+import pytest
+
 from multitracer.lab.channel.bluetooth_piconet import BluetoothConfig
 from multitracer.lab.channel.cdma2000_radio import Cdma2000Config
 from multitracer.lab.channel.cdpd_config import CdpdConfig
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+@pytest.mark.slow
 def test_the_measured_tables_are_reproduced() -> None:
     assert tables() == written()
 

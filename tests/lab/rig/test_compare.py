@@ -118,6 +118,7 @@ def test_what_is_no_radio_is_one_sentence(tmp_path: Path, capacity: Path) -> Non
     assert "names no transport" in call("testbed", "compare", capacity, "--transports", ",", status=2).stderr
 
 
+@pytest.mark.slow
 def test_eight_transports_meet_the_same_radio(capacity: Path) -> None:
     assert set(EIGHT) <= set(TRANSPORTS)
     radio = radio_of(str(capacity), direction="down", seconds=6)

@@ -156,6 +156,7 @@ run_virtual(plan(sys.argv[1]), Path(sys.argv[2]), link(LOSSY), progress=progress
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_killed_run_goes_on_as_if_it_had_not_been(protocol: ProtocolName, tmp_path: Path) -> None:
     run(plan(protocol), tmp_path / "whole", link(LOSSY), seed=3)

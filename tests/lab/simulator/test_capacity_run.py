@@ -121,6 +121,7 @@ def test_the_end_of_the_trace_is_said_and_can_be_chosen(folder: Path, tmp_path: 
     assert "follows no trace" in lone.stderr
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_and_linux_runs_too(folder: Path, session: Path) -> None:
     scenario = load_scenario(str(folder / "drive.toml"))
     record_virtual(scenario, folder / "same")

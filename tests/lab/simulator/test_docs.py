@@ -6,11 +6,14 @@ import json
 import re
 import tomllib
 
+import pytest
+
 from multitracer.lab.scenario.toml import parse_scenario
 from tests.lab.simulator.reference import PAGE, table, written
 from tests.lab.simulator.watch import watched
 
 
+@pytest.mark.slow
 def test_the_table_of_scenarios_is_what_they_show() -> None:
     assert written() == table(), "run: python -m tests.lab.simulator.reference"
 

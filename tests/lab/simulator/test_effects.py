@@ -240,6 +240,7 @@ def test_figure_11_has_a_burst_and_a_hole_as_long_as_the_papers() -> None:
     assert hole_s == pytest.approx(2.26, rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_fade_of_figure_11_has_many_like_it() -> None:
     """The seed is a free parameter: over others, burst and hole are as long as the paper's, too."""
     scenario = load_scenario("fig11-opening")

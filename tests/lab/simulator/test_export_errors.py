@@ -23,6 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_exported_radio_repeats_the_run(folder: Path, tmp_path: Path) -> None:
     call("export", "errors", folder, "-o", tmp_path / "radio.txt")
     errors = ("--errors", tmp_path / "radio.txt")

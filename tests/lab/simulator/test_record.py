@@ -140,6 +140,7 @@ def test_a_run_that_is_interrupted_leaves_all_that_it_saw(
         assert (tmp_path / "cut" / log).read_bytes() + last == whole
 
 
+@pytest.mark.slow
 def test_a_session_of_230_kb_costs_less_than_two_seconds(tmp_path: Path) -> None:
     scenario = load_scenario("fig5-typical")
     assert scenario.traffic[0].bytes == 230_000
@@ -250,6 +251,7 @@ def test_the_truth_names_what_the_queue_dropped(typical: Path) -> None:
     assert set(fates) == {"delivered", "dropped"}
 
 
+@pytest.mark.slow
 def test_a_recorded_radio_repeats_the_run_exactly(tmp_path: Path) -> None:
     """The papers' next step: a measured radio under a transport again."""
     scenario = watched("radio-poor").scenario

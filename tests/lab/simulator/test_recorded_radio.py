@@ -31,6 +31,7 @@ def over(kind: str) -> Scenario:
     return Scenario(name=kind, link=LINKS[kind], traffic=(traffic,), limit_s=200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LINKS)
 def test_the_exported_radio_repeats_the_run(kind: str, tmp_path: Path) -> None:
     scenario = over(kind)

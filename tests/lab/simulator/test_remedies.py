@@ -83,6 +83,7 @@ def test_half_of_the_window_leaves_after_a_fade_instead_of_one_packet() -> None:
     assert both.first_after_fade_s < 0.5
 
 
+@pytest.mark.slow
 def test_short_packets_carry_more_headers() -> None:
     assert max(seen("control").lengths) == 1500
     assert max(seen("short").lengths) == 576

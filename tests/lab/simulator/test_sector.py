@@ -111,6 +111,7 @@ def test_the_fixed_host_s_log_tells_whose_rate_it_is(recorded: Path) -> None:
     assert given["queue_bytes"].max() > 10_000
 
 
+@pytest.mark.slow
 def test_correlate_finds_the_assigned_rate_and_the_pilot(recorded: Path) -> None:
     quantities = Quantities(read(find_inputs(str(recorded))))
     for name in ("rate_bps", "link_events.queue_bytes", "ecio_db"):

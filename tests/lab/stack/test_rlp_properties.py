@@ -138,6 +138,7 @@ def test_any_set_of_lost_frames_delivers_exactly(up: set[int], down: set[int]) -
     assert other.is_complete
 
 
+@pytest.mark.slow
 @examples(80)
 @given(
     seed=st.integers(0, 2**32),

@@ -16,7 +16,10 @@ from tests.conftest import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-CALLS = sorted(path.parent for path in SAMPLES.glob("*/expected.json"))
+CALLS = [
+    pytest.param(path.parent, marks=[pytest.mark.slow] * (path.parent.name == "typical-1450k"))  # 8 s
+    for path in sorted(SAMPLES.glob("*/expected.json"))
+]
 
 
 @dataclass(frozen=True)

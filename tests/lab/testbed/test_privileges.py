@@ -41,6 +41,7 @@ def test_root_may_do_all() -> None:
     assert all(ability.works for ability in found.abilities if ability.needed)
 
 
+@pytest.mark.slow
 @needs_unshare
 def test_a_user_namespace_records_with_what_is_left(tmp_path: Path) -> None:
     folder = tmp_path / "unprivileged"
