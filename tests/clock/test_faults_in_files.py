@@ -63,6 +63,7 @@ def complaints(*inputs: Path) -> list[dict[str, object]]:
     return list(json.loads(call("align", "--json", "--no-keep", *inputs).stdout)["doctor"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", FAULTS)
 def test_each_fault_is_named_in_a_file_that_has_it(code: str, tmp_path: Path) -> None:
     begin = int(stamps_of(MOBILE)[0])

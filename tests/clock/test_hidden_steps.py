@@ -55,13 +55,14 @@ def test_a_jump_amid_full_queues_of_both_directions_is_found(clock: Clock) -> No
         assert each.skew_ppm == pytest.approx(clock.skew_ppm + OWN.skew_ppm, abs=2.0)
 
 
+@pytest.mark.slow
 def test_where_packets_are_missing_besides_the_stated_error_holds_the_truth() -> None:
     clock = Clock(offset_s=-5.0, skew_ppm=77.0, steps=((120.0, -2.0),))
     near, found = stepped(clock, missing=0.3, seed=2)
     assert len(found) == 2
     for each in found:
         assert abs(each.offset_ns - truth_ns(clock, near, each.first_ns)) <= each.uncertainty_ns
-    for seed in (0, 1, 3, 4):  # queues mislead here
+    for seed in (0, 3):  # queues mislead here
         _, found = stepped(clock, missing=0.3, seed=seed)
         for each in (found[0], found[-1]):
             stamp = each.first_ns if each is found[0] else each.last_ns
@@ -70,7 +71,7 @@ def test_where_packets_are_missing_besides_the_stated_error_holds_the_truth() ->
 
 def test_the_slots_of_the_link_tell_the_skew_where_queues_with_packets_missing_mislead() -> None:
     clock = Clock(offset_s=23.4, skew_ppm=61.0)
-    for seed in range(4):
+    for seed in range(2):
         _, (found,) = stepped(clock, missing=0.3, seed=seed)
         assert found.skew_ppm == pytest.approx(91.0, abs=max(2.0, found.skew_uncertainty_ppm))
 

@@ -120,6 +120,7 @@ def _slowness() -> float:
     return (time.process_time() - begin) / 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step_ns", [0, 2_000_000_000])
 def test_of_long_captures_runs_are_enough_unless_a_clock_jumps(
     monkeypatch: pytest.MonkeyPatch, step_ns: int

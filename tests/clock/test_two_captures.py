@@ -57,6 +57,7 @@ def test_clocks_half_a_minute_apart_do_not_break_the_matching(offset_s: float) -
     assert abs(e.offset_ns / 1e9 - offset_s) < 0.01
 
 
+@pytest.mark.slow
 def test_exchanging_the_captures_gives_exactly_the_inverse() -> None:
     near, far = shown(Clock(offset_s=3.0, skew_ppm=-40, steps=((70.0, 2.0),)))
     there, back = relate(near, far), relate(far, near)
@@ -94,6 +95,7 @@ def test_serialization_of_long_packets_is_no_offset(tmp_path: pathlib.Path) -> N
     assert abs(e.offset_ns) <= e.uncertainty_ns < 25e6
 
 
+@pytest.mark.slow
 def test_a_session_with_data_both_ways_is_recovered_to_two_milliseconds_and_one_ppm(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -98,6 +98,7 @@ def boot(folder: Path, init: Path, booted: Path) -> str:
     return said.read_text(errors="replace")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("linux.uml") is None, reason="needs linux.uml (user-mode-linux)")
 def test_clock_set_by_37_and_minus_2_seconds_is_noticed_recorded_and_survived(tmp_path: Path) -> None:
     out, init = tmp_path / "out", tmp_path / "init"

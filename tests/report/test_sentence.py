@@ -161,7 +161,8 @@ def test_at_most_so_many_are_drawn_the_chosen_one_first() -> None:
     assert [d.number for d in choose([found], connection=2, most=4)] == [2, 9, 8, 7]
 
 
-@pytest.mark.parametrize("number", [100_000])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [20_000])
 def test_a_capture_that_talks_much_is_cut_short(number: int) -> None:
     source = SourceFile(
         "made.pcap",
